@@ -110,11 +110,18 @@ PLAYED = (
 
 
 def pytest_addoption(parser):
-    parser.addoption("--one-in", type=int, default=1, help="of the tests of which there are many try one in so many, always the same ones")
+    parser.addoption(
+        "--one-in",
+        type=int,
+        default=1,
+        help="of the tests of which there are many try one in so many, always the same ones",
+    )
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "long: too long for make test; make test-operations runs it.")
+    config.addinivalue_line(
+        "markers", "long: too long for make test; make test-operations runs it."
+    )
 
 
 _left_out = []
@@ -133,7 +140,9 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def _is_sampled(item):
-    return any(each in item.nodeid for each in SAMPLED) or (_is_on_postgresql(item) and "tests/unit/store/" in item.nodeid)
+    return any(each in item.nodeid for each in SAMPLED) or (
+        _is_on_postgresql(item) and "tests/unit/store/" in item.nodeid
+    )
 
 
 def _share(item, share):

@@ -47,4 +47,6 @@ def note(found: list[str]) -> None:
     """Add parts to the file, each once."""
     known = LEFT_OUT.read_text(encoding="utf-8").splitlines() if LEFT_OUT.exists() else []
     LEFT_OUT.parent.mkdir(exist_ok=True)
-    LEFT_OUT.write_text("".join(f"{line}\n" for line in dict.fromkeys([*known, *found])), encoding="utf-8")
+    LEFT_OUT.write_text(
+        "".join(f"{line}\n" for line in dict.fromkeys([*known, *found])), encoding="utf-8"
+    )

@@ -56,7 +56,11 @@ def make() -> None:
             if not name.startswith("PYTEST_"):
                 del os.environ[name]
         home = _home()
-        os.environ.update(GIVEN, HOME=home, PATH=os.pathsep.join([*_plain_ssh(home), os.environ.get("PATH", os.defpath)]))
+        os.environ.update(
+            GIVEN,
+            HOME=home,
+            PATH=os.pathsep.join([*_plain_ssh(home), os.environ.get("PATH", os.defpath)]),
+        )
     locale.setlocale(locale.LC_ALL, LOCALE)
     time.tzset()
 
@@ -69,7 +73,12 @@ def _plain_ssh(home: str) -> list[str]:
         return []
     folder = os.path.join(home, ".bin")
     os.mkdir(folder)
-    with open(os.path.join(folder, "ssh"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as script:
+    with open(
+        os.path.join(folder, "ssh"),
+        "w",
+        encoding="utf-8",
+        opener=lambda path, flags: os.open(path, flags, 0o755),
+    ) as script:
         script.write(f'#!/bin/sh\nexec {shlex.quote(real)} -F none "$@"\n')
     return [folder]
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
     ConductorAction,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_VARIABLES,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.alignment import Alignment
 
 

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import address, answers, ipmi, redfish
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import (
+    address,
+    answers,
+    ipmi,
+    redfish,
+)
 
 #: Seconds to wait for one answer, and for a busy controller if no state is awaited.
 ANSWER, BUSY = 20, 60
@@ -39,7 +46,9 @@ class ActionModule(DroverAction):
         try:
             controller = _controller(args, self._why_not(args, task_vars))
             if args["request"] is None:
-                found = answers.look(controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"])
+                found = answers.look(
+                    controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"]
+                )
                 return _result(found)
             if self._task.check_mode:
                 return {"changed": True}
@@ -48,17 +57,25 @@ class ActionModule(DroverAction):
             if args["request"] is None:
                 return _result(answers.Look("unknown", str(problem)))
             # Return the failure, because the role decides by the result.
-            return {"failed": True, "msg": str(problem), "begun": isinstance(problem, answers.Uncertain)}
+            return {
+                "failed": True,
+                "msg": str(problem),
+                "begun": isinstance(problem, answers.Uncertain),
+            }
         finally:
             if controller is not None:
                 controller.close()
 
-    def _why_not(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Callable[[Collection[str]], str | None]:
+    def _why_not(
+        self, args: Mapping[str, Any], task_vars: Mapping[str, Any]
+    ) -> Callable[[Collection[str]], str | None]:
         machines = self.machines({}, task_vars)
         return lambda reported: machines.why_not_switched(args["host"], reported, args["uuid"])
 
 
-def _controller(args: Mapping[str, Any], why_not: Callable[[Collection[str]], str | None]) -> answers.Controller:
+def _controller(
+    args: Mapping[str, Any], why_not: Callable[[Collection[str]], str | None]
+) -> answers.Controller:
     login = args["user"], args["password"], why_not
     if args["driver"] == "ipmi":
         return ipmi.Ipmi(address.parse(args["address"], ipmi.PORT, None), *login)

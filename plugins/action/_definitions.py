@@ -13,11 +13,23 @@ from typing import Any
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+    difference,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    has_ended,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity, keeping
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    check,
+    differences,
+    document,
+    identity,
+    keeping,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
@@ -29,7 +41,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     pool_domains,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    flavors as flavors_of_store,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
@@ -45,17 +59,31 @@ class ActionModule(DroverAction):
         "differences": {"type": "list", "elements": "str"},
         **STORE_SPEC,
     }
-    REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
+    REQUIREMENTS = {
+        "required_one_of": [["path", "instances"]],
+        "mutually_exclusive": [["path", "instances"]],
+    }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         read = None
         if args["path"] is None:
-            items, given, where = args["instances"], {"server_groups": args["server_groups"]}, _of_variables
+            items, given, where = (
+                args["instances"],
+                {"server_groups": args["server_groups"]},
+                _of_variables,
+            )
         else:
             read = document.Document(self._file(args["path"]))
-            items, given, where = read.section("instances"), {name: read.section(name) for name in keeping.CHECKS}, read.where
-        sections = {name: to_plain(rule(given.get(name, []), where)) for name, rule in keeping.CHECKS.items()}
+            items, given, where = (
+                read.section("instances"),
+                {name: read.section(name) for name in keeping.CHECKS},
+                read.where,
+            )
+        sections = {
+            name: to_plain(rule(given.get(name, []), where))
+            for name, rule in keeping.CHECKS.items()
+        }
         checked = to_plain(check.instances(items, where))
         places = {name: where(item) for item in items for name in check.names_of(item)}
         if args["mark_absent"]:
@@ -69,20 +97,38 @@ class ActionModule(DroverAction):
             known = instances.listing(connection)
             flavors, images = keeping.known(connection, sections)
             stored = server_groups.names(connection)
-            wanted = check.with_flavors([item for item in checked if item.get("state") != "absent"], flavors, places)
-            resolved = identity.resolve(wanted, known, sections["server_groups"], flavors, images, places)
+            wanted = check.with_flavors(
+                [item for item in checked if item.get("state") != "absent"], flavors, places
+            )
+            resolved = identity.resolve(
+                wanted, known, sections["server_groups"], flavors, images, places
+            )
             both = list(zip(wanted, resolved))
-            check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
+            check.known_names(
+                "server_groups",
+                both,
+                {*stored, *(group["name"] for group in sections["server_groups"])},
+                places,
+            )
             check.known_names("images", both, images, places)
             known_pools, lacking = _pools_of_hosts(connection)
             check.known_pools(resolved, known_pools, places, lacking)
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
             recorded = flavors_of_store.read_all(connection)
             pools = instances.pool_disks(connection, [each["uuid"] for each in resolved])
-        if read is not None and not self._task.check_mode and any(each["state"] == "new" for each in resolved):
+        if (
+            read is not None
+            and not self._task.check_mode
+            and any(each["state"] == "new" for each in resolved)
+        ):
             read.refuse_unwritable()
         absent = [item for item in checked if item.get("state") == "absent"]
-        result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
+        result = {
+            "changed": False,
+            "instances": resolved,
+            "sections": sections,
+            "server_groups": sections["server_groups"],
+        }
         result["absent"] = sorted(item["name"] for item in absent)
         result.update(identity.leftover(absent, known))
         there = {each["uuid"]: each for each in known}
@@ -101,8 +147,12 @@ class ActionModule(DroverAction):
             # The caller has read the hypervisors, so the store is not needed for the differences.
             result["differences"] = [*args["differences"], *strangers]
         else:
-            result["differences"] = [*differing, *strangers, differences.ADVICE] if differing or strangers else []
-        rows = [{**there[found["uuid"]], "pool_disks": pools.get(found["uuid"])} for found in placed]
+            result["differences"] = (
+                [*differing, *strangers, differences.ADVICE] if differing or strangers else []
+            )
+        rows = [
+            {**there[found["uuid"]], "pool_disks": pools.get(found["uuid"])} for found in placed
+        ]
         table = [*text.instances_table(rows), *result["differences"]]
         if args["show"]:
             for line in table:
@@ -114,16 +164,28 @@ class ActionModule(DroverAction):
 
     def _release_builds(self, store: Store, checked: Iterable[Mapping[str, Any]]) -> list[str]:
         """Give back claims of definitions that left the file before a build, if their run ended."""
-        names = {orders.definition_of(item.get("project"), name) for item in checked for name in check.names_of(item)}
+        names = {
+            orders.definition_of(item.get("project"), name)
+            for item in checked
+            for name in check.names_of(item)
+        }
         with store.read() as connection:
-            left = [each for each in decisions.unbuilt(connection, claims.PURPOSE) if each["definition"] not in names]
-        ended = [each for each in left if each["order_uuid"] is None and has_ended(each["actor"] or "")]
+            left = [
+                each
+                for each in decisions.unbuilt(connection, claims.PURPOSE)
+                if each["definition"] not in names
+            ]
+        ended = [
+            each for each in left if each["order_uuid"] is None and has_ended(each["actor"] or "")
+        ]
         if ended:
             with store.write(together=True) as connection:
                 claims.release_unattended(connection, [each["uuid"] for each in ended], time.time())
             would = "would be" if self._task.check_mode else "was"
             names_of = ", ".join(each["name"] for each in ended)
-            self.show(f"Claimed and never built, and in these definitions no more: {names_of}. The room {would} given back.")
+            self.show(
+                f"Claimed and never built, and in these definitions no more: {names_of}. The room {would} given back."
+            )
         for each in left:
             if each["order_uuid"] is not None and has_ended(each["actor"] or ""):
                 self.show(
@@ -149,17 +211,25 @@ class ActionModule(DroverAction):
         The current folder comes first, because the user means that folder and not the playbook's.
         """
         beside = self._loader.path_dwim(path)
-        found = beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
+        found = (
+            beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
+        )
         project_paths.refuse_outside(found, "drover_definitions", load_extra_vars(self._loader))
         return found
 
-    def _write_back(self, read: document.Document, placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def _write_back(
+        self, read: document.Document, placed: Iterable[Mapping[str, Any]]
+    ) -> dict[str, Any]:
         by_name = {instance["name"]: instance for instance in placed}
         for number, item in enumerate(read.section("instances")):
             # The store knows each instance of a ``count`` by its own name, so the file keeps no
             # host and uuid for it.
             instance = by_name.get(item["name"], {}) if item.get("count") is None else {}
-            values = {key: instance[key] for key in ("host", "uuid") if instance and item.get(key) != instance[key]}
+            values = {
+                key: instance[key]
+                for key in ("host", "uuid")
+                if instance and item.get(key) != instance[key]
+            }
             read.set(number, values)
         return self._save(read)
 
@@ -167,7 +237,10 @@ class ActionModule(DroverAction):
         """Mark removed instances as absent in the file, so that they are not built again."""
         if read is None:
             raise DroverError("mark_absent works on a definitions file: give its path.")
-        gone = [each if isinstance(each, dict) else {"name": str(each), "uuid": str(each)} for each in gone]
+        gone = [
+            each if isinstance(each, dict) else {"name": str(each), "uuid": str(each)}
+            for each in gone
+        ]
         unmarked: list[str] = []
         for number, item in enumerate(read.section("instances")):
             parts = [{**item, "name": name} for name in check.names_of(item)]

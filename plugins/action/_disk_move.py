@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import DiskMove, DiskMoveRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import (
+    DiskMove,
+    DiskMoveRequest,
+)
 
 
 class ActionModule(ConductorAction):
@@ -28,10 +35,16 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         abort = args["state"] == "aborted"
         wanted = {"instance": "web1", "disk": "vda", **({} if abort else {"pool": "fast"})}
-        missing = [f"drover_{name}, such as {sample}" for name, sample in wanted.items() if not args[name]]
+        missing = [
+            f"drover_{name}, such as {sample}" for name, sample in wanted.items() if not args[name]
+        ]
         if missing:
-            raise DroverError(f"Which disk is moved, and where? Set {'; '.join(missing)}. Nothing was done.")
-        request = DiskMoveRequest(args["instance"], args["disk"], args["pool"], args["migration"], abort)
+            raise DroverError(
+                f"Which disk is moved, and where? Set {'; '.join(missing)}. Nothing was done."
+            )
+        request = DiskMoveRequest(
+            args["instance"], args["disk"], args["pool"], args["migration"], abort
+        )
         result = DiskMove(self.ports(args, task_vars), request, self._task.check_mode).run()
         if not self._task.diff:
             result.pop("diff", None)

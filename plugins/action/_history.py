@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     actions,
     clock,
@@ -20,7 +23,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
 
 
 class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {"inventory_hosts": {"type": "list", "elements": "str", "default": []}, **STORE_SPEC}
+    ARGUMENT_SPEC = {
+        "inventory_hosts": {"type": "list", "elements": "str", "default": []},
+        **STORE_SPEC,
+    }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,7 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Unreachable
 
 
@@ -31,5 +33,8 @@ class ActionModule(DroverAction):
             return {"failed": True, "msg": str(problem)}
         after, host = time.time(), result.get("host")
         if isinstance(host, dict) and isinstance(host.get("clock"), (int, float)):
-            result["clock_bounds"] = [round(host["clock"] - after, 3), round(host["clock"] - before, 3)]
+            result["clock_bounds"] = [
+                round(host["clock"] - after, 3),
+                round(host["clock"] - before, 3),
+            ]
         return result

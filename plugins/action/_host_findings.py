@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fleet_cpus
 from ansible_collections.drover.compute.plugins.plugin_utils._report import fleet_check
 from ansible_collections.drover.compute.plugins.plugin_utils._store import recorded_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._store.recorded_hosts import RecordedHost
+from ansible_collections.drover.compute.plugins.plugin_utils._store.recorded_hosts import (
+    RecordedHost,
+)
 
 
 class ActionModule(DroverAction):
@@ -29,5 +34,9 @@ class ActionModule(DroverAction):
 
 def _facts(host: RecordedHost) -> dict[str, Any]:
     missing = fleet_cpus.lacks(host.fleet_cpu, host.features) if host.fleet_cpu else ()
-    further = [(f"it {fleet_cpus.what(host.fleet_cpu, missing)}", fleet_cpus.REMEDY)] if host.fleet_cpu and missing else []
+    further = (
+        [(f"it {fleet_cpus.what(host.fleet_cpu, missing)}", fleet_cpus.REMEDY)]
+        if host.fleet_cpu and missing
+        else []
+    )
     return {**host._asdict(), "hostname": host.hypervisor_hostname, "further": further}

@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import ImageCache
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import (
+    ImageCache,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 
 
@@ -22,7 +28,11 @@ class ActionModule(ConductorAction):
             "type": "list",
             "elements": "dict",
             "default": [],
-            "options": {"name": {"type": "str", "required": True}, "source": {"type": "str"}, "checksum": {"type": "str"}},
+            "options": {
+                "name": {"type": "str", "required": True},
+                "source": {"type": "str"},
+                "checksum": {"type": "str"},
+            },
         },
         "uri": {"type": "str", "default": DEFAULT_URI},
         **STORE_SPEC,

@@ -9,9 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
@@ -46,7 +52,9 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
-        building = Building(ports, self.hand(args, task_vars), host, args["timeout"], args["looked_at"])
+        building = Building(
+            ports, self.hand(args, task_vars), host, args["timeout"], args["looked_at"]
+        )
         try:
             if args["state"] != "built":
                 return self._settled(building, args)
@@ -58,12 +66,26 @@ class ActionModule(ConductorAction):
 
     def _with_fleet_cpu(self, cpus: FleetCpus, host: str, args: Mapping[str, Any]) -> str:
         try:
-            return fleet_cpu_xml.resolved(args["xml"], lambda domain_type: cpus.of_guest(host, args["uri"], domain_type))
+            return fleet_cpu_xml.resolved(
+                args["xml"], lambda domain_type: cpus.of_guest(host, args["uri"], domain_type)
+            )
         except DroverError as problem:
-            raise DroverError(f"Instance {args['name']} on {host}: {problem}", host=host, uncertain=False) from None
+            raise DroverError(
+                f"Instance {args['name']} on {host}: {problem}", host=host, uncertain=False
+            ) from None
 
     def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
-        keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "mdevs", "graphics_password", "uri")
+        keys = (
+            "uuid",
+            "name",
+            "xml",
+            "disks",
+            "seed",
+            "autostart",
+            "mdevs",
+            "graphics_password",
+            "uri",
+        )
         wanted = {key: args[key] for key in keys if args[key] is not None}
         if args["numa"] is not None:
             try:
@@ -82,9 +104,13 @@ class ActionModule(ConductorAction):
 
     def _settled(self, building: Building, args: dict[str, Any]) -> dict[str, Any]:
         if self._task.check_mode:
-            raise DroverError(f"{args['message']} In check mode nothing was built, so there is nothing to settle.")
+            raise DroverError(
+                f"{args['message']} In check mode nothing was built, so there is nothing to settle."
+            )
         if args["alternates"]:
             selections.check_alternates(f"Instance {args['uuid']}", args["alternates"])
         actor = Actor.of_this_task().holder
-        found = building.settle(args["uuid"], args["alternates"], args["expires"], args["message"], actor)
+        found = building.settle(
+            args["uuid"], args["alternates"], args["expires"], args["message"], actor
+        )
         return {"changed": True, **found}

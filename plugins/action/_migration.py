@@ -10,21 +10,31 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     LIMITS_SPEC,
     ConductorAction,
     refuse_orphan,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
+    SELECTOR_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import (
+    StagedMoves,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    limits as migration_limits,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
@@ -46,18 +56,31 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
-        settings = MoveSettings(migration_limits.of_options(args), args["options"] or {}, args["max_wait"], args["shutdown_timeout"])
+        settings = MoveSettings(
+            migration_limits.of_options(args),
+            args["options"] or {},
+            args["max_wait"],
+            args["shutdown_timeout"],
+        )
         moves = HostMoves(ports, host, settings, self.hand(args, task_vars, refuse_orphan()))
         if args["state"] == "aborted":
             if args["moves"]:
-                raise DroverError("state aborted takes no moves. Name the instances, or none to abort all moves off the host.")
-            return _result(Abort(ports, host, moves).run(selecting.instances(ports.store, args), pretend=self._task.check_mode))
+                raise DroverError(
+                    "state aborted takes no moves. Name the instances, or none to abort all moves off the host."
+                )
+            return _result(
+                Abort(ports, host, moves).run(
+                    selecting.instances(ports.store, args), pretend=self._task.check_mode
+                )
+            )
         if args["instances"] or args["selector"] is not None:
             raise DroverError(
                 "The options instances and selector are for state aborted. Name the instances to be moved in the option moves."
             )
         if args["state"] == "settled" and args["moves"]:
-            raise DroverError("state settled takes no moves. It only ends the open moves of an earlier run.")
+            raise DroverError(
+                "state settled takes no moves. It only ends the open moves of an earlier run."
+            )
         if args["moves"]:
             with ports.store.read() as connection:
                 orders.check_moves(connection, args["moves"])

@@ -17,8 +17,12 @@ from ansible.playbook.block import Block
 from ansible.playbook.play import Play
 from ansible.playbook.task import Task
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import PREFIX
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import (
+    PREFIX,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
 
@@ -36,14 +40,23 @@ class ActionModule(DroverAction):
             raise DroverError(f"drover_notify must be the path of a task file, not {shown(given)}.")
         path = os.path.abspath(os.path.expanduser(given))
         if not os.path.isfile(path):
-            raise DroverError(f"drover_notify names {path}, which is no file. Give the path of a task file.")
+            raise DroverError(
+                f"drover_notify names {path}, which is no file. Give the path of a task file."
+            )
         for task in self._tasks(path):
             what = task.args.get("_raw_params")
-            if task.action in ("meta", "ansible.builtin.meta", "ansible.legacy.meta") and what in ENDS:
-                raise DroverError(f"{path} has the task meta: {what}, which would end the run that gives notice. Take it out.")
+            if (
+                task.action in ("meta", "ansible.builtin.meta", "ansible.legacy.meta")
+                and what in ENDS
+            ):
+                raise DroverError(
+                    f"{path} has the task meta: {what}, which would end the run that gives notice. Take it out."
+                )
             names = [name for name in (*task.args, task.register) if str(name).startswith(PREFIX)]
             if names and (task.register in names or task.action.rpartition(".")[2] == "set_fact"):
-                raise DroverError(f"{path} sets {names[0]}, which the run would take for its own variable. Give it another name.")
+                raise DroverError(
+                    f"{path} sets {names[0]}, which the run would take for its own variable. Give it another name."
+                )
         return {"path": path}
 
     def _tasks(self, path: str) -> Iterator[Task]:
@@ -51,9 +64,18 @@ class ActionModule(DroverAction):
         try:
             data = self._loader.load_from_file(path) or []
             if not isinstance(data, list):
-                raise DroverError(f"{path} is no list of tasks, each with a name and a module. Correct it.")
-            play = {"name": "Notice", "hosts": "localhost", "gather_facts": False, "tasks": [{"import_tasks": path}] if data else []}
-            blocks = Play.load(play, variable_manager=self._task.get_variable_manager(), loader=self._loader).tasks
+                raise DroverError(
+                    f"{path} is no list of tasks, each with a name and a module. Correct it."
+                )
+            play = {
+                "name": "Notice",
+                "hosts": "localhost",
+                "gather_facts": False,
+                "tasks": [{"import_tasks": path}] if data else [],
+            }
+            blocks = Play.load(
+                play, variable_manager=self._task.get_variable_manager(), loader=self._loader
+            ).tasks
             yield from _flat(blocks)
         except AnsibleError as problem:
             raise DroverError(f"{path} is no task file that Ansible can run. {problem}") from None

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import NotThisHost, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    NotThisHost,
+    Unreachable,
+)
 
 #: The modules with connections that use no master of SSH.
 PAST_MASTERS = ("_boot_info", "ansible.builtin.command")
@@ -23,7 +28,13 @@ class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "module": {
             "type": "str",
-            "choices": ["_boot_info", "_domain_backup", "_migration_trust", "hypervisor_info", "ansible.builtin.command"],
+            "choices": [
+                "_boot_info",
+                "_domain_backup",
+                "_migration_trust",
+                "hypervisor_info",
+                "ansible.builtin.command",
+            ],
             "default": "_boot_info",
         },
         "arguments": {"type": "dict", "default": {}},
@@ -44,7 +55,9 @@ class ActionModule(DroverAction):
             self._connection._shell.tmpdir = None
             time.sleep(PAUSE)
 
-    def _once(self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool) -> Mapping[str, Any] | None:
+    def _once(
+        self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool
+    ) -> Mapping[str, Any] | None:
         """Run the module. Return None to try again, if the host is silent or has its old boot."""
         try:
             found = self.hand(args, task_vars).task(args["module"], args["arguments"])
@@ -52,7 +65,11 @@ class ActionModule(DroverAction):
                 return found
             if not is_last:
                 return None
-            return {**found, "failed": True, "msg": f"it answers with the boot id {args['unlike']}, which it had before"}
+            return {
+                **found,
+                "failed": True,
+                "msg": f"it answers with the boot id {args['unlike']}, which it had before",
+            }
         except NotThisHost as problem:
             # Return the failure: after an exception, a play would treat the host as silent,
             # although something answers in its place.
@@ -60,7 +77,9 @@ class ActionModule(DroverAction):
         except Unreachable as problem:
             if not is_last:
                 return None
-            raise problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem from None
+            raise (
+                problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem
+            ) from None
         except (Exception, KeyboardInterrupt, SystemExit):
             raise
         except BaseException:

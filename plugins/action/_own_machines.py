@@ -9,15 +9,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 
 
 class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {"host": {"type": "str"}, "not_done": {"type": "str", "default": "nothing was done"}, **STORE_SPEC}
+    ARGUMENT_SPEC = {
+        "host": {"type": "str"},
+        "not_done": {"type": "str", "default": "nothing was done"},
+        **STORE_SPEC,
+    }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        own = own_known.machines(self.store(args, task_vars), self.variables(task_vars), self._templar)
+        own = own_known.machines(
+            self.store(args, task_vars), self.variables(task_vars), self._templar
+        )
         if args["host"]:
             own.refuse_power(args["host"], args["not_done"])
-        return {"changed": False, "machines": [each._asdict() for each in own.read()], "lines": own.sentences()}
+        return {
+            "changed": False,
+            "machines": [each._asdict() for each in own.read()],
+            "lines": own.sentences(),
+        }

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, power, services
 
 ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]
@@ -42,7 +45,14 @@ class ActionModule(DroverAction):
             own.refuse_power(args["host"], f"{args['action']} is refused and nothing was changed")
         if args["action"]:
             with store.write() as connection:
-                event = power.begin(connection, args["host"], args["action"], args["driver"], args["boot_id"], clock.now(connection))
+                event = power.begin(
+                    connection,
+                    args["host"],
+                    args["action"],
+                    args["driver"],
+                    args["boot_id"],
+                    clock.now(connection),
+                )
         elif args["uuid"]:
             with store.write() as connection:
                 event = power.finish(

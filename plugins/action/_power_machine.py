@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 
 
@@ -22,4 +24,9 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         machines = self.machines({}, task_vars)
-        return {"problem": machines.why_not_switched(args["host"], identity.of_text(args["reported"]), args["uuid"]) or ""}
+        return {
+            "problem": machines.why_not_switched(
+                args["host"], identity.of_text(args["reported"]), args["uuid"]
+            )
+            or ""
+        }

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
     SIZE_SPEC,
@@ -18,9 +21,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     refuse_orphan,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
+    Hand,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import (
+    ResizeSteps,
+    Step,
+)
 
 #: {state: method of ResizeSteps}, without the state begun.
 STEPS = {
@@ -51,7 +59,9 @@ class ActionModule(ConductorAction):
 
         def hand(host: str) -> Hand:
             if host != here:
-                raise DroverError(f"This task runs on {here}, but its hypervisor is {host}. Delegate it there.")
+                raise DroverError(
+                    f"This task runs on {here}, but its hypervisor is {host}. Delegate it there."
+                )
             return self.hand(args, task_vars, go_on)
 
         settings = resize_settings(args, task_vars, args["options"], self._task.check_mode)

@@ -11,17 +11,29 @@ from typing import Any
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
     drain_request,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    policy_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import (
+    FAIL,
+    SHUTDOWN,
+    DrainRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import PURPOSE, STEPS, Rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import (
+    PURPOSE,
+    STEPS,
+    Rolling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import (
     ALWAYS,
     NEEDED,
@@ -36,7 +48,16 @@ class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "state": {
             "type": "str",
-            "choices": ["begun", "looked", "planned", "next", "step", "failed", "closed", "reported"],
+            "choices": [
+                "begun",
+                "looked",
+                "planned",
+                "next",
+                "step",
+                "failed",
+                "closed",
+                "reported",
+            ],
             "required": True,
         },
         "hosts": {"type": "list", "elements": "str", "default": []},
@@ -74,7 +95,9 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         for name, path in args["hooks"].items():
             if isinstance(path, str):
-                project_paths.refuse_outside(path, f"drover_rolling_hooks: {name}", load_extra_vars(self._loader))
+                project_paths.refuse_outside(
+                    path, f"drover_rolling_hooks: {name}", load_extra_vars(self._loader)
+                )
         host, state = self.target(task_vars), args["state"]
         run = Rolling(self.ports(args, task_vars), self._request(args, task_vars))
         if state == "begun":
@@ -83,7 +106,11 @@ class ActionModule(ConductorAction):
             return run.look(host)
         if state == "planned":
             planned = run.plan(args["seen"])
-            return {**planned, "changed": bool(planned["plan"]["batches"])} if self._task.check_mode else planned
+            return (
+                {**planned, "changed": bool(planned["plan"]["batches"])}
+                if self._task.check_mode
+                else planned
+            )
         if state == "next":
             return run.next()
         if state == "step":
@@ -97,7 +124,9 @@ class ActionModule(ConductorAction):
     def _request(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> RollingRequest:
         policy = policy_of(args, task_vars)
         names = ("spare_hosts", "batch_size", "unmovable", "service_down_time")
-        question = RollingQuestion(policy, back=args["bring_back"], **{name: args[name] for name in names})
+        question = RollingQuestion(
+            policy, back=args["bring_back"], **{name: args[name] for name in names}
+        )
         same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")
         return RollingRequest(
             question=question,

@@ -9,7 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
 
 VALUES = ("stage", "boot_id", "instances", "message")

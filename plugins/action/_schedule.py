@@ -11,11 +11,25 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, natural, said_once, some
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    policy_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    natural,
+    said_once,
+    some,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, keeping
@@ -48,15 +62,32 @@ class ActionModule(ConductorAction):
         # roll them back.
         sections = args["sections"] if self._task.check_mode else {}
         with contextlib.ExitStack() as stack:
-            stack.enter_context(refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now))
-            connection = stack.enter_context(store.write() if any(sections.values()) else store.read())
+            stack.enter_context(
+                refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now)
+            )
+            connection = stack.enter_context(
+                store.write() if any(sections.values()) else store.read()
+            )
             keeping.keep(connection, sections, now)
             found = scheduling.decide(connection, requests, policy, now, args["service_down_time"])
         if looked_at is not None and not proofs.reads_all():
             # The cells of the new instances are known only now, and with them the looks that are
             # needed.
-            self._see_none(proofs, args["requests"], {place["host"] for each in found for place in (each, *(each.get("alternates") or ()))})
-        return {"changed": False, "selections": found, "lines": schedule_lines(found), "looked_at": looked_at}
+            self._see_none(
+                proofs,
+                args["requests"],
+                {
+                    place["host"]
+                    for each in found
+                    for place in (each, *(each.get("alternates") or ()))
+                },
+            )
+        return {
+            "changed": False,
+            "selections": found,
+            "lines": schedule_lines(found),
+            "looked_at": looked_at,
+        }
 
     def _see_none(
         self,
@@ -69,11 +100,17 @@ class ActionModule(ConductorAction):
         names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
         silent, lacking = proofs.refuse_namesakes(names, plugs, hosts)
         if silent:
-            self.show(f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there.")
+            self.show(
+                f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there."
+            )
         return silent, lacking
 
     def _look(
-        self, proofs: Starting, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
+        self,
+        proofs: Starting,
+        requests: Sequence[Mapping[str, Any]],
+        args: dict[str, Any],
+        task_vars: Mapping[str, Any],
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
         """Check that no host has a new instance already, and find hosts that can build each.
 
@@ -84,49 +121,85 @@ class ActionModule(ConductorAction):
             return requests, None
         ports, began = self.ports(args, task_vars), time.time()
         plugs = {
-            f"{kind}s": {each[kind] for networks in args["networks"] for each in networks if each.get(kind)}
+            f"{kind}s": {
+                each[kind] for networks in args["networks"] for each in networks if each.get(kind)
+            }
             for kind in ("network", "bridge")
         }
         silent, lacking = self._see_none(proofs, requests, plugs=plugs)
         with self.store(args, task_vars).read() as connection:
             kinds = compute_nodes.guest_kinds(connection)
         # In a large fleet, not all hosts are read.
-        every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
+        every = (
+            set(lacking)
+            if len(lacking) + len(silent) >= len(ports.hosts.names())
+            else {*lacking, *ports.hosts.names()}
+        )
         pairs = zip_longest(requests, args["networks"], args["guests"])
         candidates = every & set(kinds) or every
         return [
-            _kept_off(request, _without_networks(networks or (), lacking), _without_hardware(given or {}, request, kinds), candidates)
+            _kept_off(
+                request,
+                _without_networks(networks or (), lacking),
+                _without_hardware(given or {}, request, kinds),
+                candidates,
+            )
             for request, networks, given in pairs
         ], began
 
 
-def _without_networks(networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]]) -> Reasons:
+def _without_networks(
+    networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]]
+) -> Reasons:
     """Return the hosts that lack a network or a bridge of an instance, each with the reasons."""
-    wanted = [f"{kind} {each[kind]}" for each in networks for kind in ("network", "bridge") if each.get(kind)]
-    return {host: [missing[each] for each in wanted if each in missing] for host, missing in lacking.items()}
+    wanted = [
+        f"{kind} {each[kind]}"
+        for each in networks
+        for kind in ("network", "bridge")
+        if each.get(kind)
+    ]
+    return {
+        host: [missing[each] for each in wanted if each in missing]
+        for host, missing in lacking.items()
+    }
 
 
-def _without_hardware(given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds) -> Reasons:
+def _without_hardware(
+    given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds
+) -> Reasons:
     """Return the hosts without a node that can run a guest, each with the reasons."""
     found = {}
     for host, nodes in kinds.items():
-        reasons = [guest.lacking(given, int(request.get("vcpus") or 1), arch, offered) for arch, offered in nodes]
+        reasons = [
+            guest.lacking(given, int(request.get("vcpus") or 1), arch, offered)
+            for arch, offered in nodes
+        ]
         found[host] = reasons[0] if all(reasons) else []
     return found
 
 
-def _kept_off(request: Mapping[str, Any], of_networks: Reasons, of_hardware: Reasons, every: set[str]) -> Mapping[str, Any]:
+def _kept_off(
+    request: Mapping[str, Any], of_networks: Reasons, of_hardware: Reasons, every: set[str]
+) -> Mapping[str, Any]:
     """Return a request that excludes the hosts that cannot build its instance.
 
     :param every: the hosts that may get it.
     :raises DroverError: no host can build it.
     """
-    both = {host: [*of_networks.get(host, ()), *of_hardware.get(host, ())] for host in {*of_networks, *of_hardware}}
+    both = {
+        host: [*of_networks.get(host, ()), *of_hardware.get(host, ())]
+        for host in {*of_networks, *of_hardware}
+    }
     without = {host: why for host, why in both.items() if why}
     forced = request.get("force_hosts") or []
     candidates = {forced} if isinstance(forced, str) else set(forced) or every
     if without and candidates <= set(without):
-        why = " ".join(said_once((host, f"{host}: {'; '.join(without[host])}.") for host in sorted(candidates, key=natural)))
+        why = " ".join(
+            said_once(
+                (host, f"{host}: {'; '.join(without[host])}.")
+                for host in sorted(candidates, key=natural)
+            )
+        )
         key = "" if any(of_hardware.get(host) for host in candidates) else "networks of "
         raise DroverError(
             f"Instance {request['name']} cannot be built on any host: {why} Or correct {key}its definition. Nothing was placed."
@@ -134,4 +207,10 @@ def _kept_off(request: Mapping[str, Any], of_networks: Reasons, of_hardware: Rea
     if not without:
         return request
     ignored = request.get("ignore_hosts") or []
-    return {**request, "ignore_hosts": [*([ignored] if isinstance(ignored, str) else ignored), *sorted(without, key=natural)]}
+    return {
+        **request,
+        "ignore_hosts": [
+            *([ignored] if isinstance(ignored, str) else ignored),
+            *sorted(without, key=natural),
+        ],
+    }

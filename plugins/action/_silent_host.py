@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, variables_of
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    variables_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 
@@ -19,7 +24,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import fen
 class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["answered", "asked", "decided", "looked"], "default": "decided"},
+        "state": {
+            "type": "str",
+            "choices": ["answered", "asked", "decided", "looked"],
+            "default": "decided",
+        },
         "tried": {"type": "dict", "default": {}},
         "others": {"type": "list", "elements": "str", "default": []},
         "ssh": {"type": "bool", "default": False},
@@ -31,7 +40,10 @@ class ActionModule(ConductorAction):
         "said": {"type": "bool", "default": False},
         "soft_fenced": {"type": "bool", "default": False},
         "force": {"type": "list", "elements": "str", "default": []},
-        **{each.name: {"type": "int", "default": each.default} for each in dataclasses.fields(fencing.Limits)},
+        **{
+            each.name: {"type": "int", "default": each.default}
+            for each in dataclasses.fields(fencing.Limits)
+        },
         **STORE_SPEC,
     }
     _requires_connection = False
@@ -40,10 +52,17 @@ class ActionModule(ConductorAction):
         host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
             found = answering.answer(host, args["tried"], variables)
-            return {"answer": found.means, "reached": found.reached, "words": found.words, "refusal": found.refusal}
+            return {
+                "answer": found.means,
+                "reached": found.reached,
+                "words": found.words,
+                "refusal": found.refusal,
+            }
         if args["state"] == "looked":
             others = [name for name in args["others"] if name != host]
-            known = evidence.collect(self.ports(args, task_vars), host, others, args["power"], args["said"])
+            known = evidence.collect(
+                self.ports(args, task_vars), host, others, args["power"], args["said"]
+            )
         else:
             with self.store(args, task_vars).read() as connection:
                 if args["state"] == "asked":
@@ -59,7 +78,9 @@ class ActionModule(ConductorAction):
                     args["soft_fenced"],
                     args["others"],
                 )
-        decision = fencing.decide(known, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"]))
+        decision = fencing.decide(
+            known, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"])
+        )
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
 

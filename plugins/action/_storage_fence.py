@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing, tasks_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import (
+    StorageFencing,
+    tasks_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import rules_lifted
 from ansible_collections.drover.compute.plugins.plugin_utils._store import storage_fences
 
@@ -21,7 +28,11 @@ class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
         "hosts": {"type": "list", "elements": "str"},
-        "state": {"type": "str", "choices": ["known", "begun", "verified", "returned", "lifted"], "required": True},
+        "state": {
+            "type": "str",
+            "choices": ["known", "begun", "verified", "returned", "lifted"],
+            "required": True,
+        },
         "fence": {"type": "str"},
         "addresses": {"type": "list", "elements": "str", "default": []},
         "disks": {"type": "list", "elements": "str", "default": []},
@@ -31,14 +42,22 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
     REQUIREMENTS = {
-        "required_if": [*(["state", state, ["host", "fence"]] for state in ("begun", "verified", "lifted")), ["state", "known", ["hosts"]]],
+        "required_if": [
+            *(["state", state, ["host", "fence"]] for state in ("begun", "verified", "lifted")),
+            ["state", "known", ["hosts"]],
+        ],
         "required_one_of": [["host", "hosts"]],
     }
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         if args["state"] == "known":
             with self.store(args, task_vars).read() as connection:
-                return {"changed": False, "fenced": [host for host in args["hosts"] if storage_fences.read(connection, host)]}
+                return {
+                    "changed": False,
+                    "fenced": [
+                        host for host in args["hosts"] if storage_fences.read(connection, host)
+                    ],
+                }
         fencing = StorageFencing(self.ports(args, task_vars), args["host"])
         if args["state"] == "begun":
             tasks = tasks_of(args["fence"], args["host"])
@@ -51,11 +70,16 @@ class ActionModule(ConductorAction):
                     f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
                     "Nothing was started. Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
                 )
-            fencing.verified(args["fence"], args["cut"], args["others"], rules_lifted(args["force"]))
+            fencing.verified(
+                args["fence"], args["cut"], args["others"], rules_lifted(args["force"])
+            )
             return {"changed": True}
         if args["state"] == "returned":
             return {
                 "changed": False,
-                "fences": [{**each, "tasks": tasks_of(each["fence"], args["host"], True)} for each in fencing.returned()],
+                "fences": [
+                    {**each, "tasks": tasks_of(each["fence"], args["host"], True)}
+                    for each in fencing.returned()
+                ],
             }
         return {"changed": fencing.lifted(args["fence"])}

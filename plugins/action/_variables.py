@@ -12,8 +12,12 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.filter._some_host import no_host
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import foreign_variables
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    foreign_variables,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
@@ -32,7 +36,11 @@ class ActionModule(DroverAction):
             if name in typed or self._is_set(name, task_vars)
         ]
         if given:
-            values = {name: to_plain(self._templar.template(task_vars[name])) for name in given if name in foreign_variables.TARGETS}
+            values = {
+                name: to_plain(self._templar.template(task_vars[name]))
+                for name in given
+                if name in foreign_variables.TARGETS
+            }
             raise DroverError(foreign_variables.refusal(args["playbook"], given, values))
         for sentence in foreign_variables.without_prefix(args["playbook"], typed):
             Display().warning(sentence)
@@ -48,7 +56,9 @@ class ActionModule(DroverAction):
         """
         if HYPERVISORS not in task_vars or not foreign_variables.reads(playbook, HYPERVISORS):
             return None
-        return no_host(to_plain(self._templar.template(task_vars[HYPERVISORS])), task_vars["groups"])
+        return no_host(
+            to_plain(self._templar.template(task_vars[HYPERVISORS])), task_vars["groups"]
+        )
 
     def _is_set(self, name: str, task_vars: Mapping[str, Any]) -> bool:
         return self._templar.template(task_vars[name]) not in (None, "", [])

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import KEPT_SPEC, KeptItem
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
+    KEPT_SPEC,
+    KeptItem,
+)
 
 
 class ActionModule(KeptItem):

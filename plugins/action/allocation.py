@@ -9,14 +9,33 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, refuse_unknown_rules
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, reshaper, selections
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    refuse_unknown_rules,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    claims,
+    reshaper,
+    selections,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, instances, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    continuity,
+    instances,
+    migrations_open,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 STATES = (
@@ -101,8 +120,12 @@ class ActionModule(DroverAction):
     def _claimed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder
         uuids = {each["uuid"] for each in wanted}
-        known = not args["of_definitions"] or uuids <= set(instances.concerned(connection, uuids, []))
-        claimed = claims.claim(connection, wanted, now, args["expires"], actor, args["of_definitions"])
+        known = not args["of_definitions"] or uuids <= set(
+            instances.concerned(connection, uuids, [])
+        )
+        claimed = claims.claim(
+            connection, wanted, now, args["expires"], actor, args["of_definitions"]
+        )
         if not known:
             # Last, because concurrent claims wait for each other from here on.
             continuity.refuse_unknown(connection, args["force"], args["inventory_hosts"])
@@ -111,10 +134,14 @@ class ActionModule(DroverAction):
     def _next(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         uuid = self._one(args)
         if not args["alternates"]:
-            raise DroverError(f"Instance {uuid}: no alternate is left. Free some room or schedule it again.")
+            raise DroverError(
+                f"Instance {uuid}: no alternate is left. Free some room or schedule it again."
+            )
         selections.check_alternates(f"Instance {uuid}", args["alternates"])
         actor = Actor.of_this_task().holder
-        claimed = claims.reclaim(connection, uuid, args["alternates"], certainty.word(actor), now, args["expires"], actor)
+        claimed = claims.reclaim(
+            connection, uuid, args["alternates"], certainty.word(actor), now, args["expires"], actor
+        )
         return {"changed": True, "claims": [claimed]}
 
     def _released(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
@@ -122,7 +149,10 @@ class ActionModule(DroverAction):
         return {"changed": bool(released), "released": released}
 
     def _swapped(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
-        opened = [migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now) for uuid in args["instances"]]
+        opened = [
+            migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now)
+            for uuid in args["instances"]
+        ]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
     def _resized(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
@@ -137,20 +167,42 @@ class ActionModule(DroverAction):
         return {"changed": opened["new"], "migrations": [opened]}
 
     def _moved(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
-        return self._close(connection, args, lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now))
+        return self._close(
+            connection,
+            args,
+            lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now),
+        )
 
-    def _confirmed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
-        return self._close(connection, args, lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now), ["finished"])
+    def _confirmed(
+        self, connection: Connection, args: dict[str, Any], now: float
+    ) -> dict[str, Any]:
+        return self._close(
+            connection,
+            args,
+            lambda row: migration_claims.confirm(connection, row.uuid, self._word(), now),
+            ["finished"],
+        )
 
     def _reverted(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         return self._close(
-            connection, args, lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now), ["finished"]
+            connection,
+            args,
+            lambda row: migration_claims.revert(connection, row.uuid, self._word(), None, now),
+            ["finished"],
         )
 
-    def _swapped_back(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _swapped_back(
+        self, connection: Connection, args: dict[str, Any], now: float
+    ) -> dict[str, Any]:
         message = "swapped back by drover.compute.allocation"
         proof = self._word()
-        return self._close(connection, args, lambda row: migration_claims.undo(connection, row.uuid, proof, message, now, "cancelled"))
+        return self._close(
+            connection,
+            args,
+            lambda row: migration_claims.undo(
+                connection, row.uuid, proof, message, now, "cancelled"
+            ),
+        )
 
     def _replaced(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         written = reshaper.replace(connection, args["consumers"], now)
@@ -166,7 +218,11 @@ class ActionModule(DroverAction):
         close: Callable[[Any], object],
         statuses: Collection[str] = migration_claims.UNDER_WAY,
     ) -> dict[str, Any]:
-        found = {uuid: row for uuid, row in migrations_open.holding(connection, args["instances"]).items() if row.status in statuses}
+        found = {
+            uuid: row
+            for uuid, row in migrations_open.holding(connection, args["instances"]).items()
+            if row.status in statuses
+        }
         for uuid in sorted(found):
             close(found[uuid])
         return {
@@ -180,5 +236,7 @@ class ActionModule(DroverAction):
 
     def _one(self, args: dict[str, Any]) -> str:
         if len(args["instances"]) != 1:
-            raise DroverError(f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}.")
+            raise DroverError(
+                f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}."
+            )
         return args["instances"][0]

@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query_string, response
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    query_string,
+    response,
+)
 
 
 class ActionModule(DroverAction):

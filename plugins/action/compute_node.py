@@ -18,16 +18,30 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     difference,
     variables_of,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import (
+    AnsibleHosts,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import (
+    Machines,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty, sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import default_migration_uri
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Unreachable,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
+    default_migration_uri,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    guest,
+    hardware_fields,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     clock,
     compute_nodes,
@@ -142,7 +156,9 @@ class ActionModule(DroverAction):
             return self._act(args, task_vars)
         finally:
             # A host that cannot be reached counts as read here.
-            line = milestone(self.target(task_vars), list(task_vars.get("ansible_play_hosts_all") or ()))
+            line = milestone(
+                self.target(task_vars), list(task_vars.get("ansible_play_hosts_all") or ())
+            )
             if line is not None:
                 self.show(line)
 
@@ -150,11 +166,15 @@ class ActionModule(DroverAction):
         host = args["host"] or self.target(task_vars)
         for name in ("reserved_host_memory_mb", "reserved_host_disk_mb"):
             args[name] = sizes.read(f"Host {host}: drover_{name}", args[name], sizes.MIB)
-        args["domain_type"] = guest.checked_type(args["domain_type"], f"Host {host} (drover_domain_type)")
+        args["domain_type"] = guest.checked_type(
+            args["domain_type"], f"Host {host} (drover_domain_type)"
+        )
         args["cpu"] = guest.checked_cpu(args["cpu"], f"Host {host} (drover_cpu)")
         if args["nodes"] is not None:
             # With host and an empty list, the store loses all nodes of the host.
-            reports = node_data.reports(args["nodes"], host, args) or ({host: []} if args["host"] else {})
+            reports = node_data.reports(args["nodes"], host, args) or (
+                {host: []} if args["host"] else {}
+            )
         else:
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
         try:
@@ -168,16 +188,30 @@ class ActionModule(DroverAction):
         if args["nodes"] is None and self._task.delegate_to is None:
             if any(found[each] for each in TO_LOOK_AT):
                 self.show(_to_look_at(host, found))
-            for line in went_down.sentences({host: found["went_down"]} if found["went_down"] else {}):
+            for line in went_down.sentences(
+                {host: found["went_down"]} if found["went_down"] else {}
+            ):
                 self.show(line)
-        warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
+        warnings = [
+            sentence
+            for nodes in reports.values()
+            for each in nodes
+            for sentence in each["warnings"]
+        ]
         warnings += [*forgotten, *_doubled_sentences(found["doubled"])]
-        warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
+        warnings += [
+            f"{sentence} It is not moved until its metadata is corrected."
+            for sentence in found.pop("policies")
+        ]
         warnings += [*found.pop("unmeasured"), *self._untold]
         return {**found, "warnings": warnings} if warnings else found
 
     def _recorded(
-        self, host: str, reports: dict[str, list[NodeReport]], args: dict[str, Any], task_vars: Mapping[str, Any]
+        self,
+        host: str,
+        reports: dict[str, list[NodeReport]],
+        args: dict[str, Any],
+        task_vars: Mapping[str, Any],
     ) -> tuple[dict[str, Any], list[str]]:
         """Record the reports of hosts.
 
@@ -188,20 +222,34 @@ class ActionModule(DroverAction):
             record.refuse_second_names(connection, reports)
             if self._exchanged:
                 machines = {"before": _described(connection, host)}
-                shown = {domain["columns"]["uuid"] for each in reports[host] for domain in each["domains"]}
-                host_changes.refuse_exchange(connection, host, shown | {each["uuid"] for each in self._untold_domains if each["uuid"]})
+                shown = {
+                    domain["columns"]["uuid"]
+                    for each in reports[host]
+                    for domain in each["domains"]
+                }
+                host_changes.refuse_exchange(
+                    connection,
+                    host,
+                    shown | {each["uuid"] for each in self._untold_domains if each["uuid"]},
+                )
             now = clock.now(connection)
             if not self._task.check_mode:
                 continuity.notice(connection, now)
             forgotten = continuity.forgotten(
-                connection, {name: sum(len(each["domains"]) for each in nodes) for name, nodes in reports.items()}
+                connection,
+                {
+                    name: sum(len(each["domains"]) for each in nodes)
+                    for name, nodes in reports.items()
+                },
             )
             record.end_moved_back(connection, self._evacuated, self._absent, now)
             found = record.record(connection, reports, now)
             if self._task.diff:
                 after = recorded.of_hosts(connection, reports)
                 changed = [name for name in sorted(reports) if before.get(name) != after.get(name)]
-                found["diff"] = [difference(name, before.get(name), after.get(name)) for name in changed]
+                found["diff"] = [
+                    difference(name, before.get(name), after.get(name)) for name in changed
+                ]
             leases.remove_over(connection, Actor.of_this_task())
             if args["nodes"] is None:
                 found["occupants"] = occupancy.occupants(connection, host)
@@ -211,16 +259,22 @@ class ActionModule(DroverAction):
                 found["machines"] = {**machines, "after": _described(connection, host)}
         return found, forgotten
 
-    def _gather(self, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[NodeReport]:
+    def _gather(
+        self, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]
+    ) -> list[NodeReport]:
         if not args["uris"]:
-            raise DroverError(f"Host {host}: uris is empty. Name a libvirt URI, such as qemu:///system.")
+            raise DroverError(
+                f"Host {host}: uris is empty. Name a libvirt URI, such as qemu:///system."
+            )
         try:
             answers = [self._facts(uri, args, task_vars) for uri in args["uris"]]
         except Unreachable as problem:
             self._record_down(host, str(problem.cause_of_it), args, task_vars)
             # Ansible must see that the host is unreachable, for plays that continue without such
             # hosts.
-            raise problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem from None
+            raise (
+                problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem
+            ) from None
         except AnsibleActionFail as problem:
             self._record_down(host, str(problem), args, task_vars)
             raise
@@ -234,24 +288,40 @@ class ActionModule(DroverAction):
             # If the task has no limit, the limit of the calling task has passed, and the host may
             # be up.
             if self._task.timeout:
-                self._record_down(host, f"it did not answer within {self._task.timeout} s", args, task_vars)
+                self._record_down(
+                    host, f"it did not answer within {self._task.timeout} s", args, task_vars
+                )
             raise
         try:
-            found = [checked_facts.reported(answer, f"Host {host}, as it reports itself") for answer in answers]
+            found = [
+                checked_facts.reported(answer, f"Host {host}, as it reports itself")
+                for answer in answers
+            ]
         except DroverError as problem:
             # A host with wrong facts answers, so it must not count as dead.
             raise DroverError(
-                f"{problem} Nothing of host {host} was recorded. Check its libvirt, and its root access.", answers=True
+                f"{problem} Nothing of host {host} was recorded. Check its libvirt, and its root access.",
+                answers=True,
             ) from None
-        self._untold_domains = [_untold(each) for facts, dummy in found for each in facts["untold_domains"]]
+        self._untold_domains = [
+            _untold(each) for facts, dummy in found for each in facts["untold_domains"]
+        ]
         facts = self._without_stale(host, [facts for facts, dummy in found], args, task_vars)
         nodes = [node.describe(each, args) for each in node.distinct_names(facts)]
         for described, (answer, sentences) in zip(nodes, found):
-            described["warnings"] = [*sentences, *described["warnings"], *_no_kvm(host, answer.get("kvm"))]
+            described["warnings"] = [
+                *sentences,
+                *described["warnings"],
+                *_no_kvm(host, answer.get("kvm")),
+            ]
         return nodes
 
     def _without_stale(
-        self, host: str, facts: list[dict[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
+        self,
+        host: str,
+        facts: list[dict[str, Any]],
+        args: dict[str, Any],
+        task_vars: Mapping[str, Any],
     ) -> list[dict[str, Any]]:
         """Remove old definitions of evacuated instances on this host, before anything starts them.
 
@@ -265,7 +335,11 @@ class ActionModule(DroverAction):
             return facts
         # Not read(), because a discovery also creates or upgrades the store.
         with self.store(args, task_vars).write() as connection:
-            left = {each["uuid"]: each for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
+            left = {
+                each["uuid"]: each
+                for each in evacuations.left_behind(connection, [host])
+                if each["host"] not in (None, host)
+            }
             self._evacuated = {
                 each["uuid"]: {**left[each["uuid"]], "state": each["state"]}
                 for found in facts
@@ -277,18 +351,26 @@ class ActionModule(DroverAction):
         kept = []
         for uri, found in zip(args["uris"], facts):
             domains = found["domains"]
-            stale = [each["uuid"] for each in domains if each["uuid"] in there and each["state"] == "shutoff"]
+            stale = [
+                each["uuid"]
+                for each in domains
+                if each["uuid"] in there and each["state"] == "shutoff"
+            ]
             if stale:
                 gone = self._forget(uri, stale, task_vars)
                 word = "would remove" if self._task.check_mode else "removed"
                 for uuid in sorted(gone, key=lambda uuid: left[uuid]["name"]):
                     more = f"; {gone[uuid]}" if gone[uuid] else ""
-                    self.show(f"{host}: {word} the stale definition of {left[uuid]['name']}, which was evacuated; its disks stay{more}")
+                    self.show(
+                        f"{host}: {word} the stale definition of {left[uuid]['name']}, which was evacuated; its disks stay{more}"
+                    )
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept
 
-    def _shown_elsewhere(self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]) -> set[str]:
+    def _shown_elsewhere(
+        self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]
+    ) -> set[str]:
         """Return the evacuated instances that another host shows now.
 
         Show a line for each old definition that is kept.
@@ -300,7 +382,10 @@ class ActionModule(DroverAction):
         :param seen: dict uuid -> (host, URI) of the hosts that showed the instance in their last
             discovery.
         """
-        hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, self._store_args), time.monotonic() + LOOKS
+        hosts, until = (
+            AnsibleHosts(self, task_vars, lambda: None, self._untold.append, self._store_args),
+            time.monotonic() + LOOKS,
+        )
         places: dict[tuple[str, str], list[str]] = {}
         for uuid, each in self._evacuated.items():
             for place in {
@@ -312,7 +397,9 @@ class ActionModule(DroverAction):
         shown, why = set(), {}
         for (there, uri), uuids in places.items():
             limit = min(LOOK, int(until - time.monotonic()))
-            looks = hosts.hand(there, limit).look(uri, dict.fromkeys(uuids, ()), 0) if limit > 0 else {}
+            looks = (
+                hosts.hand(there, limit).look(uri, dict.fromkeys(uuids, ()), 0) if limit > 0 else {}
+            )
             for uuid in uuids:
                 look, is_new_host = looks.get(uuid), there == self._evacuated[uuid]["host"]
                 found = look["domain"] if look is not None else None
@@ -322,7 +409,9 @@ class ActionModule(DroverAction):
                     proof = certainty.is_absent(there, look)
                     if proof is not None:
                         self._absent[uuid] = proof
-                    why[uuid] = f"{there} did not answer" if look is None else f"{there} does not show it"
+                    why[uuid] = (
+                        f"{there} did not answer" if look is None else f"{there} does not show it"
+                    )
         for uuid in sorted(self._evacuated.keys() - shown):
             each = self._evacuated[uuid]
             self.show(
@@ -334,16 +423,24 @@ class ActionModule(DroverAction):
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> dict[str, str]:
         """Return the definitions that are gone: dict uuid -> words for things that went with it."""
         given = {"uri": uri, "forget": uuids}
-        answer = starting.order(self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given)
+        answer = starting.order(
+            self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given
+        )
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
-        return {each["uuid"]: each["message"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
+        return {
+            each["uuid"]: each["message"]
+            for each in answer.result["forgotten"]
+            if each["status"] in ("forgotten", "absent")
+        }
 
     def _facts(self, uri: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Any:
         given = {
             "uri": uri,
             "instances_path": args["instances_path"],
-            "shared_pools": sorted(sharing_facts.declared(args["shared_pools"], f"Host {self.target(task_vars)}")),
+            "shared_pools": sorted(
+                sharing_facts.declared(args["shared_pools"], f"Host {self.target(task_vars)}")
+            ),
         }
         if args["probe_kvm"] and args["domain_type"] != "qemu":
             own = args["cpu"] and args["cpu"]["mode"] != hardware_fields.FLEET
@@ -369,8 +466,12 @@ class ActionModule(DroverAction):
         evaluation of so many hosts' variables in the task of each host takes longer than the
         discovery.
         """
-        group = (task_vars.get("groups") or {}).get(str(task_vars.get("drover_hypervisors") or "hypervisors"))
-        names = ring(list(group or task_vars.get("ansible_play_hosts_all") or ()), args["host"], MOST_PEERS)
+        group = (task_vars.get("groups") or {}).get(
+            str(task_vars.get("drover_hypervisors") or "hypervisors")
+        )
+        names = ring(
+            list(group or task_vars.get("ansible_play_hosts_all") or ()), args["host"], MOST_PEERS
+        )
         try:
             with self.store(args, task_vars).read() as connection:
                 known = compute_nodes.migration_uris(connection, names)
@@ -378,26 +479,47 @@ class ActionModule(DroverAction):
             # No store exists yet; the recording makes it, or reports the problem.
             known = {}
         usual = args["migration_uri"] is None and args["uris"][0].startswith("qemu")
-        return [{"host": name, "uri": known[name] if name in known else (default_migration_uri(name) if usual else None)} for name in names]
+        return [
+            {
+                "host": name,
+                "uri": known[name]
+                if name in known
+                else (default_migration_uri(name) if usual else None),
+            }
+            for name in names
+        ]
 
-    def _record_down(self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
+    def _record_down(
+        self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]
+    ) -> None:
         # A name in no inventory, such as localhost or a misspelt name, is not added as a host that
         # is down.
         named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
-            services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
+            services.record_unreachable(
+                connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named
+            )
 
 
 def _described(connection: Connection, host: str) -> str:
     """Return the machine of a host in the store, in words for people."""
     known = compute_nodes.identities(connection, [host]).get(host)
-    return machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None)) if known else "not known"
+    return (
+        machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None))
+        if known
+        else "not known"
+    )
 
 
 def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
     """Return the line with the instances and nodes that a person must look at."""
-    names = {each: [name["name"] if isinstance(name, dict) else name for name in found[each]] for each in TO_LOOK_AT}
-    return f"{host}: " + "; ".join(f"{words}: {', '.join(names[each])}" for each, words in TO_LOOK_AT.items() if names[each])
+    names = {
+        each: [name["name"] if isinstance(name, dict) else name for name in found[each]]
+        for each in TO_LOOK_AT
+    }
+    return f"{host}: " + "; ".join(
+        f"{words}: {', '.join(names[each])}" for each, words in TO_LOOK_AT.items() if names[each]
+    )
 
 
 def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -8,18 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
     drain_request,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import SHUTDOWN, SKIP, Drain, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.pool_drain import PoolDrain, PoolDrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import (
+    SHUTDOWN,
+    SKIP,
+    Drain,
+    DrainRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.pool_drain import (
+    PoolDrain,
+    PoolDrainRequest,
+)
 
 
 class ActionModule(ConductorAction):
@@ -40,9 +52,13 @@ class ActionModule(ConductorAction):
         if args["pool"]:
             pool_drain = PoolDrain(self.ports(args, task_vars), self._pool_request(args))
             result = pool_drain.run()
-            return {**result, "changed": pool_drain.would_change} if self._task.check_mode else result
+            return (
+                {**result, "changed": pool_drain.would_change} if self._task.check_mode else result
+            )
         if not args["host"]:
-            raise DroverError("What is drained? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done.")
+            raise DroverError(
+                "What is drained? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done."
+            )
         if args["destination_pool"]:
             raise DroverError(
                 "drover_destination_pool goes with drover_pool, and no pool is named: a drain of hosts chooses where disks go. Nothing was done: leave "
@@ -50,7 +66,15 @@ class ActionModule(ConductorAction):
             )
         policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
-        request = drain_request(args["host"], policy, args, args["reason"], args["rounds"], args["extra_moves"], plan_only)
+        request = drain_request(
+            args["host"],
+            policy,
+            args,
+            args["reason"],
+            args["rounds"],
+            args["extra_moves"],
+            plan_only,
+        )
         drain = Drain(self.ports(args, task_vars), request)
         drained = drain.run()
         return {**drained, "changed": drain.would_change} if self._task.check_mode else drained
@@ -67,7 +91,9 @@ class ActionModule(ConductorAction):
                 "done: leave it out."
             )
         if args["rounds"] < 1 or args["max_migrations"] < 1:
-            raise DroverError("drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would ever move.")
+            raise DroverError(
+                "drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would ever move."
+            )
         return PoolDrainRequest(
             args["pool"],
             host_names(args["host"]) if args["host"] else [],

@@ -11,12 +11,23 @@ import pwd
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, SKIP, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import (
+    FAIL,
+    SKIP,
+    EvacuationRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 
 #: Options that must be at least 1, and the reason.
@@ -47,7 +58,10 @@ class ActionModule(ConductorAction):
         "start_timeout": {"type": "int", "default": EvacuationRequest.start_timeout},
         "call_timeout": {"type": "int", "default": EvacuationRequest.call_timeout},
         **SCHEDULER_SPEC,
-        **{each.name: {"type": "int", "default": each.default} for each in dataclasses.fields(fencing.Limits)},
+        **{
+            each.name: {"type": "int", "default": each.default}
+            for each in dataclasses.fields(fencing.Limits)
+        },
         **STORE_SPEC,
     }
     VARIABLES = ("max_evacuations", "service_down_time", "start_timeout")
@@ -77,12 +91,20 @@ class ActionModule(ConductorAction):
         if args["state"] == "judged":
             return evacuation.judge(args["power"])
         result = evacuation.restart(args["read"], args["refused"])
-        return {**result, "changed": bool(result["plan"]["restarts"])} if self._task.check_mode else result
+        return (
+            {**result, "changed": bool(result["plan"]["restarts"])}
+            if self._task.check_mode
+            else result
+        )
 
 
 def _operator(task_vars: Mapping[str, Any]) -> str:
     """Return the name of the operator in AWX, or else of the account on this machine."""
-    named = task_vars.get("awx_user_name") or task_vars.get("tower_user_name") or os.environ.get("SUDO_USER")
+    named = (
+        task_vars.get("awx_user_name")
+        or task_vars.get("tower_user_name")
+        or os.environ.get("SUDO_USER")
+    )
     if named:
         return str(named)
     try:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import KEPT_SPEC, KeptItem
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
+    KEPT_SPEC,
+    KeptItem,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 
@@ -26,6 +29,13 @@ class ActionModule(KeptItem):
     def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
         # Check here, so that a mistake is found before a request names the flavor.
         specs = check.extra_specs(args["extra_specs"] or {}, f"Flavor {args['name']}")
-        units = {key: unit for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB)) if args[key] is not None}
-        found = {key: sizes.read(f"Flavor {args['name']}: {key}", args[key], unit) for key, unit in units.items()}
+        units = {
+            key: unit
+            for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB))
+            if args[key] is not None
+        }
+        found = {
+            key: sizes.read(f"Flavor {args['name']}: {key}", args[key], unit)
+            for key, unit in units.items()
+        }
         return {**args, **found, "extra_specs": specs}

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    difference,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
-from ansible_collections.drover.compute.plugins.plugin_utils._report.fleet_cpus import fleet_cpus_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.fleet_cpus import (
+    fleet_cpus_lines,
+)
 
 
 class ActionModule(ConductorAction):
@@ -30,9 +37,15 @@ class ActionModule(ConductorAction):
         before = cpus.listing()
         chosen = host_names(args["hosts"]) if args["hosts"] else []
         if chosen and not args["renew"]:
-            raise DroverError("hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing was changed.")
+            raise DroverError(
+                "hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing was changed."
+            )
         after = cpus.renewed(chosen) if args["renew"] else before
-        result: dict[str, Any] = {"changed": after != before, "cpus": after, "lines": fleet_cpus_lines(after)}
+        result: dict[str, Any] = {
+            "changed": after != before,
+            "cpus": after,
+            "lines": fleet_cpus_lines(after),
+        }
         if self._task.diff and result["changed"]:
             result["diff"] = [difference("CPUs of the fleet", {"cpus": before}, {"cpus": after})]
         return result

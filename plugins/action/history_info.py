@@ -10,7 +10,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report.history import history_table
 from ansible_collections.drover.compute.plugins.plugin_utils._store import actions
@@ -48,5 +51,7 @@ def _day(text: str) -> tuple[float, float]:
     try:
         begin = calendar.timegm(time.strptime(text, "%Y-%m-%d"))
     except ValueError:
-        raise DroverError(f"The day is {text!r}. Write it as YEAR-MONTH-DAY, such as 2026-11-27; it is a day in UTC.") from None
+        raise DroverError(
+            f"The day is {text!r}. Write it as YEAR-MONTH-DAY, such as 2026-11-27; it is a day in UTC."
+        ) from None
     return begin, begin + DAY

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    actions,
+    clock,
+    drained,
+    services,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_changes
 
@@ -18,14 +26,28 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import hos
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True, "aliases": ["name"]},
-        "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored", "absent", "renamed"]},
+        "state": {
+            "type": "str",
+            "choices": [
+                "enabled",
+                "disabled",
+                "maintenance",
+                "draining",
+                "restored",
+                "absent",
+                "renamed",
+            ],
+        },
         "new_name": {"type": "str"},
         "reason": {"type": "str"},
         "forced_down": {"type": "bool"},
         "shuts_down": {"type": "list", "elements": "str", "default": []},
         **STORE_SPEC,
     }
-    REQUIREMENTS = {"required_one_of": [["state", "forced_down"]], "required_if": [["state", "renamed", ["new_name"]]]}
+    REQUIREMENTS = {
+        "required_one_of": [["state", "forced_down"]],
+        "required_if": [["state", "renamed", ["new_name"]]],
+    }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -35,14 +57,26 @@ class ActionModule(DroverAction):
             if args["state"] == "renamed":
                 return self._renamed(connection, args["host"], args["new_name"])
             before, after = host_state.change(
-                connection, args["host"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
+                connection,
+                args["host"],
+                args["state"],
+                args["reason"],
+                args["forced_down"],
+                args["shuts_down"],
             )
             result = {"changed": before != after, "host": {"host": args["host"], **after}}
             if args["state"] == "restored":
                 memory = services.get(connection, args["host"]).status_before_drain
                 result["to_start"] = drained.left_to_start(connection, args["host"], memory)
         if self._task.diff:
-            result["diff"] = [{"before": before, "after": after, "before_header": args["host"], "after_header": args["host"]}]
+            result["diff"] = [
+                {
+                    "before": before,
+                    "after": after,
+                    "before_header": args["host"],
+                    "after_header": args["host"],
+                }
+            ]
         return result
 
     def _absent(self, connection: Connection, host: str) -> dict[str, Any]:
@@ -57,7 +91,10 @@ class ActionModule(DroverAction):
             connection.execute(services.of_host(host)).first() is None
             and connection.execute(services.of_host(new_name)).first() is not None
         ):
-            return {"changed": False, "renamed": {"host": host, "new_name": new_name, "instances": 0}}
+            return {
+                "changed": False,
+                "renamed": {"host": host, "new_name": new_name, "instances": 0},
+            }
         found = host_changes.rename(connection, host, new_name)
         actions.note(connection, "host", f"is called {new_name} now", host=host)
         return {"changed": True, "renamed": {"host": host, "new_name": new_name, **found}}

@@ -8,12 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus, ListedPool
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
+    SELECTOR_SPEC,
+    selector_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import (
+    HostStatus,
+    ListedPool,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
 from ansible_collections.drover.compute.plugins.plugin_utils._report.pools import pools_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, labels, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    clock,
+    hosts,
+    labels,
+    services,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
 
 
@@ -42,7 +56,9 @@ class ActionModule(DroverAction):
                 if host is not None and not found:
                     raise services.unknown_host(connection, host)
             else:
-                found = listed = hosts.listing(connection, now, args["service_down_time"], selector=selector, host=host)
+                found = listed = hosts.listing(
+                    connection, now, args["service_down_time"], selector=selector, host=host
+                )
                 if host is not None:
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import KEPT_SPEC, KeptItem
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
+    KEPT_SPEC,
+    KeptItem,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 from ansible_collections.drover.compute.plugins.plugin_utils._store import images
 
@@ -24,5 +27,7 @@ class ActionModule(KeptItem):
     SECTION = "images"
 
     def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
-        (given,) = check.images([{key: args[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image")
+        (given,) = check.images(
+            [{key: args[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image"
+        )
         return given

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
     CHOICE_REQUIREMENTS,
     CHOICE_SPEC,

@@ -13,7 +13,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     InstanceDeviceAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import CDROM
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import (
+    CDROM,
+)
 
 
 class ActionModule(InstanceDeviceAction):
@@ -27,5 +29,7 @@ class ActionModule(InstanceDeviceAction):
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
         if args["state"] == "present" and not args["path"]:
-            raise DroverError("The medium has no path. Nothing was done: give the path of its image, drover_disk_path (option path).")
+            raise DroverError(
+                "The medium has no path. Nothing was done: give the path of its image, drover_disk_path (option path)."
+            )
         return {key: args[key] for key in ("path", "target")}

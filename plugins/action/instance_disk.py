@@ -15,7 +15,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DISK, GROWTH
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import (
+    DISK,
+    GROWTH,
+)
 
 #: The state that makes a disk larger.
 RESIZED = "resized"
@@ -29,7 +32,11 @@ class ActionModule(InstanceDeviceAction):
         "size": {"type": "raw"},
         "format": {"type": "str", "choices": ["qcow2", "raw"], "default": "qcow2"},
         "target": {"type": "str"},
-        "bus": {"type": "str", "choices": ["virtio", "scsi", "usb", "sata", "ide"], "default": "virtio"},
+        "bus": {
+            "type": "str",
+            "choices": ["virtio", "scsi", "usb", "sata", "ide"],
+            "default": "virtio",
+        },
         "readonly": {"type": "bool", "default": False},
         **INSTANCE_SPEC,
         **TIMEOUT_SPEC,
@@ -37,14 +44,20 @@ class ActionModule(InstanceDeviceAction):
     }
     REQUIREMENTS = {
         "required_one_of": [ONE_INSTANCE],
-        "required_if": [("state", "present", ["path"]), ("state", "absent", ["path"]), ("state", RESIZED, ["target", "size"])],
+        "required_if": [
+            ("state", "present", ["path"]),
+            ("state", "absent", ["path"]),
+            ("state", RESIZED, ["target", "size"]),
+        ],
     }
 
     def kind(self, args: dict[str, Any]) -> str:
         return GROWTH if args["state"] == RESIZED else DISK
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
-        size = None if args["size"] is None else sizes.read("size", args["size"], sizes.GIB, least=1)
+        size = (
+            None if args["size"] is None else sizes.read("size", args["size"], sizes.GIB, least=1)
+        )
         if args["state"] == RESIZED:
             if args["path"]:
                 raise DroverError(
@@ -52,4 +65,7 @@ class ActionModule(InstanceDeviceAction):
                     "drover_disk (option target) alone, such as vda."
                 )
             return {"target": args["target"], "size_gb": size}
-        return {"size_gb": size, **{key: args[key] for key in ("path", "format", "target", "bus", "readonly")}}
+        return {
+            "size_gb": size,
+            **{key: args[key] for key in ("path", "format", "target", "bus", "readonly")},
+        }

@@ -8,15 +8,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
+    SELECTOR_SPEC,
+    selector_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
+    by_policy,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY
-from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import (
+    console,
+    instance_lines,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     clock,
     compute_nodes,
@@ -57,7 +68,9 @@ class ActionModule(DroverAction):
             now = clock.now(connection)
             if args["host"] is not None:
                 services.get(connection, args["host"])
-            listed: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"], selector)
+            listed: Sequence[Mapping[str, Any]] = instances.listing(
+                connection, args["host"], args["name"], args["uuid"], selector
+            )
             for key in FILTERS[1:]:
                 if args[key] is not None:
                     listed = [each for each in listed if each[key] == args[key]]
@@ -68,7 +81,9 @@ class ActionModule(DroverAction):
             if args["instances"] is not None and selector is None:
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
-            nodes = [*compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})]
+            nodes = [
+                *compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})
+            ]
             pools = instances.pool_disks(connection, [each["uuid"] for each in found])
             shown = [{**each, "pool_disks": pools.get(each["uuid"])} for each in found]
             moves = migrations_open.under_way(connection, [each["uuid"] for each in found])
@@ -82,23 +97,48 @@ class ActionModule(DroverAction):
                 self.show(line)
         return {"unknown": unknown or [], "instances": found, "table": table, **result}
 
-    def _lines(self, connection: Connection, found: Iterable[Mapping[str, Any]], now: float, task_vars: Mapping[str, Any]) -> list[str]:
+    def _lines(
+        self,
+        connection: Connection,
+        found: Iterable[Mapping[str, Any]],
+        now: float,
+        task_vars: Mapping[str, Any],
+    ) -> list[str]:
         """Return some lines on each instance."""
         states = {each["host"]: each for each in hosts.states(connection, now)}
         lines: list[str] = []
-        label = node_labels(compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]}))
+        label = node_labels(
+            compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})
+        )
         pools = instances.pool_disks(connection, [each["uuid"] for each in found])
         for each in found:
             command = console(each, _variables(task_vars, each["host"]))
-            lines += ["", *instance_lines({**each, "pool_disks": pools.get(each["uuid"])}, states.get(each["host"]), command, now, label)]
+            lines += [
+                "",
+                *instance_lines(
+                    {**each, "pool_disks": pools.get(each["uuid"])},
+                    states.get(each["host"]),
+                    command,
+                    now,
+                    label,
+                ),
+            ]
         return lines[1:]
 
     def _named(
-        self, connection: Connection, found: Iterable[Mapping[str, Any]], wanted: list[Any], unknown: list[Any] | None
+        self,
+        connection: Connection,
+        found: Iterable[Mapping[str, Any]],
+        wanted: list[Any],
+        unknown: list[Any] | None,
     ) -> list[dict[str, Any]]:
         """Return the named instances, in that order, with the properties for operations on them."""
         listed = {each["uuid"]: each for each in found}
-        rows = [row for row in instance_lookup.find(connection, wanted, unknown) if row["uuid"] in listed]
+        rows = [
+            row
+            for row in instance_lookup.find(connection, wanted, unknown)
+            if row["uuid"] in listed
+        ]
         return [
             to_plain(
                 {
@@ -106,7 +146,8 @@ class ActionModule(DroverAction):
                     "uri": row["uri"],
                     "flavor": row["flavor"],
                     "nodes": row["nodes"],
-                    "migration": row["migration"] and {key: value for key, value in row["migration"].items() if key != "details"},
+                    "migration": row["migration"]
+                    and {key: value for key, value in row["migration"].items() if key != "details"},
                     "migrations": instances.newest_migrations(connection, row["uuid"], MIGRATIONS),
                     "asked": instance_lookup.as_named(row),
                     "request": resize_destination.request(connection, row),

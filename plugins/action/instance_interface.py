@@ -14,9 +14,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     InstanceDeviceAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import did_you_mean, shown
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import INTERFACE
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.hardware_fields import NETWORK_MODELS
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
+    did_you_mean,
+    shown,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import (
+    INTERFACE,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.hardware_fields import (
+    NETWORK_MODELS,
+)
 
 
 class ActionModule(InstanceDeviceAction):
@@ -36,7 +43,9 @@ class ActionModule(InstanceDeviceAction):
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
         if args["state"] == "present" and not (args["network"] or args["bridge"]):
-            raise DroverError("The new interface has neither a network nor a bridge. Nothing was done: give one of them.")
+            raise DroverError(
+                "The new interface has neither a network nor a bridge. Nothing was done: give one of them."
+            )
         model = args["model"]
         if args["state"] == "present" and model not in NETWORK_MODELS:
             raise DroverError(

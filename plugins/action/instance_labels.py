@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
     CHOICE_REQUIREMENTS,
     CHOICE_SPEC,
@@ -33,4 +35,6 @@ class ActionModule(OperatingAction):
                 "Which labels? Name in labels those to set, such as project: web, and those to remove with null as their value."
             )
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
-        return self.operate(wanted, "labelled", args, {"labels": given, "timeout": PATIENCE}, task_vars)
+        return self.operate(
+            wanted, "labelled", args, {"labels": given, "timeout": PATIENCE}, task_vars
+        )

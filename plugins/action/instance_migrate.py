@@ -9,20 +9,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     LIMITS_SPEC,
     ConductorAction,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_VARIABLES,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
     InstanceMigrationRequest,
     InstanceMigrations,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    limits as migration_limits,
+)
 
 
 class ActionModule(ConductorAction):
@@ -38,9 +45,16 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
-        moves = MoveSettings(migration_limits.of_options(args), args["migration"], args["max_wait"], args["shutdown_timeout"])
+        moves = MoveSettings(
+            migration_limits.of_options(args),
+            args["migration"],
+            args["max_wait"],
+            args["shutdown_timeout"],
+        )
         chosen = selecting.instances(self.store(args, task_vars), args, self.show)
-        wanted = InstanceMigrationRequest(chosen, moves, settings, args["host"] or None, args["cold"])
+        wanted = InstanceMigrationRequest(
+            chosen, moves, settings, args["host"] or None, args["cold"]
+        )
         run = InstanceMigrations(self.ports(args, task_vars), wanted)
         result = run.run()
         if self._task.diff:

@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     SIZE_SPEC,
@@ -17,8 +20,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     new_size,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import CONFIRM, REVERT, Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_VARIABLES,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
+    CONFIRM,
+    REVERT,
+    Resize,
+    ResizeRequest,
+)
 
 
 class ActionModule(ConductorAction):
@@ -35,7 +45,9 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
-        request = ResizeRequest(wanted, settings, new_size(args), args["ending"] or None, args["host"] or None)
+        request = ResizeRequest(
+            wanted, settings, new_size(args), args["ending"] or None, args["host"] or None
+        )
         resize = Resize(self.ports(args, task_vars), request)
         result = resize.run()
         if self._task.diff:

@@ -9,9 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import CHOICE_REQUIREMENTS, CHOICE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
+    CHOICE_REQUIREMENTS,
+    CHOICE_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import (
     ABSENT,
@@ -20,7 +27,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
     InstanceSnapshots,
     SnapshotRequest,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._report.snapshots import snapshots_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.snapshots import (
+    snapshots_table,
+)
 
 
 class ActionModule(ConductorAction):
@@ -39,15 +48,21 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         state, name = args["state"] or None, args["snapshot"] or None
         if state is not None and name is None:
-            raise DroverError("Which snapshot? Set drover_snapshot_name (option snapshot) to its name. Nothing was done.")
+            raise DroverError(
+                "Which snapshot? Set drover_snapshot_name (option snapshot) to its name. Nothing was done."
+            )
         if state is None and name is not None:
             raise DroverError(
                 f"What is to be done with the snapshot {name}? Set drover_snapshot_state (option state) to present, absent or reverted. Nothing was "
                 "done."
             )
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
-        request = SnapshotRequest(state, name, args["description"] or None, args["discard"], args["timeout"])
-        outcomes, differences, failed = InstanceSnapshots(self.ports(args, task_vars), request, self._task.check_mode).run(wanted)
+        request = SnapshotRequest(
+            state, name, args["description"] or None, args["discard"], args["timeout"]
+        )
+        outcomes, differences, failed = InstanceSnapshots(
+            self.ports(args, task_vars), request, self._task.check_mode
+        ).run(wanted)
         result: dict[str, Any] = {
             "changed": any(each["changed"] for each in outcomes),
             "instances": outcomes,

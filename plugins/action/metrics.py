@@ -9,8 +9,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import metrics_data
 from ansible_collections.drover.compute.plugins.plugin_utils._report import metrics
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile

@@ -41,7 +41,11 @@ class ActionModule(PlanInfo):
         *PLAN_INFO_VARIABLES,
     )
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        question = dataclasses.replace(DrainQuestion.of_options(policy, args), own=self.own.guests())
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        question = dataclasses.replace(
+            DrainQuestion.of_options(policy, args), own=self.own.guests()
+        )
         plan = question.plan(connection, host_names(args["host"]), args["excluded"])
         return {"plan": plan}, plan["lines"]

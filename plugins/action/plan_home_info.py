@@ -12,8 +12,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
     PLAN_INFO_VARIABLES,
     PlanInfo,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import homes_of, plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    homes_of,
+    plan_home,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    limits as migration_limits,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -26,9 +31,16 @@ class ActionModule(PlanInfo):
     }
     VARIABLES = ("max_migrations", *PLAN_INFO_VARIABLES)
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
         migration_limits.of_options(args)
         plan = plan_home(
-            connection, homes_of(args["instances"]), policy, args["max_migrations"], args["service_down_time"], self.own.guests()
+            connection,
+            homes_of(args["instances"]),
+            policy,
+            args["max_migrations"],
+            args["service_down_time"],
+            self.own.guests(),
         )
         return {"plan": plan}, plan["lines"]

@@ -12,9 +12,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
     PLAN_INFO_VARIABLES,
     PlanInfo,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import REBALANCE_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    REBALANCE_VARIABLES,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import plan_file
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    RebalanceQuestion,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -35,10 +39,14 @@ class ActionModule(PlanInfo):
     ARGUMENT_SPEC = {"plan_file": {"type": "path"}, **SAME_SPEC, **PLAN_INFO_SPEC}
     VARIABLES = (*REBALANCE_VARIABLES.items(), *PLAN_INFO_VARIABLES)
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
         saved = plan_file.read_moves(args["plan_file"]) if args["plan_file"] else None
         names = (*SAME_SPEC, "service_down_time")
-        plan = RebalanceQuestion(policy, **{name: args[name] for name in names}, own=self.own.guests()).plan(connection)
+        plan = RebalanceQuestion(
+            policy, **{name: args[name] for name in names}, own=self.own.guests()
+        ).plan(connection)
         result: dict[str, Any] = {"plan": plan}
         if saved is not None:
             result["same"] = plan_file.is_same(saved, plan["moves"])

@@ -12,7 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
     PLAN_INFO_VARIABLES,
     PlanInfo,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    RollingQuestion,
+    naming_own,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -27,9 +30,15 @@ class ActionModule(PlanInfo):
         "empty": {"type": "list", "elements": "str", "default": []},
         **PLAN_INFO_SPEC,
     }
-    VARIABLES = (("spare_hosts", "rolling_spare_hosts"), ("batch_size", "rolling_batch_size"), *PLAN_INFO_VARIABLES)
+    VARIABLES = (
+        ("spare_hosts", "rolling_spare_hosts"),
+        ("batch_size", "rolling_batch_size"),
+        *PLAN_INFO_VARIABLES,
+    )
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
         question = RollingQuestion(policy, **{name: args[name] for name in names})
         plan = naming_own(question.plan(connection, args["hosts"], args["empty"]), self.own)

@@ -8,14 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+    difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.resource_classes import UNITS
-from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import read_whole, shown
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
+    read_whole,
+    shown,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.quotas import NOVA, RAM
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
+    is_line,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import quotas
 
 #: The value that removes a limit, as in Nova.
@@ -37,15 +46,28 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         project = args["project"]
         if not is_line(project):
-            raise DroverError(f"project must be the name of a project, in one line of text, not {shown(project)}.")
+            raise DroverError(
+                f"project must be the name of a project, in one line of text, not {shown(project)}."
+            )
         who = f"Quota of project {project}"
-        limits = {name: _limit(f"{who}: {name}", name, args[name]) for name in NOVA if args[name] is not None}
-        given = {name: _limit(f"{who}: resources: {name}", name, value) for name, value in (args["resources"] or {}).items()}
+        limits = {
+            name: _limit(f"{who}: {name}", name, args[name])
+            for name in NOVA
+            if args[name] is not None
+        }
+        given = {
+            name: _limit(f"{who}: resources: {name}", name, value)
+            for name, value in (args["resources"] or {}).items()
+        }
         warnings: list[str] = []
         with self.store(args, task_vars).write() as connection:
             if self._task.check_mode:
-                warnings = classes_and_traits.assume(connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources")
-            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources")
+                warnings = classes_and_traits.assume(
+                    connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources"
+                )
+            classes_and_traits.check_known(
+                connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources"
+            )
             before = quotas.read(connection, [project]).get(project)
             if args["state"] == "absent":
                 result: dict[str, Any] = {"changed": quotas.delete(connection, project)}
@@ -60,7 +82,9 @@ class ActionModule(DroverAction):
         if warnings:
             result["warnings"] = warnings
         if self._task.diff:
-            result["diff"] = [difference(project, before, (result.get("quota") or {}).get("limits") or None)]
+            result["diff"] = [
+                difference(project, before, (result.get("quota") or {}).get("limits") or None)
+            ]
         return result
 
 

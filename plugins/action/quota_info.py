@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_table, projects_view
+from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import (
+    projects_table,
+    projects_view,
+)
 
 
 class ActionModule(DroverAction):

@@ -12,8 +12,14 @@ from typing import Any
 from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
@@ -41,7 +47,9 @@ class ActionModule(DroverAction):
             store = self.store(args, task_vars)
             own = own_known.machines(store, self.variables(task_vars), self._templar).read()
             with store.read() as connection:
-                view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"], own)
+                view = report_data.read(
+                    connection, policy, now, args["service_down_time"], args["plans"], own
+                )
             after = html.page(view, now, args["fleet"])
         # Always write the page, because it shows its age. New times alone are no change.
         changed = html.differ(before, after)

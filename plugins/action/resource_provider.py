@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits, resource_providers
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_info import ProviderDescription
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    classes_and_traits,
+    resource_providers,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_info import (
+    ProviderDescription,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 IDENTITY = ("name", "uuid", "generation")
@@ -42,7 +50,9 @@ class ActionModule(DroverAction):
                 before = resource_providers.delete(connection, **identity)
             else:
                 warnings = self._assumed(connection, args) if self._task.check_mode else []
-                before, after, more = resource_providers.ensure(connection, **identity, **{name: args[name] for name in WANTED})
+                before, after, more = resource_providers.ensure(
+                    connection, **identity, **{name: args[name] for name in WANTED}
+                )
                 warnings += more
         result: dict[str, Any] = {"changed": before != after}
         if after is not None:
@@ -51,11 +61,25 @@ class ActionModule(DroverAction):
             result["warnings"] = warnings
         if self._task.diff:
             name = (after or before or args)["name"]
-            result["diff"] = [{"before": before or {}, "after": after or {}, "before_header": name, "after_header": name}]
+            result["diff"] = [
+                {
+                    "before": before or {},
+                    "after": after or {},
+                    "before_header": name,
+                    "after_header": name,
+                }
+            ]
         return result
 
     @staticmethod
     def _assumed(connection: Connection, args: dict[str, Any]) -> list[str]:
         where = f"Resource provider {args['name'] or args['uuid']}"
-        kinds = ((classes_and_traits.RESOURCE_CLASS, args["inventories"]), (classes_and_traits.TRAIT, args["traits"]))
-        return [text for kind, names in kinds for text in classes_and_traits.assume(connection, kind, names or (), where)]
+        kinds = (
+            (classes_and_traits.RESOURCE_CLASS, args["inventories"]),
+            (classes_and_traits.TRAIT, args["traits"]),
+        )
+        return [
+            text
+            for kind, names in kinds
+            for text in classes_and_traits.assume(connection, kind, names or (), where)
+        ]

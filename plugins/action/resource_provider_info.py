@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import validation
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_info, provider_query
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    provider_info,
+    provider_query,
+)
 
 
 class ActionModule(DroverAction):
@@ -27,7 +33,10 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         group = provider_query.parse(args["required"], args["member_of"], args["resources"])
-        uuids = {name: None if args[name] is None else validation.read_uuid(name, args[name]) for name in ("uuid", "in_tree")}
+        uuids = {
+            name: None if args[name] is None else validation.read_uuid(name, args[name])
+            for name in ("uuid", "in_tree")
+        }
         with self.store(args, task_vars).read() as connection:
             found = provider_info.listing(connection, name=args["name"], group=group, **uuids)
         return {"resource_providers": found}

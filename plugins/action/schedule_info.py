@@ -12,7 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
     PLAN_INFO_VARIABLES,
     PlanInfo,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, refuse_unknown
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import (
+    decide,
+    refuse_unknown,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
@@ -27,9 +30,13 @@ class ActionModule(PlanInfo):
     }
     VARIABLES = PLAN_INFO_VARIABLES
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
         refuse_unknown(args["requests"])
         now = clock.now(connection)
-        found = decide(connection, args["requests"], policy, now, args["service_down_time"], args["explain"])
+        found = decide(
+            connection, args["requests"], policy, now, args["service_down_time"], args["explain"]
+        )
         lines = schedule_lines(found)
         return {"selections": found, "lines": lines}, lines

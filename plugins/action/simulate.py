@@ -11,15 +11,28 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    policy_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import yaml_errors
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
-from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import replay_lines, simulation_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import (
+    replay_lines,
+    simulation_lines,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.replay import replay
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import MAX_MOVES, Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (
+    MAX_MOVES,
+    Question,
+    simulate,
+)
 
 
 class ActionModule(DroverAction):
@@ -35,7 +48,12 @@ class ActionModule(DroverAction):
         **SCHEDULER_SPEC,
         **STORE_SPEC,
     }
-    VARIABLES = ("service_down_time", "fleet", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+    VARIABLES = (
+        "service_down_time",
+        "fleet",
+        ("policy", "scheduler"),
+        ("policy_file", "scheduler_file"),
+    )
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -45,12 +63,26 @@ class ActionModule(DroverAction):
             raise DroverError(f"max_moves must be 0 or more, not {args['max_moves']}.")
         if args["replay"] is not None:
             _refuse_with_replay(args)
-            again = replay(store, policy.over(args["replay"]), args["service_down_time"], args["export"])
-            return self._shown(args, {"changed": False, "replay": again, "lines": replay_lines(again)})
+            again = replay(
+                store, policy.over(args["replay"]), args["service_down_time"], args["export"]
+            )
+            return self._shown(
+                args, {"changed": False, "replay": again, "lines": replay_lines(again)}
+            )
         # Read the file before the work begins, because it may be unreadable.
-        file = OutputFile("page", "drover_simulation_page", args["path"], 0o600) if args["path"] else None
+        file = (
+            OutputFile("page", "drover_simulation_page", args["path"], 0o600)
+            if args["path"]
+            else None
+        )
         before = file.read() if file is not None else b""
-        question = Question(policy, args["flavors"], args["max_moves"], args["service_down_time"], maps=file is not None)
+        question = Question(
+            policy,
+            args["flavors"],
+            args["max_moves"],
+            args["service_down_time"],
+            maps=file is not None,
+        )
         found = simulate(store, args["changes"], question, args["export"])
         result: dict[str, Any] = {"changed": False, "path": None, "lines": simulation_lines(found)}
         if file is not None:
@@ -79,7 +111,9 @@ def _of_text(given: Any) -> Any:
         return yaml.safe_load(given) or []
     except yaml.MarkedYAMLError as problem:
         where = f"line {problem.problem_mark.line + 1}" if problem.problem_mark else "line 1"
-        raise DroverError(f"The changes, {where}: {yaml_errors.in_words(problem)}. Write a list, such as - lose_hosts: [kvm1].") from None
+        raise DroverError(
+            f"The changes, {where}: {yaml_errors.in_words(problem)}. Write a list, such as - lose_hosts: [kvm1]."
+        ) from None
 
 
 def _refuse_with_replay(args: Mapping[str, Any]) -> None:

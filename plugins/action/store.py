@@ -10,22 +10,42 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    has_ended,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, actions, schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import (
+    audit_lines,
+    audit_table,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    actions,
+    schema,
+    transfer,
+    transfer_file,
+)
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "state": {"type": "str", "choices": ["present", "healed", "exported", "imported"], "default": "present"},
+        "state": {
+            "type": "str",
+            "choices": ["present", "healed", "exported", "imported"],
+            "default": "present",
+        },
         "release_expired": {"type": "bool", "default": False},
         "path": {"type": "path"},
         **STORE_SPEC,
     }
-    REQUIREMENTS = {"required_if": [["state", "exported", ["path"]], ["state", "imported", ["path"]]]}
+    REQUIREMENTS = {
+        "required_if": [["state", "exported", ["path"]], ["state", "imported", ["path"]]]
+    }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -43,22 +63,46 @@ class ActionModule(DroverAction):
 
     def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.write() as connection:
-            found = audit.audit(connection, time.time(), True, args["release_expired"], has_ended=has_ended)
+            found = audit.audit(
+                connection, time.time(), True, args["release_expired"], has_ended=has_ended
+            )
             if found["mended"]:
-                actions.note(connection, "run", f"audit: {len(found['mended'])} contradictions repaired")
+                actions.note(
+                    connection, "run", f"audit: {len(found['mended'])} contradictions repaired"
+                )
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
-        lines = ["Mended:", *(mended or ["Nothing was safe to mend."]), "", "Left:", *(left or ["Nothing is left."])]
+        lines = [
+            "Mended:",
+            *(mended or ["Nothing was safe to mend."]),
+            "",
+            "Left:",
+            *(left or ["Nothing is left."]),
+        ]
         # Show the lines here, because some output formats of Ansible fold the long lines of a
         # result.
         for line in lines if table else audit_lines(table, found["checked"]):
             self.show(line)
-        return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": (table, left)}
+        return {
+            **found,
+            "table": table,
+            "mended_table": mended,
+            "left_table": left,
+            "shown": (table, left),
+        }
 
     def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.read() as connection:
-            found = transfer.export(connection, args["path"], time.time(), dry=self._task.check_mode)
+            found = transfer.export(
+                connection, args["path"], time.time(), dry=self._task.check_mode
+            )
         shown = (_counted(found["before"]), _counted(found["rows"]))
-        return {"changed": found["changed"], "rows": found["rows"], "checksums": found["checksums"], "path": args["path"], "shown": shown}
+        return {
+            "changed": found["changed"],
+            "rows": found["rows"],
+            "checksums": found["checksums"],
+            "path": args["path"],
+            "shown": shown,
+        }
 
     def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         # Read the whole file before the store is changed.
@@ -74,7 +118,9 @@ def _check(args: dict[str, Any]) -> None:
     """Refuse options of other states, and make the path absolute."""
     for option, states in (("release_expired", ["healed"]), ("path", ["exported", "imported"])):
         if args[option] and args["state"] not in states:
-            raise DroverError(f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out.")
+            raise DroverError(
+                f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out."
+            )
     if args["path"]:
         args["path"] = os.path.abspath(os.path.expanduser(args["path"]))
 

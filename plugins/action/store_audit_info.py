@@ -9,10 +9,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    has_ended,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import (
+    audit_lines,
+    audit_table,
+)
 
 
 class ActionModule(DroverAction):
@@ -21,10 +29,18 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
-            found = audit.audit(connection, time.time(), release_expired=args["release_expired"], has_ended=has_ended)
+            found = audit.audit(
+                connection,
+                time.time(),
+                release_expired=args["release_expired"],
+                has_ended=has_ended,
+            )
         table = audit_table(found["findings"])
         # Show the lines here, because some output formats of Ansible fold the long lines of a
         # result.
         for line in audit_lines(table, found["checked"]):
             self.show(line)
-        return {**{name: found[name] for name in ("findings", "counts", "checked", "sound")}, "table": table}
+        return {
+            **{name: found[name] for name in ("findings", "counts", "checked", "sound")},
+            "table": table,
+        }

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.custom_names import CustomNames
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.custom_names import (
+    CustomNames,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
 
 

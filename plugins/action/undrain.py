@@ -8,13 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import pool_undrain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import (
+    Undrain,
+    UndrainRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 
 
@@ -33,9 +40,15 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         if args["pool"]:
             hosts = host_names(args["host"]) if args["host"] else []
-            return pool_undrain.bring_back(self.ports(args, task_vars), args["pool"], hosts, self._task.check_mode)
+            return pool_undrain.bring_back(
+                self.ports(args, task_vars), args["pool"], hosts, self._task.check_mode
+            )
         if not args["host"]:
-            raise DroverError("What is brought back? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done.")
-        moves = MoveSettings(MigrationLimits(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"])
+            raise DroverError(
+                "What is brought back? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done."
+            )
+        moves = MoveSettings(
+            MigrationLimits(args["max_migrations"]), shutdown_timeout=args["shutdown_timeout"]
+        )
         request = UndrainRequest(args["host"], moves, args["timeout"], self._task.check_mode)
         return Undrain(self.ports(args, task_vars), request).run()

@@ -178,7 +178,9 @@ images_there:
 
 def _below(option: str, *texts: str) -> str:
     """A part of a fragment: the suboptions of an option, as the texts have them."""
-    return f"  {option}:\n    suboptions:\n" + "".join(textwrap.indent(text.lstrip("\n"), " " * 6) for text in texts)
+    return f"  {option}:\n    suboptions:\n" + "".join(
+        textwrap.indent(text.lstrip("\n"), " " * 6) for text in texts
+    )
 
 
 _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))

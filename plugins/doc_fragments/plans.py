@@ -11,7 +11,9 @@ import re
 def _variables(options: str) -> str:
     """Return the variables of the options, which lookups have and modules have not, from the descriptions that name them."""
     named = re.findall(r"^  (\w+):\n(?:    .*\n)*?.*C\((drover_\w+)\) sets it too", options, re.M)
-    return "options:\n" + "".join(f"  {option}:\n    vars:\n      - name: {variable}\n" for option, variable in named)
+    return "options:\n" + "".join(
+        f"  {option}:\n    vars:\n      - name: {variable}\n" for option, variable in named
+    )
 
 
 class ModuleDocFragment:

@@ -17,7 +17,10 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    require,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 pycdlib: Any
@@ -46,7 +49,9 @@ def cloud_init_seed(value: Any, instance_id: Any = None, hostname: Any = None) -
     """
     try:
         require("pycdlib", pycdlib)
-        return base64.b64encode(_image(_files(to_plain(value), to_plain(instance_id), to_plain(hostname)))).decode("ascii")
+        return base64.b64encode(
+            _image(_files(to_plain(value), to_plain(instance_id), to_plain(hostname)))
+        ).decode("ascii")
     except DroverError as problem:
         raise AnsibleFilterError(str(problem)) from None
 
@@ -54,17 +59,25 @@ def cloud_init_seed(value: Any, instance_id: Any = None, hostname: Any = None) -
 def _files(value: Any, instance_id: Any, hostname: Any) -> dict[str, bytes]:
     """Return {name on the image: content}."""
     if not isinstance(value, dict):
-        raise DroverError(f"cloud_init_seed takes a mapping with {', '.join(KEYS)}, not {type(value).__name__}.")
+        raise DroverError(
+            f"cloud_init_seed takes a mapping with {', '.join(KEYS)}, not {type(value).__name__}."
+        )
     unknown = sorted(str(key) for key in value if key not in KEYS)
     if unknown:
-        raise DroverError(f"cloud_init_seed: unknown key '{unknown[0]}'; it takes: {', '.join(KEYS)}.")
+        raise DroverError(
+            f"cloud_init_seed: unknown key '{unknown[0]}'; it takes: {', '.join(KEYS)}."
+        )
     user_data = _text("user_data", value.get("user_data") or {}, "#cloud-config\n")
     network = value.get("network_config")
     network = _text("network_config", network) if network else None
     if instance_id is None:
-        content = "\0".join([user_data, _text("meta_data", value.get("meta_data") or {}), network or ""])
+        content = "\0".join(
+            [user_data, _text("meta_data", value.get("meta_data") or {}), network or ""]
+        )
         instance_id = "iid-" + hashlib.sha256(content.encode()).hexdigest()[:16]
-    meta_data = _meta_data(value.get("meta_data") or {}, {"instance-id": instance_id, "local-hostname": hostname})
+    meta_data = _meta_data(
+        value.get("meta_data") or {}, {"instance-id": instance_id, "local-hostname": hostname}
+    )
     files = {"user-data": user_data, "meta-data": meta_data, "network-config": network}
     return {name: text.encode("utf-8") for name, text in files.items() if text is not None}
 
@@ -73,8 +86,12 @@ def _text(key: str, value: Any, head: str = "") -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        return head + yaml.safe_dump(value, sort_keys=False, default_flow_style=False, allow_unicode=True)
-    raise DroverError(f"cloud_init_seed: '{key}' must be a text or a mapping, not {type(value).__name__}.")
+        return head + yaml.safe_dump(
+            value, sort_keys=False, default_flow_style=False, allow_unicode=True
+        )
+    raise DroverError(
+        f"cloud_init_seed: '{key}' must be a text or a mapping, not {type(value).__name__}."
+    )
 
 
 def _meta_data(given: Any, defaults: Mapping[str, Any]) -> str:
@@ -87,7 +104,11 @@ def _meta_data(given: Any, defaults: Mapping[str, Any]) -> str:
         raise DroverError(f"cloud_init_seed: 'meta_data' is no YAML: {reason}.") from problem
     if not isinstance(known, dict):
         raise DroverError("cloud_init_seed: 'meta_data' must hold a mapping.")
-    missing = {key: str(value) for key, value in defaults.items() if value is not None and known.get(key) is None}
+    missing = {
+        key: str(value)
+        for key, value in defaults.items()
+        if value is not None and known.get(key) is None
+    }
     return _text("meta_data", {**known, **missing}) if missing else text
 
 
@@ -98,7 +119,13 @@ def _image(files: Mapping[str, bytes]) -> bytes:
         image.new(interchange_level=3, vol_ident=LABEL, joliet=3, rock_ridge="1.09")
         for name, content in sorted(files.items()):
             plain = name.replace("-", "").upper()[:8]
-            image.add_fp(io.BytesIO(content), len(content), f"/{plain}.;1", rr_name=name, joliet_path=f"/{name}")
+            image.add_fp(
+                io.BytesIO(content),
+                len(content),
+                f"/{plain}.;1",
+                rr_name=name,
+                joliet_path=f"/{name}",
+            )
         written = io.BytesIO()
         image.write_fp(written)
         image.close()
@@ -121,7 +148,9 @@ class _Stopped:
 @contextlib.contextmanager
 def _stopped_clock() -> Iterator[None]:
     """Stop the clock of pycdlib, which writes the current time into an image and has no option for this."""
-    modules: list[Any] = [sys.modules[name] for name in CLOCKS if hasattr(sys.modules.get(name), "time")]
+    modules: list[Any] = [
+        sys.modules[name] for name in CLOCKS if hasattr(sys.modules.get(name), "time")
+    ]
     for module in modules:
         module.time = _Stopped()
     try:

@@ -11,9 +11,16 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import POOLS as VOLUME_POOLS
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
+    FOLDER_POOLS,
+)
+from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import (
+    POOLS as VOLUME_POOLS,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    disk_files,
+    disk_sources,
+)
 
 
 def disk_layout(
@@ -41,20 +48,43 @@ def disk_layout(
         if disk.get("source"):
             source = disk_sources.for_domain(disk)
             nothing = dict.fromkeys(("path", "pool", "volume", "make"))
-            layout.append({"target": target, **nothing, "format": source["format"], "source": source})
+            layout.append(
+                {"target": target, **nothing, "format": source["format"], "source": source}
+            )
             continue
         pool = _pool(disk["pool"], pools or {}) if disk.get("pool") else None
         if pool is not None and pool["type"] in VOLUME_POOLS:
             layout.append(_volume(disk, target, uuid, images or {}))
             continue
-        folder = base if pool is None else posixpath.join(_folder(disk["pool"], pool), posixpath.basename(base))
+        folder = (
+            base
+            if pool is None
+            else posixpath.join(_folder(disk["pool"], pool), posixpath.basename(base))
+        )
         path = disk.get("path") or disk_files.by_default(folder, target)
-        make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", **_image(disk, images or {})}
-        layout.append({"target": target, "path": path, "pool": None, "volume": None, "format": "qcow2", "source": None, "make": make})
+        make = {
+            "path": path,
+            "size_gb": disk["size_gb"],
+            "format": "qcow2",
+            **_image(disk, images or {}),
+        }
+        layout.append(
+            {
+                "target": target,
+                "path": path,
+                "pool": None,
+                "volume": None,
+                "format": "qcow2",
+                "source": None,
+                "make": make,
+            }
+        )
     return layout
 
 
-def _volume(disk: dict[str, Any], target: str, uuid: str, images: dict[str, str | None]) -> dict[str, Any]:
+def _volume(
+    disk: dict[str, Any], target: str, uuid: str, images: dict[str, str | None]
+) -> dict[str, Any]:
     if not uuid:
         raise AnsibleFilterError(
             f"The disk {target} is a volume of the storage pool {disk['pool']}, which needs the uuid of the instance for its name."

@@ -28,7 +28,11 @@ def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
     looked = to_plain(variables["check_looked"]) if "check_looked" in variables else {}
     if "host" not in looked:
         return {"problem": str(looked.get("msg") or "it gave no answer")}
-    reaches = [to_plain(variables[name]) for name in ("check_reach", "check_root_reach") if name in variables]
+    reaches = [
+        to_plain(variables[name])
+        for name in ("check_reach", "check_root_reach")
+        if name in variables
+    ]
     unreached = []
     for reach in reaches:
         failed = reach.get("msg") if "tried" not in reach and not reach.get("skipped") else None
@@ -39,8 +43,13 @@ def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
         "unreached": sorted(set(unreached)),
         "lacking": compared.get("lacking"),
         "names": compared.get("names"),
-        "migration": to_plain(variables["drover_migration"]) if "drover_migration" in variables else None,
-        "migration_address": next((str(variables[name]) for name in ("drover_migration_address",) if name in variables), None),
+        "migration": to_plain(variables["drover_migration"])
+        if "drover_migration" in variables
+        else None,
+        "migration_address": next(
+            (str(variables[name]) for name in ("drover_migration_address",) if name in variables),
+            None,
+        ),
     }
 
 

@@ -13,10 +13,14 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices, hardware
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    guest as host_settings,
+)
 
 
-def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None) -> dict[str, Any]:
+def guest(
+    claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None
+) -> dict[str, Any]:
     """Return all hardware settings in the domain XML of a claimed instance.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
@@ -42,12 +46,21 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
             arch=claim.get("arch") or "x86_64",
         )
         networks, hostdevs = devices.with_devices(
-            hardware.networks(found, claim.get("networks") or [], where), claim.get("pci_devices") or [], claim.get("mdevs") or [], where
+            hardware.networks(found, claim.get("networks") or [], where),
+            claim.get("pci_devices") or [],
+            claim.get("mdevs") or [],
+            where,
         )
         return {
             **found,
             **host_settings.hardware(claim.get("domain_type"), definition, of_host, where),
-            **hardware.drives(found, to_plain(disks), claim.get("disks") or [], (to_plain(seed) or {}).get("path"), where),
+            **hardware.drives(
+                found,
+                to_plain(disks),
+                claim.get("disks") or [],
+                (to_plain(seed) or {}).get("path"),
+                where,
+            ),
             "networks": networks,
             "hostdevs": hostdevs,
         }

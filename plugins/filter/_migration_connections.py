@@ -22,12 +22,19 @@ def migration_connections(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> 
     lines = list(dict.fromkeys(sentence for look in looks for sentence in look["sentences"]))
     if tried:
         plural, verb = ("", "was") if tried == 1 else ("s", "were")
-        end = f"; {unreached} {'does' if unreached == 1 else 'do'} not work." if unreached else ", and all work."
+        end = (
+            f"; {unreached} {'does' if unreached == 1 else 'do'} not work."
+            if unreached
+            else ", and all work."
+        )
         end = ", and it works." if tried == 1 and not unreached else end
         made = "a migration makes it" if tried == 1 else "a migration makes them"
         lines.append(f"{tried} connection{plural} {verb} tried as {made}{end}")
     else:
-        lines.append("No connection was tried" + (f": {hosts[0]} is the only host." if len(hosts) == 1 else "."))
+        lines.append(
+            "No connection was tried"
+            + (f": {hosts[0]} is the only host." if len(hosts) == 1 else ".")
+        )
     return lines + (_without_uri(hosts, hostvars) if len(hosts) > 1 else [])
 
 
@@ -35,7 +42,11 @@ def _looks(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results of each account of a host; the second account is left out if Ansible is
     root.
     """
-    found = [to_plain(variables[name]) for name in ("hypervisor_reach", "hypervisor_root_reach") if name in variables]
+    found = [
+        to_plain(variables[name])
+        for name in ("hypervisor_reach", "hypervisor_root_reach")
+        if name in variables
+    ]
     return [each for each in found if "tried" in each]
 
 

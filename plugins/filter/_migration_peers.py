@@ -11,12 +11,19 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.module_utils._migration.trust import TrustProblem, destination
+from ansible_collections.drover.compute.plugins.module_utils._migration.trust import (
+    TrustProblem,
+    destination,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import default_migration_uri
+from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
+    default_migration_uri,
+)
 
 
-def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any], keys: bool = True) -> list[dict[str, Any]]:
+def migration_peers(
+    hosts: Sequence[str], hostvars: Mapping[str, Any], keys: bool = True
+) -> list[dict[str, Any]]:
     """See _migration_peers.yml."""
     if not keys:
         return [{"host": name, "uri": migration_uri(name, hostvars[name])} for name in hosts]
@@ -27,7 +34,10 @@ def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any], keys: boo
 
 def _peer(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     uri = migration_uri(host, variables)
-    own, root = _variable(variables, "hypervisor_account") or {}, _variable(variables, "hypervisor_root") or {}
+    own, root = (
+        _variable(variables, "hypervisor_account") or {},
+        _variable(variables, "hypervisor_root") or {},
+    )
     accounts = [each for each in (own, root) if each.get("user")]
     try:
         where = destination(uri) if uri else None
@@ -66,7 +76,10 @@ def _variable(variables: Mapping[str, Any], name: str) -> Any:
 def _sources(host: str, value: Any) -> list[str]:
     try:
         given = [value] if isinstance(value, str) else list(value or ())
-        return [str(ipaddress.ip_network(each)) if "/" in each else str(ipaddress.ip_address(each)) for each in given]
+        return [
+            str(ipaddress.ip_network(each)) if "/" in each else str(ipaddress.ip_address(each))
+            for each in given
+        ]
     except (TypeError, ValueError) as problem:
         raise AnsibleFilterError(
             f"Host {host}: drover_migration_source: {problem}. Give the addresses or networks from which it connects to other hosts, such as "

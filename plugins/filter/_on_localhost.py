@@ -13,7 +13,12 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
 
-def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_limit: bool = False, later: str = "") -> str:
+def on_localhost(
+    limit: str | None,
+    groups: Mapping[str, Iterable[str]],
+    takes_limit: bool = False,
+    later: str = "",
+) -> str:
     """See _on_localhost.yml."""
     if limit and not hosts_of("localhost", limit, groups):
         advice = (
@@ -21,7 +26,9 @@ def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_l
             if takes_limit
             else "Run it without --limit. Name the host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
         )
-        raise AnsibleFilterError(f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}")
+        raise AnsibleFilterError(
+            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}"
+        )
     if limit and later and not hosts_of(later, limit, _with(later, groups)):
         raise AnsibleFilterError(
             f"Nothing was done: --limit {limit} leaves out {later}, on which this playbook works after localhost. Run it without --limit."

@@ -15,7 +15,9 @@ from ansible_collections.drover.compute.plugins.filter._on_localhost import host
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import which_name
 
 
-def some_host(pattern: str | list[str], limit: str | None, groups: Mapping[str, Iterable[str]]) -> str | list[str]:
+def some_host(
+    pattern: str | list[str], limit: str | None, groups: Mapping[str, Iterable[str]]
+) -> str | list[str]:
     """See _some_host.yml."""
     if any(context.CLIARGS.get(name) for name in ("syntax", "listhosts", "listtasks", "listtags")):
         # Such a run works on no host anyway.
@@ -25,7 +27,9 @@ def some_host(pattern: str | list[str], limit: str | None, groups: Mapping[str, 
         raise AnsibleFilterError(unknown)
     named = _named(pattern)
     if limit and not hosts_of(named, limit, groups):
-        raise AnsibleFilterError(f"Nothing was done: --limit {limit} leaves out every host that matches {named}. Run it without --limit.")
+        raise AnsibleFilterError(
+            f"Nothing was done: --limit {limit} leaves out every host that matches {named}. Run it without --limit."
+        )
     return pattern
 
 

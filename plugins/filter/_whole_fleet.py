@@ -21,7 +21,9 @@ def whole_fleet(pattern: str, limit: str | None, groups: Mapping[str, Iterable[s
         wanted, left = hosts_of(pattern, "", groups), hosts_of(pattern, limit, groups)
         missing = [each for each in wanted if each not in left]
         if missing:
-            named = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            named = ", ".join(missing[:5]) + (
+                f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            )
             raise AnsibleFilterError(
                 f"Nothing was done: --limit {limit} leaves out {named}, and this playbook needs every hypervisor. Hosts that need no change stay "
                 "as they are, so run it without --limit. For a part of the fleet alone, name its group, such as -e drover_hypervisors=site_a."

@@ -36,7 +36,10 @@ def _is_ours(playbook: str) -> bool:
     """Return True if a playbook of the command line is of this collection; a playbook that imports
     one may have other tags.
     """
-    return playbook.startswith("drover.compute.") or pathlib.Path(playbook).resolve().parent == PLAYBOOKS
+    return (
+        playbook.startswith("drover.compute.")
+        or pathlib.Path(playbook).resolve().parent == PLAYBOOKS
+    )
 
 
 class FilterModule:

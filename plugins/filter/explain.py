@@ -22,7 +22,9 @@ def explain(value: Any, numbers: bool = False) -> list[str]:
     try:
         return render(value, numbers)
     except (AttributeError, KeyError, TypeError):
-        raise AnsibleFilterError("explain takes a selection of the lookup drover.compute.schedule, or a list of them.") from None
+        raise AnsibleFilterError(
+            "explain takes a selection of the lookup drover.compute.schedule, or a list of them."
+        ) from None
 
 
 class FilterModule:

@@ -85,7 +85,10 @@ from ansible.inventory.data import InventoryData
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names, options
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    instance_names,
+    options,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import check_keys
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, inventory
@@ -126,7 +129,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _add_instances(self, instances: list[dict[str, Any]]) -> None:
         """Add the instances; they change no host or group of any source."""
-        groups = {*self.inventory.groups, INSTANCES, *(self._sanitize_group_name(name) for name in self.get_option("groups") or {})}
+        groups = {
+            *self.inventory.groups,
+            INSTANCES,
+            *(self._sanitize_group_name(name) for name in self.get_option("groups") or {}),
+        }
         taken = {*self.inventory.hosts, *groups, *C.LOCALHOST}
         names = instance_names.choose(instances, taken)
         if names.changed:
@@ -137,7 +144,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for name, instance in names.names.items():
             self._add(name, instance)
             if instance_names.is_address(instance["addresses"]):
-                self.inventory.hosts[name].set_variable("ansible_host", _no_templates(instance["addresses"][0]))
+                self.inventory.hosts[name].set_variable(
+                    "ansible_host", _no_templates(instance["addresses"][0])
+                )
         self._add_members({INSTANCES: list(names.names)})
         if self._constructs():
             self._construct_instances(list(names.names), groups)
@@ -151,7 +160,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 for name in names:
                     self._try(function, name)
                     real.hosts[name].vars = self.inventory.hosts[name].vars
-                made = {name: group for name, group in self.inventory.groups.items() if name not in ("all", "ungrouped", INSTANCES)}
+                made = {
+                    name: group
+                    for name, group in self.inventory.groups.items()
+                    if name not in ("all", "ungrouped", INSTANCES)
+                }
                 if function == self._add_to_keyed_groups:
                     made = self._own(made, there, real)
                 _copy(made, real)
@@ -163,7 +176,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         try:
             function(name)
         except Exception as problem:  # Ansible's own for a group in itself
-            sentence = f"Not all groups and variables of instance {name} could be constructed: {problem}"
+            sentence = (
+                f"Not all groups and variables of instance {name} could be constructed: {problem}"
+            )
             if self.get_option("strict"):
                 raise AnsibleParserError(sentence) from None
             self.display.warning(sentence)
@@ -172,18 +187,24 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Remove instances from groups of other members. In these groups only a parent_group gets
         child groups.
         """
-        foreign = sorted(name for name in made if name in there or name in real.hosts or name in C.LOCALHOST)
+        foreign = sorted(
+            name for name in made if name in there or name in real.hosts or name in C.LOCALHOST
+        )
         refused = [name for name in foreign if made[name].hosts]
         if refused:
             self.display.warning(
                 f"keyed_groups would put instances into {', '.join(refused)}, which is already a host or a group of other members. The "
                 "instances were left out of it. Give the groups their own prefix."
             )
-        written = {str(keyed.get("parent_group") or "") for keyed in self.get_option("keyed_groups") or ()}
+        written = {
+            str(keyed.get("parent_group") or "") for keyed in self.get_option("keyed_groups") or ()
+        }
         parents = {self._sanitize_group_name(name) for name in written if name} & there
         for name in refused:
             made[name].hosts = []
-        return {name: group for name, group in made.items() if name not in foreign or name in parents}
+        return {
+            name: group for name, group in made.items() if name not in foreign or name in parents
+        }
 
     def _add_members(self, members: Mapping[str, Iterable[str]]) -> None:
         for name, names in sorted(members.items()):
@@ -206,13 +227,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _set_variables(self, name: str) -> None:
         variables = self.inventory.get_host(name).get_vars()
-        self._set_composite_vars(self.get_option("compose"), variables, name, self.get_option("strict"))
+        self._set_composite_vars(
+            self.get_option("compose"), variables, name, self.get_option("strict")
+        )
 
     def _add_to_groups(self, name: str) -> None:
-        self._add_host_to_composed_groups(self.get_option("groups"), {}, name, self.get_option("strict"))
+        self._add_host_to_composed_groups(
+            self.get_option("groups"), {}, name, self.get_option("strict")
+        )
 
     def _add_to_keyed_groups(self, name: str) -> None:
-        self._add_host_to_keyed_groups(self.get_option("keyed_groups"), {}, name, self.get_option("strict"))
+        self._add_host_to_keyed_groups(
+            self.get_option("keyed_groups"), {}, name, self.get_option("strict")
+        )
 
     def _contents(self, path: str, cache: bool) -> dict[str, Any]:
         """Read the hosts and instances from the cache or the store."""
@@ -222,7 +249,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if wanted and cache and key in self._cache:
             return self._cache[key]
         try:
-            url = options.store_url({"store_url": self.get_option("store_url")}, self._vars, self.templar)
+            url = options.store_url(
+                {"store_url": self.get_option("store_url")}, self._vars, self.templar
+            )
             with Store.open(url).read() as connection:
                 found = inventory.read(
                     connection,

@@ -100,8 +100,13 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query_string, response
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    query_string,
+    response,
+)
 
 
 class LookupModule(DroverLookup):

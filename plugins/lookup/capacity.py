@@ -89,15 +89,27 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        "service_down_time": "service_down_time",
+    }
     OPTIONS = ("loss",)
 
     def answer(self, terms: list[Any]) -> list[Any]:
         policy = self.policy()
         with self.store().read() as connection:
-            return capacity.count(connection, terms, policy, self.get_option("loss"), self.get_option("service_down_time"))
+            return capacity.count(
+                connection,
+                terms,
+                policy,
+                self.get_option("loss"),
+                self.get_option("service_down_time"),
+            )

@@ -126,7 +126,10 @@ _raw:
 import dataclasses
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+    flat,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 
@@ -143,11 +146,17 @@ SAME = (
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **{name: name for name in SAME}}
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        **{name: name for name in SAME},
+    }
     OPTIONS = ("excluded",)
 
     def answer(self, terms: list[Any]) -> list[Any]:
-        question = DrainQuestion.of_options(self.policy(), {name: self.get_option(name) for name in SAME})
+        question = DrainQuestion.of_options(
+            self.policy(), {name: self.get_option(name) for name in SAME}
+        )
         excluded, store = self.get_option("excluded"), self.store()
         question = dataclasses.replace(question, own=self.own(store).guests())
         with store.read() as connection:

@@ -83,9 +83,17 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import homes_of, plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+    flat,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    homes_of,
+    plan_home,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    limits as migration_limits,
+)
 
 
 class LookupModule(DroverLookup):
@@ -103,4 +111,8 @@ class LookupModule(DroverLookup):
         store = self.store()
         own = self.own(store).guests()
         with store.read() as connection:
-            return [plan_home(connection, homes, policy, most, self.get_option("service_down_time"), own)]
+            return [
+                plan_home(
+                    connection, homes, policy, most, self.get_option("service_down_time"), own
+                )
+            ]

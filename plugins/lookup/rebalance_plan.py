@@ -81,20 +81,35 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import REBALANCE_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    REBALANCE_VARIABLES,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    RebalanceQuestion,
+)
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", **REBALANCE_VARIABLES, "service_down_time": "service_down_time"}
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        **REBALANCE_VARIABLES,
+        "service_down_time": "service_down_time",
+    }
 
     def answer(self, terms: list[Any]) -> list[Any]:
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
         names = (*REBALANCE_VARIABLES, "service_down_time")
         store = self.store()
-        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in names}, own=self.own(store).guests())
+        question = RebalanceQuestion(
+            self.policy(),
+            **{name: self.get_option(name) for name in names},
+            own=self.own(store).guests(),
+        )
         with store.read() as connection:
             return [question.plan(connection)]

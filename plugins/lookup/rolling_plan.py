@@ -73,10 +73,16 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+    flat,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    RollingQuestion,
+    naming_own,
+)
 
 
 class LookupModule(DroverLookup):
@@ -95,7 +101,9 @@ class LookupModule(DroverLookup):
         hosts = flat(terms) if terms else None
         odd = next((each for each in hosts or () if not isinstance(each, str)), "")
         if odd != "":
-            raise DroverError(f"A term of this lookup must be the name of a host, not {shown(odd)}.")
+            raise DroverError(
+                f"A term of this lookup must be the name of a host, not {shown(odd)}."
+            )
         store = self.store()
         with store.read() as connection:
             plan = question.plan(connection, hosts, self.get_option("empty"))

@@ -159,13 +159,23 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, refuse_unknown
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+    flat,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import (
+    decide,
+    refuse_unknown,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        "service_down_time": "service_down_time",
+    }
     OPTIONS = ("explain",)
 
     def answer(self, terms: list[Any]) -> list[Any]:

@@ -63,14 +63,29 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import (
+    DroverLookup,
+    flat,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (
+    Question,
+    simulate,
+)
 
 
 class LookupModule(DroverLookup):
-    VARIABLES = {"policy": "scheduler", "policy_file": "scheduler_file", "service_down_time": "service_down_time"}
+    VARIABLES = {
+        "policy": "scheduler",
+        "policy_file": "scheduler_file",
+        "service_down_time": "service_down_time",
+    }
     OPTIONS = ("flavors", "max_moves", "export")
 
     def answer(self, terms: list[Any]) -> list[Any]:
-        question = Question(self.policy(), self.get_option("flavors"), self.get_option("max_moves"), self.get_option("service_down_time"))
+        question = Question(
+            self.policy(),
+            self.get_option("flavors"),
+            self.get_option("max_moves"),
+            self.get_option("service_down_time"),
+        )
         return [simulate(self.store(), flat(terms), question, self.get_option("export"))]

@@ -82,9 +82,16 @@ problems:
 """
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import CephProblem, Cluster
+from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import (
+    CephProblem,
+    Cluster,
+)
 
-_FAILED = {"cut": "is not shut out of Ceph", "verified": "is not known to be shut out of Ceph", "lifted": "is still shut out of Ceph"}
+_FAILED = {
+    "cut": "is not shut out of Ceph",
+    "verified": "is not known to be shut out of Ceph",
+    "lifted": "is still shut out of Ceph",
+}
 
 
 def main() -> None:
@@ -109,7 +116,9 @@ def main() -> None:
             act = cluster.cut if given["state"] == "cut" else cluster.lift
             done = act(given["addresses"], module.check_mode)
     except CephProblem as exc:
-        module.fail_json(msg=f"The host with {', '.join(given['addresses'])} {_FAILED[given['state']]}: {exc}.")
+        module.fail_json(
+            msg=f"The host with {', '.join(given['addresses'])} {_FAILED[given['state']]}: {exc}."
+        )
     except ValueError as exc:
         module.fail_json(msg=f"The host {_FAILED[given['state']]}: {exc}.")
     module.exit_json(changed=bool(done), addresses=done, cut=cut, problems=problems)

@@ -91,13 +91,17 @@ def main() -> None:
     uri, arch, kind = (module.params[key] for key in ("uri", "arch", "domain_type"))
     conn = binding.connect(module, uri)
     try:
-        found = within(READ_TIMEOUT, lambda: model.baseline(conn, arch, kind, set(module.params["features"])))
+        found = within(
+            READ_TIMEOUT, lambda: model.baseline(conn, arch, kind, set(module.params["features"]))
+        )
     except Late:
         module.fail_json(
             msg=f"libvirt of {uri} did not say within {READ_TIMEOUT} s which CPU it can give: look whether libvirtd hangs there."
         )
     except (binding.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {binding.text_of(exc)}.")
+        module.fail_json(
+            msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {binding.text_of(exc)}."
+        )
     binding.close(conn)
     if found is None:
         module.fail_json(msg=f"libvirt of {uri} has no host-model for {kind} guests of {arch}.")

@@ -95,7 +95,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
@@ -104,7 +107,9 @@ from ansible_collections.drover.compute.plugins.module_utils._snapshots import b
 def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
     folder = module.params["folder"]
     if not os.path.isabs(folder) or not access.call(os.path.isdir, folder):
-        raise LibvirtProblem(f"the folder {folder} does not exist on {host_name()}: make it, or mount it there")
+        raise LibvirtProblem(
+            f"the folder {folder} does not exist on {host_name()}: make it, or mount it there"
+        )
     for domain in sorted(conn.listAllDomains(0), key=lambda each: each.name()):
         uuid, name = domain.UUIDString(), domain.name()
         reason = backup.why_left_out(domain)
@@ -113,13 +118,22 @@ def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
             result["lines"].append(f"{name} on {host_name()} has no copy: {reason}.")
             continue
         if module.check_mode:
-            copies = [{"target": target, "path": "", "since": "", "why_whole": ""} for target in backup.targets(domain)]
+            copies = [
+                {"target": target, "path": "", "since": "", "why_whole": ""}
+                for target in backup.targets(domain)
+            ]
         else:
             with orders.alone(Records(), uuid, name, orders.LEAST_PATIENCE):
-                copies = backup.copy(domain, folder, module.params["timeout"], module.params["incremental"])
+                copies = backup.copy(
+                    domain, folder, module.params["timeout"], module.params["incremental"]
+                )
         result["copies"] += [{"uuid": uuid, "name": name, **each} for each in copies]
-        result["lines"] += [f"{name} on {host_name()}: {each}." for each in backup.not_copied(domain)]
-        result["lines"] += [f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies]
+        result["lines"] += [
+            f"{name} on {host_name()}: {each}." for each in backup.not_copied(domain)
+        ]
+        result["lines"] += [
+            f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies
+        ]
         result["changed"] = True
 
 
@@ -128,7 +142,9 @@ def _said(copied: dict[str, str]) -> str:
         return "would be copied"
     if copied["since"]:
         return f"was copied to {copied['path']}: what was written since {copied['since']}, which it needs"
-    return f"was copied to {copied['path']}" + (f": the whole disk, because {copied['why_whole']}" if copied["why_whole"] else "")
+    return f"was copied to {copied['path']}" + (
+        f": the whole disk, because {copied['why_whole']}" if copied["why_whole"] else ""
+    )
 
 
 def main() -> None:

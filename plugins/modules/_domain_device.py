@@ -167,15 +167,28 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils._devices.attachable import Attachable, Cdrom, Disk, Interface
+from ansible_collections.drover.compute.plugins.module_utils._devices.attachable import (
+    Attachable,
+    Cdrom,
+    Disk,
+    Interface,
+)
 from ansible_collections.drover.compute.plugins.module_utils._devices.disk_growth import Growth
-from ansible_collections.drover.compute.plugins.module_utils._domain import device_xml, hotplug, power
+from ansible_collections.drover.compute.plugins.module_utils._domain import (
+    device_xml,
+    hotplug,
+    power,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml import Forms
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._images import images
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots
@@ -195,7 +208,10 @@ INTERFACE_SPEC = {
     "model": {"type": "str", "default": "virtio"},
 }
 CDROM_SPEC = {"path": {"type": "str"}, "target": {"type": "str"}}
-GROWTH_SPEC = {"target": {"type": "str", "required": True}, "size_gb": {"type": "int", "required": True}}
+GROWTH_SPEC = {
+    "target": {"type": "str", "required": True},
+    "size_gb": {"type": "int", "required": True},
+}
 
 
 class Change:
@@ -220,13 +236,21 @@ class Change:
         uuid, name = self.params["uuid"], self.params["name"]
         domain = power.find(self.conn, uuid=uuid)
         if domain is None:
-            raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
+            raise LibvirtProblem(
+                f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
+            )
         if name not in (None, domain.name()):
-            raise LibvirtProblem(f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name.")
+            raise LibvirtProblem(
+                f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name."
+            )
         return domain
 
     def _device(self, domain: Any, forms: Forms) -> Attachable:
-        kinds: tuple[tuple[str, type[Attachable]], ...] = (("disk", Disk), ("interface", Interface), ("growth", Growth))
+        kinds: tuple[tuple[str, type[Attachable]], ...] = (
+            ("disk", Disk),
+            ("interface", Interface),
+            ("growth", Growth),
+        )
         for kind, made in kinds:
             if self.params[kind] is not None:
                 return made(self.params[kind], self.module, domain, forms, self.absent)
@@ -247,24 +271,40 @@ class Change:
         facts, shown = read_domain(domain, local=True), device.facts(after[1])
         if self.module.check_mode and changed:
             _foretell(facts, device.tag, after[1], shown)
-        result = {"changed": changed, "domain": facts, "device": shown, "created_disks": device.created(foreseen=self.module.check_mode)}
+        result = {
+            "changed": changed,
+            "domain": facts,
+            "device": shown,
+            "created_disks": device.created(foreseen=self.module.check_mode),
+        }
         if self.module._diff:
-            header, pictures = domain.name(), (device.lines(forms, False), device.lines(after, True))
-            result["diff"] = {"before_header": header, "after_header": header, **dict(zip(("before", "after"), pictures))}
+            header, pictures = (
+                domain.name(),
+                (device.lines(forms, False), device.lines(after, True)),
+            )
+            result["diff"] = {
+                "before_header": header,
+                "after_header": header,
+                **dict(zip(("before", "after"), pictures)),
+            }
         return result
 
     def _refuse(self, domain: Any) -> None:
         """Refuse a domain if a change of its devices would not last."""
         name = f"{domain.name()} on {host_name()}"
         if not domain.isPersistent():
-            raise LibvirtProblem(f"{name} is transient: libvirt forgets it once it is off. Define it there first.")
+            raise LibvirtProblem(
+                f"{name} is transient: libvirt forgets it once it is off. Define it there first."
+            )
         if domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
                 f"{name} has its memory saved, and would start with the devices that it had then: start it, or drop the image with virsh "
                 "managedsave-remove."
             )
         if (self.params["disk"] or self.params["growth"]) and snapshots.read(domain):
-            raise LibvirtProblem(f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first.")
+            raise LibvirtProblem(
+                f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first."
+            )
         running = domain.isActive() and power.state_of(domain) in ("running", "blocked")
         if self.absent and domain.isActive() and not running:
             raise LibvirtProblem(
@@ -285,7 +325,9 @@ class Change:
         for root in hotplug.forms_of(domain):
             if root is not None and device.is_in(root) == self.absent:
                 shown = "still shows" if self.absent else "does not show"
-                raise LibvirtProblem(f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it. Run this again.")
+                raise LibvirtProblem(
+                    f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it. Run this again."
+                )
 
 
 def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
@@ -297,7 +339,9 @@ def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
     return live, config
 
 
-def _foretell(facts: dict[str, Any], tag: str, config: Element, shown: Mapping[str, Any] | None) -> None:
+def _foretell(
+    facts: dict[str, Any], tag: str, config: Element, shown: Mapping[str, Any] | None
+) -> None:
     """Change the devices in the facts of a domain to the devices after the change.
 
     :param tag: ``disk`` or ``interface``.
@@ -326,7 +370,11 @@ def main() -> None:
                 "mutually_exclusive": [("network", "bridge")],
                 "required_one_of": [("network", "bridge", "mac")],
             },
-            "cdrom": {"type": "dict", "options": CDROM_SPEC, "required_one_of": [("path", "target")]},
+            "cdrom": {
+                "type": "dict",
+                "options": CDROM_SPEC,
+                "required_one_of": [("path", "target")],
+            },
             "growth": {"type": "dict", "options": GROWTH_SPEC},
             "looked_up": {"type": "list", "elements": "str"},
             "timeout": {"type": "int", "default": 60},
@@ -338,9 +386,13 @@ def main() -> None:
     )
     module.params["uuid"] = binding.domain_uuid(module, module.params["uuid"], "changed")
     if module.params["timeout"] < 0:
-        module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
+        module.fail_json(
+            msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False
+        )
     change = None
-    with module.hypervisor(lambda: {"begun": change.begun if change else False}, local=True) as conn:
+    with module.hypervisor(
+        lambda: {"begun": change.begun if change else False}, local=True
+    ) as conn:
         change = Change(module, conn)
         result = change.run()
     module.exit_json(**result)

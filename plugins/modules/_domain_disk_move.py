@@ -174,16 +174,26 @@ from ansible_collections.drover.compute.plugins.module_utils._disk_move import d
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import move as moves
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
-from ansible_collections.drover.compute.plugins.module_utils._domain import device_xml, hotplug, power
+from ansible_collections.drover.compute.plugins.module_utils._domain import (
+    device_xml,
+    hotplug,
+    power,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml import Forms
 from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
+    read_mounts,
+)
 
 #: The seconds to wait for another call that works on the domain.
 PATIENCE = 60
@@ -219,9 +229,13 @@ class Change:
         uuid, name = self.params["uuid"], self.params["name"]
         self.domain = power.find(self.conn, uuid=uuid)
         if self.domain is None:
-            raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
+            raise LibvirtProblem(
+                f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
+            )
         if name not in (None, self.domain.name()):
-            raise LibvirtProblem(f"The domain {uuid} is named {self.domain.name()!r} on {host_name()}, not {name!r}: correct the name.")
+            raise LibvirtProblem(
+                f"The domain {uuid} is named {self.domain.name()!r} on {host_name()}, not {name!r}: correct the name."
+            )
         return self.domain
 
     def _run(self, domain: Any) -> dict[str, Any]:
@@ -230,15 +244,34 @@ class Change:
         step = move.abort() if self.aborts else move.move()
         foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
         place = move.place if foreseen else None
-        after = hotplug.forms_of(domain) if place is None else _predicted(before, self.params["target"], place)
+        after = (
+            hotplug.forms_of(domain)
+            if place is None
+            else _predicted(before, self.params["target"], place)
+        )
         facts = read_domain(domain, local=True)
         if place is not None:
             _foretell(facts, self.params["target"], place, self.conn)
-        device = next((each for each in facts["disks"] if each["target"] == self.params["target"]), None)
-        result = {**step, "removed": move.removed, "kept": move.kept, "domain": facts, "device": device}
+        device = next(
+            (each for each in facts["disks"] if each["target"] == self.params["target"]), None
+        )
+        result = {
+            **step,
+            "removed": move.removed,
+            "kept": move.kept,
+            "domain": facts,
+            "device": device,
+        }
         if self.module._diff:
-            header, pictures = domain.name(), (device_xml.lines(each, "disk") for each in (before, after))
-            result["diff"] = {"before_header": header, "after_header": header, **dict(zip(("before", "after"), pictures))}
+            header, pictures = (
+                domain.name(),
+                (device_xml.lines(each, "disk") for each in (before, after)),
+            )
+            result["diff"] = {
+                "before_header": header,
+                "after_header": header,
+                **dict(zip(("before", "after"), pictures)),
+            }
         return result
 
     def is_open(self) -> bool | None:
@@ -299,7 +332,9 @@ def main() -> None:
     module.params["uuid"] = binding.domain_uuid(module, module.params["uuid"], "moved")
     for name, least in (("wait", 0), ("timeout", 0), ("bandwidth_mib", 1)):
         if module.params[name] is not None and module.params[name] < least:
-            module.fail_json(msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False)
+            module.fail_json(
+                msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False
+            )
     change = None
     with module.hypervisor(lambda: _certain(change), local=True) as conn:
         change = Change(module, conn)

@@ -198,7 +198,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._migration import following
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 MOVE_SPEC = {
@@ -235,11 +237,15 @@ def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, 
         for move in module.params[option]:
             move = {**move, "uuid": binding.domain_uuid(module, move["uuid"], "started")}
             if move["uuid"] in seen:
-                module.fail_json(msg=f"The domain {move['uuid']} is named twice in one call: nothing was started.")
+                module.fail_json(
+                    msg=f"The domain {move['uuid']} is named twice in one call: nothing was started."
+                )
             seen.add(move["uuid"])
             reasons = migration_options.contradictions(move) if option == "start" else []
             if reasons:
-                module.fail_json(msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started.")
+                module.fail_json(
+                    msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started."
+                )
             if move["destination_uri"] is None:
                 move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
             moves.append(move)
@@ -252,8 +258,13 @@ def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
     if isinstance(item, dict):
         unknown = sorted(set(item) - {"uuid", "migration"})
         if unknown or not item.get("uuid"):
-            module.fail_json(msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started.")
-        return {"uuid": binding.domain_uuid(module, str(item["uuid"]), "started"), "migration": item.get("migration")}
+            module.fail_json(
+                msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started."
+            )
+        return {
+            "uuid": binding.domain_uuid(module, str(item["uuid"]), "started"),
+            "migration": item.get("migration"),
+        }
     return {"uuid": binding.domain_uuid(module, str(item), "started")}
 
 
@@ -309,14 +320,18 @@ def main() -> None:
     started = [*moves, *unwanted]
     known = {move["uuid"] for move in started}
     waiting = [binding.domain_uuid(module, each, "started") for each in module.params["waiting"]]
-    by_uuid = {each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])}
+    by_uuid = {
+        each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])
+    }
     followed = [each for uuid, each in by_uuid.items() if uuid not in known]
     for option in ("wait", "until", "news_within"):
         if (module.params[option] or 0) < 0:
             module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")
     most = module.params["max_migrations"]
     if most is not None and most < 1:
-        module.fail_json(msg=f"max_migrations is {most}: give 1 or more, or nothing would ever move.")
+        module.fail_json(
+            msg=f"max_migrations is {most}: give 1 or more, or nothing would ever move."
+        )
     records = Records(module.params["run_dir"])
     checking = module.params["check"] or module.check_mode
     changed = False
@@ -328,7 +343,10 @@ def main() -> None:
             reports = following.follow(looked_at, uri, records, 0) if looked_at else []
             answers += reports
             aborts = [move["uuid"] for move in unwanted]
-            changed = changed or (module.check_mode and any(r["uuid"] in aborts and r["status"] == "running" for r in reports))
+            changed = changed or (
+                module.check_mode
+                and any(r["uuid"] in aborts and r["status"] == "running" for r in reports)
+            )
         else:
             orphans = following.orphans(followed, records)
             if started or orphans:
@@ -336,8 +354,14 @@ def main() -> None:
                 changed = _begin(moves, unwanted, orphans, uri, records, most)
             news = following.News(module.params["news_within"], waiting)
             wait, until = module.params["wait"], module.params["until"]
-            reports = answers = following.follow(started + followed, uri, records, wait, until, news)
-    module.exit_json(changed=changed, moves=answers, finished=all(report["status"] != "running" for report in reports))
+            reports = answers = following.follow(
+                started + followed, uri, records, wait, until, news
+            )
+    module.exit_json(
+        changed=changed,
+        moves=answers,
+        finished=all(report["status"] != "running" for report in reports),
+    )
 
 
 if __name__ == "__main__":

@@ -108,11 +108,21 @@ from ansible_collections.drover.compute.plugins.module_utils._orders import orde
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
 
-SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
+SPEC = {
+    "uuid": {"type": "str", "required": True},
+    "withdraw": {"type": "list", "elements": "str", "default": []},
+}
 
 
-def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule) -> dict[str, Any]:
-    entry: dict[str, Any] = {"uuid": wanted["uuid"], "busy": False, "domain": None, "kept_disks": []}
+def _look(
+    conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "uuid": wanted["uuid"],
+        "busy": False,
+        "domain": None,
+        "kept_disks": [],
+    }
     try:
         with orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
             if not module.check_mode:
@@ -121,7 +131,9 @@ def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, 
             if domain is not None:
                 entry["domain"] = read_domain(domain, binding.is_local(module.params["uri"]))
             elif not module.check_mode and binding.is_local(module.params["uri"]):
-                entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(conn, wanted["withdraw"])
+                entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(
+                    conn, wanted["withdraw"]
+                )
     except orders.Busy:
         entry["busy"] = True
     return entry
@@ -142,7 +154,10 @@ def main() -> None:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "looked at")
     records, deadline = Records(), time.monotonic() + given["patience"]
     with module.hypervisor() as conn:
-        found = [_look(conn, records, each, max(0.0, deadline - time.monotonic()), module) for each in given["domains"]]
+        found = [
+            _look(conn, records, each, max(0.0, deadline - time.monotonic()), module)
+            for each in given["domains"]
+        ]
     module.exit_json(changed=False, domains=found)
 
 

@@ -194,7 +194,9 @@ from ansible_collections.drover.compute.plugins.module_utils._devices import mde
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._restart import restart
-from ansible_collections.drover.compute.plugins.module_utils._restart.restart_images import Surroundings
+from ansible_collections.drover.compute.plugins.module_utils._restart.restart_images import (
+    Surroundings,
+)
 
 INSTANCE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -233,7 +235,12 @@ def main() -> None:
     module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
-            "instances": {"type": "list", "elements": "dict", "default": [], "options": INSTANCE_SPEC},
+            "instances": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": INSTANCE_SPEC,
+            },
             "at_once": {"type": "int", "default": 4},
             "forget": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 60},
@@ -248,7 +255,12 @@ def main() -> None:
         surroundings = Surroundings(conn)
         with ThreadPoolExecutor(given["at_once"]) as pool:
             instances = list(
-                pool.map(lambda each: restart.restart(conn, records, each, given["timeout"], check, surroundings), given["instances"])
+                pool.map(
+                    lambda each: restart.restart(
+                        conn, records, each, given["timeout"], check, surroundings
+                    ),
+                    given["instances"],
+                )
             )
         forgotten = [restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
     changed = any(each["status"] in ("restarted", "forgotten") for each in instances + forgotten)

@@ -107,7 +107,11 @@ from ansible_collections.drover.compute.plugins.module_utils._domain import meta
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
@@ -116,21 +120,40 @@ POLICY = ("move", "on_drain", "priority", "migration")
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
 
-def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _act(
+    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
+) -> dict[str, Any]:
     """Work on one domain and return its entry of the result, with lines that show it before and
     after.
     """
-    answer: dict[str, Any] = {**wanted, "changed": False, "status": "done", "message": "", "labels": {}, "domain": None}
+    answer: dict[str, Any] = {
+        **wanted,
+        "changed": False,
+        "status": "done",
+        "message": "",
+        "labels": {},
+        "domain": None,
+    }
     answer.update(before=[], after=[])
     name = wanted["name"] or wanted["uuid"]
-    alone = contextlib.nullcontext() if check_mode else orders.alone(Records(), wanted["uuid"], name, given["patience"])
+    alone = (
+        contextlib.nullcontext()
+        if check_mode
+        else orders.alone(Records(), wanted["uuid"], name, given["patience"])
+    )
     try:
         with alone:
             domain = power.find(conn, uuid=wanted["uuid"])
             if domain is None:
-                return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
+                return {
+                    **answer,
+                    "status": "absent",
+                    "message": f"there is no domain {wanted['uuid']} on {host_name()}",
+                }
             if wanted["name"] not in (None, domain.name()):
-                raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
+                raise LibvirtProblem(
+                    f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
+                )
             answer["name"] = domain.name()
             _change(domain, given, answer, check_mode)
             answer["domain"] = read_domain(domain, binding.is_local(given["uri"]))
@@ -146,7 +169,10 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
     the answer.
     """
     places = metadata.places(domain)
-    steps = [*_label_steps(domain, places, given["labels"], answer), *_policy_steps(domain, places, given["policy"], answer)]
+    steps = [
+        *_label_steps(domain, places, given["labels"], answer),
+        *_policy_steps(domain, places, given["policy"], answer),
+    ]
     autostart = given["autostart"]
     differs = autostart is not None and bool(domain.autostart()) != autostart
     if autostart is not None:
@@ -174,7 +200,9 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
             domain.setAutostart(int(autostart))
 
 
-def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
+def _label_steps(
+    domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]
+) -> list[tuple[int, str, str]]:
     """Return (place, element, text) of each place with labels that differ from the wanted labels."""
     texts = {place: metadata.labels(domain, place) for place in places}
     before = texts[places[0]]
@@ -182,12 +210,19 @@ def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer
     labels.update({key: value for key, value in changes.items() if value is not None})
     # An unreadable label stays, unless its key is given.
     others = [each for each in others if each.partition("=")[0] not in changes]
-    answer["labels"] = {key: value for key, value in labels.items() if not (key in changes and changes[key] is None)}
+    answer["labels"] = {
+        key: value for key, value in labels.items() if not (key in changes and changes[key] is None)
+    }
     if not changes:
         return []
     if len(answer["labels"]) > _labels.MOST:
-        raise LibvirtProblem(f"it would have {len(answer['labels'])} labels, and can have {_labels.MOST}")
-    wanted, text = (answer["labels"], sorted(others)), _labels.write(answer["labels"], sorted(others))
+        raise LibvirtProblem(
+            f"it would have {len(answer['labels'])} labels, and can have {_labels.MOST}"
+        )
+    wanted, text = (
+        (answer["labels"], sorted(others)),
+        _labels.write(answer["labels"], sorted(others)),
+    )
     there = {place: _labels.read(texts[place]) for place in places}
     differing = [place for place in places if (there[place][0], sorted(there[place][1])) != wanted]
     answer["before"].append(before)
@@ -195,7 +230,9 @@ def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer
     return [(place, _labels.ELEMENT, text) for place in differing]
 
 
-def _policy_steps(domain: Any, places: list[int], policy: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
+def _policy_steps(
+    domain: Any, places: list[int], policy: dict[str, Any], answer: dict[str, Any]
+) -> list[tuple[int, str, str]]:
     """Return (place, element, text) of each place with a different text of the policy. An empty
     text removes the element.
     """
@@ -216,7 +253,10 @@ def _word(value: bool) -> str:
 def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:
     """Return the domains before and after the change, one line for each given setting."""
     return {
-        key: "".join(f"{each['name'] or each['uuid']}: {line}\n" for each in answers for line in each[key]) for key in ("before", "after")
+        key: "".join(
+            f"{each['name'] or each['uuid']}: {line}\n" for each in answers for line in each[key]
+        )
+        for key in ("before", "after")
     }
 
 
@@ -225,7 +265,12 @@ def main() -> None:
     module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
-            "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},
+            "domains": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": DOMAIN_SPEC,
+            },
             "labels": {"type": "dict", "default": {}},
             "policy": {"type": "dict", "default": {}},
             "autostart": {"type": "bool"},
@@ -236,10 +281,14 @@ def main() -> None:
     given = module.params
     for key, value in given["labels"].items():
         if not _labels.is_word(key) or not (value is None or _labels.is_word(value)):
-            module.fail_json(msg=f"{key}={value} is no label: its key and its value have {_labels.RULE}. Nothing was changed.")
+            module.fail_json(
+                msg=f"{key}={value} is no label: its key and its value have {_labels.RULE}. Nothing was changed."
+            )
     for key in given["policy"]:
         if key not in POLICY:
-            module.fail_json(msg=f"{key} is no part of a policy, which has {', '.join(POLICY)}. Nothing was changed.")
+            module.fail_json(
+                msg=f"{key} is no part of a policy, which has {', '.join(POLICY)}. Nothing was changed."
+            )
     for each in given["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "changed")
     with module.hypervisor() as conn:

@@ -82,7 +82,10 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._domain import power
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks
 
 #: The seconds between two tries to reach a libvirt that restarts.
@@ -98,7 +101,10 @@ def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], d
                 domain = power.find(conn, **{kind: text})
                 if domain is not None:
                     found[domain.UUIDString()] = domain
-        domains = [{"uuid": uuid, "name": each.name(), "state": power.state_of(each)} for uuid, each in found.items()]
+        domains = [
+            {"uuid": uuid, "name": each.name(), "state": power.state_of(each)}
+            for uuid, each in found.items()
+        ]
         return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
     finally:
         binding.close(conn)
@@ -136,8 +142,20 @@ def main() -> None:
     with module.failures():
         found = [_patiently(uri, given) for uri in given["uris"]]
     # A network or bridge counts as present if one of the host's libvirts has it.
-    lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
-    module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)
+    lacking = (
+        {
+            name: why
+            for name, why in found[0][1].items()
+            if all(name in each for _domains, each in found)
+        }
+        if found
+        else {}
+    )
+    module.exit_json(
+        changed=False,
+        domains=[each for domains, _lacking in found for each in domains],
+        lacking=lacking,
+    )
 
 
 if __name__ == "__main__":

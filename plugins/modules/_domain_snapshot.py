@@ -130,20 +130,31 @@ from ansible_collections.drover.compute.plugins.module_utils._domain import powe
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import records
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots as _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import steps as _snapshot_steps
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import (
+    snapshots as _snapshots,
+)
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import (
+    steps as _snapshot_steps,
+)
 
 
 def _find(conn: Any, uuid: str, name: str | None) -> Any:
     domain = power.find(conn, uuid=uuid)
     if domain is None:
-        raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
+        raise LibvirtProblem(
+            f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
+        )
     if name not in (None, domain.name()):
-        raise LibvirtProblem(f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name.")
+        raise LibvirtProblem(
+            f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name."
+        )
     return domain
 
 
@@ -161,11 +172,25 @@ def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict
             records.give_back(steps.domain)
         before = _snapshots.read(steps.domain)
         changed = steps.carry_out(state, before) if state is not None else False
-        after = steps.foreseen if module.check_mode and changed else [each.facts() for each in _snapshots.read(steps.domain)]
-        result = {"changed": changed, "snapshots": after, "domain": read_domain(steps.domain, local=True), **steps.told}
+        after = (
+            steps.foreseen
+            if module.check_mode and changed
+            else [each.facts() for each in _snapshots.read(steps.domain)]
+        )
+        result = {
+            "changed": changed,
+            "snapshots": after,
+            "domain": read_domain(steps.domain, local=True),
+            **steps.told,
+        }
         if module._diff:
-            result["diff"] = {"before": _lines([each.facts() for each in before]), "after": _lines(after)}
-            result["diff"].update(before_header=steps.domain.name(), after_header=steps.domain.name())
+            result["diff"] = {
+                "before": _lines([each.facts() for each in before]),
+                "after": _lines(after),
+            }
+            result["diff"].update(
+                before_header=steps.domain.name(), after_header=steps.domain.name()
+            )
             if state == "reverted" and changed:
                 result["diff"]["after"] += f"the disks are as of {given['snapshot']}\n"
         return result

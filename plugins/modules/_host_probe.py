@@ -100,12 +100,20 @@ def main() -> None:
     answers = probe.reach_each(given["addresses"], given["port"], given["timeout"])
     reached = [each.answers for each in answers]
     images = [disk for disk in given["disks"] if disk.startswith("rbd:")]
-    state, paths = probe.storage([disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt())
+    state, paths = probe.storage(
+        [disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt()
+    )
     watched = _watched(images)
     module.exit_json(
         changed=False,
         reached=True if True in reached else False if False in reached else None,
-        message="; ".join(dict.fromkeys(each.words for each in answers if each.answers == (True in reached) or not each.answers)),
+        message="; ".join(
+            dict.fromkeys(
+                each.words
+                for each in answers
+                if each.answers == (True in reached) or not each.answers
+            )
+        ),
         storage="active" if watched else state,
         in_use=[*paths, *watched],
     )

@@ -168,7 +168,11 @@ def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
     caller's next step.
     """
     kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
-    module.fail_json(msg=str(problem), **{name: isinstance(problem, kind) for name, kind in kinds.items()}, **more)
+    module.fail_json(
+        msg=str(problem),
+        **{name: isinstance(problem, kind) for name, kind in kinds.items()},
+        **more,
+    )
 
 
 @contextlib.contextmanager
@@ -189,7 +193,14 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
             cached.mark_used()
         return {"changed": False, "image": cached.path, "done": True, "before": 0}
     if module.check_mode:
-        return {"changed": True, "image": cached.path, "done": False, "before": 0, "size": 0, "total": None}
+        return {
+            "changed": True,
+            "image": cached.path,
+            "done": False,
+            "before": 0,
+            "size": 0,
+            "total": None,
+        }
     try:
         changed = cached.bring(given["url"], given["path"], given["seconds"], given["peer"])
     except Unfinished as so_far:
@@ -230,7 +241,10 @@ def main() -> None:
             "seconds": {"type": "int", "default": 10},
             "used_elsewhere": {"type": "list", "elements": "raw", "default": []},
         },
-        required_if=[("state", "present", ("name", "checksum")), ("state", "present", ("url", "path"), True)],
+        required_if=[
+            ("state", "present", ("name", "checksum")),
+            ("state", "present", ("url", "path"), True),
+        ],
         mutually_exclusive=[("url", "path")],
         required_by={"peer": "path"},
         supports_check_mode=True,

@@ -182,7 +182,12 @@ def main() -> None:
                             "public_key": {"type": "str", "default": "", "no_log": False},
                         },
                     },
-                    "host_keys": {"type": "list", "elements": "str", "default": [], "no_log": False},
+                    "host_keys": {
+                        "type": "list",
+                        "elements": "str",
+                        "default": [],
+                        "no_log": False,
+                    },
                     "sources": {"type": "list", "elements": "str", "default": []},
                 },
             },
@@ -195,7 +200,9 @@ def main() -> None:
         found = STATES[module.params["state"]](module, user, os.path.join(home, ".ssh"))
     except (TrustProblem, OSError) as problem:
         text = str(problem).rstrip(".")
-        module.fail_json(msg=f"{module.params['host']}, account {user}: {text}. The SSH trust of this account was not set up.")
+        module.fail_json(
+            msg=f"{module.params['host']}, account {user}: {text}. The SSH trust of this account was not set up."
+        )
     module.exit_json(**{"changed": False, "user": user, **found})
 
 
@@ -208,7 +215,12 @@ def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     if not module.check_mode:
         _make_folder(module, folder)
         public = trust.make_key(missing, module.params["host"])
-    diff = {"before_header": missing, "after_header": missing, "before": "", "after": f"{public or 'an SSH key that would be made'}\n"}
+    diff = {
+        "before_header": missing,
+        "after_header": missing,
+        "before": "",
+        "after": f"{public or 'an SSH key that would be made'}\n",
+    }
     return {"changed": True, "public_key": public, "host_keys": host_keys, "diff": [diff]}
 
 
@@ -229,12 +241,23 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
         if any(not key["public_key"] for key in keys):
             if not module.check_mode:
                 raise TrustProblem(f"{each['host']} has no public key")
-            accepted[each["host"]] = [f"(the key of {key['user']} that would be made)" for key in keys]
+            accepted[each["host"]] = [
+                f"(the key of {key['user']} that would be made)" for key in keys
+            ]
         else:
-            accepted[each["host"]] = trust.authorized_lines([key["public_key"] for key in keys], each["sources"])
+            accepted[each["host"]] = trust.authorized_lines(
+                [key["public_key"] for key in keys], each["sources"]
+            )
         other = trust.destination(each["uri"]) if each["uri"] else None
-        known[each["host"]] = trust.known_lines(other.known_name, each["host_keys"]) if other else []
-    return _write(module, folder, lambda text: trust.updated(text, accepted), lambda text: trust.updated(text, known))
+        known[each["host"]] = (
+            trust.known_lines(other.known_name, each["host_keys"]) if other else []
+        )
+    return _write(
+        module,
+        folder,
+        lambda text: trust.updated(text, accepted),
+        lambda text: trust.updated(text, known),
+    )
 
 
 def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
@@ -254,7 +277,11 @@ def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
 def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     """Connect to the libvirt of other hosts."""
     binding.require_binding(module)
-    peers = [each for each in module.params["peers"] if each["uri"] and each["host"] != module.params["host"]]
+    peers = [
+        each
+        for each in module.params["peers"]
+        if each["uri"] and each["host"] != module.params["host"]
+    ]
     reasons = reach.connect_all(peers)
     return {
         "tried": [each["host"] for each in peers],
@@ -273,7 +300,12 @@ STATES: dict[str, Callable[[AnsibleModule, str, str], dict[str, Any]]] = {
 }
 
 
-def _write(module: AnsibleModule, folder: str, authorized: Callable[[str], str], known: Callable[[str], str]) -> dict[str, Any]:
+def _write(
+    module: AnsibleModule,
+    folder: str,
+    authorized: Callable[[str], str],
+    known: Callable[[str], str],
+) -> dict[str, Any]:
     """Bring both files to their new text."""
     diffs, marked = [], set()
     for name, change in (("authorized_keys", authorized), ("known_hosts", known)):
@@ -283,7 +315,9 @@ def _write(module: AnsibleModule, folder: str, authorized: Callable[[str], str],
         marked |= trust.marked_hosts(after)
         if after == before:
             continue
-        diffs.append({"before_header": path, "after_header": path, "before": before, "after": after})
+        diffs.append(
+            {"before_header": path, "after_header": path, "before": before, "after": after}
+        )
         if not module.check_mode:
             _make_folder(module, folder)
             _replace(module, path, after)

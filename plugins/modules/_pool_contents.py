@@ -72,7 +72,10 @@ from ansible_collections.drover.compute.plugins.module_utils._ownership import p
 def main() -> None:
     """Run the module."""
     module = HostModule(
-        argument_spec={"uri": {"type": "str", "default": "qemu:///system"}, "pool": {"type": "str", "required": True}},
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "pool": {"type": "str", "required": True},
+        },
         supports_check_mode=True,
     )
     with module.hypervisor(local=True) as conn:

@@ -60,7 +60,10 @@ from ansible_collections.drover.compute.plugins.module_utils._host.module import
 
 def main() -> None:
     """Run the module."""
-    module = HostModule(argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
+    module = HostModule(
+        argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}},
+        supports_check_mode=True,
+    )
     sentinels = module.params["sentinels"]
     try:
         answer = reboot_signs.of_files(sentinels) if sentinels else reboot_signs.of_system()

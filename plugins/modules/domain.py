@@ -305,18 +305,38 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.texts impor
 from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._files.problem import Problem
 from ansible_collections.drover.compute.plugins.module_utils._host import offered
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import domain_from_xml, read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import (
+    domain_from_xml,
+    read_domain,
+)
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._images import images, notes, rbd_images
+from ansible_collections.drover.compute.plugins.module_utils._images import (
+    images,
+    notes,
+    rbd_images,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
 from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
-from ansible_collections.drover.compute.plugins.module_utils._ownership.needs import Needs, is_gone, look
-from ansible_collections.drover.compute.plugins.module_utils._storage import backing, block_volumes, sources, volumes
+from ansible_collections.drover.compute.plugins.module_utils._ownership.needs import (
+    Needs,
+    is_gone,
+    look,
+)
+from ansible_collections.drover.compute.plugins.module_utils._storage import (
+    backing,
+    block_volumes,
+    sources,
+    volumes,
+)
 
 DISK_SPEC = {
     "path": {"type": "path"},
@@ -369,13 +389,19 @@ class DomainChange:
             try:
                 self.xml = with_password(self.xml, self.params["graphics_password"])
             except ValueError as exc:
-                raise LibvirtProblem(f"The option graphics_password cannot be used: {exc}.") from exc
+                raise LibvirtProblem(
+                    f"The option graphics_password cannot be used: {exc}."
+                ) from exc
 
     # -- the arguments -----------------------------------------------------------------------
 
     def _identity(self) -> tuple[str | None, str | None, str | None]:
         """Return the XML to define, the uuid and the name, each None if not given."""
-        wanted_uuid, wanted_name, text = self.params["uuid"], self.params["name"], self.params["xml"]
+        wanted_uuid, wanted_name, text = (
+            self.params["uuid"],
+            self.params["name"],
+            self.params["xml"],
+        )
         if wanted_uuid is not None:
             try:
                 wanted_uuid = binding.canonical_uuid(wanted_uuid)
@@ -390,15 +416,21 @@ class DomainChange:
         if not parsed["name"]:
             raise LibvirtProblem("The option xml has no <name>: give the domain one.")
         if wanted_name is not None and wanted_name != parsed["name"]:
-            raise LibvirtProblem(f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same.")
+            raise LibvirtProblem(
+                f"The option name is {wanted_name!r} but the XML is of {parsed['name']!r}: make them the same."
+            )
         own = parsed["uuid"]
         if own is not None:
             try:
                 own = binding.canonical_uuid(own)
             except ValueError as exc:
-                raise LibvirtProblem(f"The uuid {own!r} in the XML of {parsed['name']} is not a uuid.") from exc
+                raise LibvirtProblem(
+                    f"The uuid {own!r} in the XML of {parsed['name']} is not a uuid."
+                ) from exc
             if wanted_uuid is not None and own != wanted_uuid:
-                raise LibvirtProblem(f"The option uuid is {wanted_uuid} but the XML is of {own}: make them the same.")
+                raise LibvirtProblem(
+                    f"The option uuid is {wanted_uuid} but the XML is of {own}: make them the same."
+                )
         elif wanted_uuid is not None:
             root = parse(text)
             for empty in root.findall("uuid"):
@@ -439,7 +471,12 @@ class DomainChange:
                 return self._run()
             except (LibvirtProblem, images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
                 self.left = self._is_left()
-                if self.params["state"] == "absent" and not self.begun and self.left is False and _is_no_domain(exc):
+                if (
+                    self.params["state"] == "absent"
+                    and not self.begun
+                    and self.left is False
+                    and _is_no_domain(exc)
+                ):
                     # The domain was removed after the look, by an earlier run that Ansible gave up
                     # or by the operator.
                     return self._run()
@@ -458,7 +495,9 @@ class DomainChange:
         """Lock the domain against other calls of any run."""
         if uuid is None:
             return contextlib.nullcontext()
-        return orders.alone(Records(), uuid, self.name or uuid, max(self.params["timeout"], orders.LEAST_PATIENCE))
+        return orders.alone(
+            Records(), uuid, self.name or uuid, max(self.params["timeout"], orders.LEAST_PATIENCE)
+        )
 
     def _is_left(self) -> bool | None:
         """Return True if the domain is on this hypervisor; None if libvirt does not answer."""
@@ -521,14 +560,22 @@ class DomainChange:
             if self.params["timeout"] > 0:
                 power.refuse_opposite(domain, "poweroff")
         autostart = self.params["autostart"]
-        set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
+        set_autostart = (
+            autostart is not None and bool(domain is not None and domain.autostart()) != autostart
+        )
         other_size, larger = self._other_size(domain), self._larger(domain)
         if other_size is not None and domain.isActive() and state != "stopped":
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor are changed while it is shut off: "
                 "shut it off first (drover.compute.instance_stop)."
             )
-        changed = domain is None or not reached or set_autostart or other_size is not None or larger is not None
+        changed = (
+            domain is None
+            or not reached
+            or set_autostart
+            or other_size is not None
+            or larger is not None
+        )
         if self.module.check_mode:
             self.made_files = [path for path, make in to_make]
             final = current if reached else {"running": "running", "stopped": "shutoff"}[state]
@@ -542,20 +589,32 @@ class DomainChange:
     def _definition(self) -> str:
         """Return the XML of a domain that is missing."""
         if self.xml is None:
-            raise LibvirtProblem(f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined.")
+            raise LibvirtProblem(
+                f"There is no domain {self.name or self.uuid} on {host_name()}: give its xml to have it defined."
+            )
         return self.xml
 
     def _other_size(self, domain: Any) -> str | None:
         """Return the XML with the requested size, or None if the domain has it."""
-        if domain is None or all(self.params[name] is None for name in ("vcpus", "memory_mb", "flavor", "numa")):
+        if domain is None or all(
+            self.params[name] is None for name in ("vcpus", "memory_mb", "flavor", "numa")
+        ):
             return None
         for name in ("vcpus", "memory_mb"):
             if self.params[name] is not None and self.params[name] < 1:
                 raise LibvirtProblem(f"{name} is {self.params[name]}: give 1 or more.")
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        found = resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"], self.params["numa"])
+        found = resize.resized(
+            text,
+            self.params["vcpus"],
+            self.params["memory_mb"],
+            self.params["flavor"],
+            self.params["numa"],
+        )
         if found is not None and not domain.isPersistent():
-            raise LibvirtProblem(f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first.")
+            raise LibvirtProblem(
+                f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first."
+            )
         if found is not None and not domain.isActive() and _has_saved_memory(domain):
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} has its memory saved, and would start with the old size: start it, or drop the "
@@ -573,11 +632,15 @@ class DomainChange:
             )
         return resize.growth(read_domain(domain, self.local), self.params["disk_gb"])
 
-    def _foretold(self, domain: Any, other_size: str | None, larger: tuple[dict[str, Any], int] | None) -> dict[str, Any]:
+    def _foretold(
+        self, domain: Any, other_size: str | None, larger: tuple[dict[str, Any], int] | None
+    ) -> dict[str, Any]:
         facts = read_domain(domain, self.local)
         if other_size is not None:
             foreseen = domain_from_xml(other_size, facts["state"])
-            facts.update({key: foreseen[key] for key in ("vcpus", "memory_mb", "numa", "metadata", "xml")})
+            facts.update(
+                {key: foreseen[key] for key in ("vcpus", "memory_mb", "numa", "metadata", "xml")}
+            )
         if larger is not None:
             for disk in facts["disks"]:
                 if disk["target"] == larger[0]["target"]:
@@ -592,9 +655,13 @@ class DomainChange:
                 found += self._volume_to_make(disk)
                 continue
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
-                raise images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
+                raise images.ImageProblem(
+                    f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more."
+                )
             if disk["backing_file"] and disk["format"] != "qcow2":
-                raise images.ImageProblem(f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file.")
+                raise images.ImageProblem(
+                    f"The disk {disk['path']} is {disk['format']}, but only qcow2 can have a backing_file."
+                )
             self._refuse_used(disk["path"])
             if disk["backing_file"]:
                 self._refuse_written(disk)
@@ -606,22 +673,41 @@ class DomainChange:
             try:
                 content = base64.b64decode(seed["content_b64"], validate=True)
             except (binascii.Error, ValueError) as exc:
-                raise images.ImageProblem(f"The content of the seed {seed['path']} is not Base64: {exc}.") from exc
+                raise images.ImageProblem(
+                    f"The content of the seed {seed['path']} is not Base64: {exc}."
+                ) from exc
             if images.check_seed(seed["path"], content):
-                found.append((seed["path"], functools.partial(images.make_seed, seed["path"], content)))
+                found.append(
+                    (seed["path"], functools.partial(images.make_seed, seed["path"], content))
+                )
         return found
 
-    def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
+    def _volume_to_make(
+        self, disk: dict[str, Any]
+    ) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
         """Return the list of _files_to_make() for one volume."""
         place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
             self._refuse_written({**disk, "path": "/".join(place)})
-            image = images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
-            digits = notes.digits_of(disk["backing_file"]) if rbd_images.can_clone(self.conn, place[0]) else None
+            image = images.check_source(
+                self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"]
+            )
+            digits = (
+                notes.digits_of(disk["backing_file"])
+                if rbd_images.can_clone(self.conn, place[0])
+                else None
+            )
         self._refuse_used_device(place)
         make: list[tuple[str, Callable[[], ownership.Candidate]]] = []
         is_clone = image is not None and self._is_clone(place)
-        if volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place), is_clone):
+        if volumes.check(
+            self.conn,
+            *place,
+            disk["size_gb"],
+            self.uuid,
+            functools.partial(self._is_unfinished, place),
+            is_clone,
+        ):
             making = functools.partial(self._make_volume, place, disk["size_gb"])
             if image is not None and digits:
                 making = functools.partial(self._clone_volume, place, disk, image, digits)
@@ -639,9 +725,13 @@ class DomainChange:
             device = block_volumes.device_of(self.conn, *place)
             user = device and self._needs_of_others().user(device, look(device))
         except (OSError, access.Unresponsive) as exc:
-            raise images.ImageProblem(f"The volume {'/'.join(place)} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
+            raise images.ImageProblem(
+                f"The volume {'/'.join(place)} cannot be read on {host_name()}: {backing.reason_of(exc)}."
+            ) from exc
         if user:
-            raise images.ImageProblem(f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}.")
+            raise images.ImageProblem(
+                f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}."
+            )
 
     def _is_clone(self, place: tuple[str, str]) -> bool:
         return self._unfinished is not None and self._unfinished.is_clone(place)
@@ -657,21 +747,34 @@ class DomainChange:
             self._unfinished.made(place, block_volumes.key_of(self.conn, *place))
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
-    def _clone_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str) -> ownership.Candidate:
+    def _clone_volume(
+        self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str
+    ) -> ownership.Candidate:
         """Make a volume as a clone of its image, or make an empty volume for a copy of the image."""
         file = disk["backing_file"]
         try:
-            source = rbd_images.bring(self.conn, place[0], digits, file, image, images.image_info(self.module, file)["virtual-size"])
+            source = rbd_images.bring(
+                self.conn,
+                place[0],
+                digits,
+                file,
+                image,
+                images.image_info(self.module, file)["virtual-size"],
+            )
             if self._unfinished is not None:
                 self._unfinished.begin(place, clone=True)
             rbd_images.clone(self.conn, *place, source)
         except LibvirtProblem as exc:
             made = self._make_volume(place, disk["size_gb"])
-            self.module.warn(f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}")
+            self.module.warn(
+                f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}"
+            )
             return made
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
-    def _fill_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str) -> ownership.Candidate:
+    def _fill_volume(
+        self, place: tuple[str, str], disk: dict[str, Any], image: str
+    ) -> ownership.Candidate:
         """Copy the image into a volume, or give the clone of an image its size."""
         if self._unfinished is not None and self._is_clone(place):
             if rbd_images.finish(self.conn, *place, disk["size_gb"]):
@@ -692,9 +795,13 @@ class DomainChange:
             sighting = look(path)
             user = self._needs_of_others().user(path, sighting)
         except (OSError, access.Unresponsive) as exc:
-            raise images.ImageProblem(f"The path {path} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
+            raise images.ImageProblem(
+                f"The path {path} cannot be read on {host_name()}: {backing.reason_of(exc)}."
+            ) from exc
         if user:
-            raise images.ImageProblem(f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}.")
+            raise images.ImageProblem(
+                f"The file {path} is in use by {user[0]} on {host_name()}: choose another path for {self.name}."
+            )
         looked_up = self.params["looked_up"]
         if looked_up is not None and sighting.real not in looked_up:
             self.links[path] = sighting.real
@@ -707,7 +814,9 @@ class DomainChange:
         try:
             writer = self._needs_of_others().writer(image)
         except (OSError, access.Unresponsive) as exc:
-            raise images.ImageProblem(f"The image {image} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
+            raise images.ImageProblem(
+                f"The image {image} cannot be read on {host_name()}: {backing.reason_of(exc)}."
+            ) from exc
         if writer:
             raise images.ImageProblem(
                 f"The image {image} of {disk['path']} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
@@ -720,13 +829,20 @@ class DomainChange:
         """
         if self.links:
             what = ", ".join(f"{path} is {real}" for path, real in sorted(self.links.items()))
-            raise images.ImageProblem(f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up.")
+            raise images.ImageProblem(
+                f"On {host_name()} {what}, and whether another hypervisor uses that was not looked up."
+            )
 
     def _refuse_used_disks(self) -> None:
         """Refuse writable disks of a new domain that another domain uses."""
         for element in parse(self._definition()).findall("devices/disk"):
             disk = parse_disk(element)
-            if not disk["source"] or disk["readonly"] or disk["shareable"] or disk["device"] != "disk":
+            if (
+                not disk["source"]
+                or disk["readonly"]
+                or disk["shareable"]
+                or disk["device"] != "disk"
+            ):
                 continue
             if disk["type"] == "file" or (disk["type"] == "block" and is_source(element)):
                 self._refuse_used(disk["source"])
@@ -776,7 +892,11 @@ class DomainChange:
         this file by the name of the domain.
         """
         text = self._definition()
-        path = nvram_path(text, self.local and binding.is_system(self.conn)) if nvram_path(text) is None else None
+        path = (
+            nvram_path(text, self.local and binding.is_system(self.conn))
+            if nvram_path(text) is None
+            else None
+        )
         if path is not None and os.path.lexists(path):
             raise LibvirtProblem(
                 f"{self.name} cannot be built on {host_name()}: {path} has the UEFI variables of an earlier domain of this name. Move that file "
@@ -827,7 +947,9 @@ class DomainChange:
                     f"{self.name or self.uuid} cannot be brought to {self.params['state']} on {host_name()}: {binding.text_of(exc)}."
                 )
             if left:
-                raise LibvirtProblem(f"{exc} Not everything that this call created could be removed: {'; '.join(left)}.") from exc
+                raise LibvirtProblem(
+                    f"{exc} Not everything that this call created could be removed: {'; '.join(left)}."
+                ) from exc
             raise exc
 
     def _note_files_of_start(self, domain: Any) -> None:
@@ -854,7 +976,11 @@ class DomainChange:
                 # A domain that stays needs its files.
                 return [f"the domain ({binding.text_of(exc)})"]
         try:
-            mdevs = _mdevs.remove(self.conn, [each["uuid"] for each in self.params["mdevs"]] if is_new else (), self.uuid)
+            mdevs = _mdevs.remove(
+                self.conn,
+                [each["uuid"] for each in self.params["mdevs"]] if is_new else (),
+                self.uuid,
+            )
         except libvirt.libvirtError as exc:
             return [f"its mediated devices ({binding.text_of(exc)})"]
         if mdevs:
@@ -897,12 +1023,16 @@ class DomainChange:
         try:
             own.remove()
         except OSError as exc:
-            raise LibvirtProblem(f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
+            raise LibvirtProblem(
+                f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}."
+            ) from exc
         self.removed_files = own.removed
         self.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
         for each in _mdevs.remove(self.conn, mdevs, self.uuid):
             # Discovery shows the device as free, and the next instance gets it.
-            self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
+            self.module.warn(
+                f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}."
+            )
         try:
             if persistent:
                 ownership.undefine(domain, with_state=True)
@@ -933,7 +1063,9 @@ class DomainChange:
             f"-e drover_instance={self.uuid} -e drover_disk={record['target']} -e drover_abort=true."
         )
 
-    def _images_behind(self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    def _images_behind(
+        self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]
+    ) -> list[dict[str, str]]:
         """Return the backing files of the removed disks in the folders of these disks, for example
         after a snapshot.
 
@@ -943,7 +1075,10 @@ class DomainChange:
         for disk in facts["disks"]:
             for layer in disk["chain"] or () if disk.get("path") in self.removed_files else ():
                 if os.path.dirname(layer["path"]) == os.path.dirname(disk["path"]):
-                    found.setdefault(layer["path"], f"the disk {disk['path']} is backed by it, and other images may be too")
+                    found.setdefault(
+                        layer["path"],
+                        f"the disk {disk['path']} is backed by it, and other images may be too",
+                    )
         return [{"path": path, "reason": reason} for path, reason in found.items() if reason]
 
     def _own_files(self, domain: Any) -> ownership.Ownership:
@@ -955,7 +1090,9 @@ class DomainChange:
                 f"remove_disks works on the hypervisor only, and {self.params['uri']} is another machine: run the module there."
             )
         candidates = ownership.candidates_of(self.conn, texts_of(domain))
-        return ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
+        return ownership.Ownership(
+            self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"]
+        )
 
 
 def _is_no_domain(error: Exception) -> bool:
@@ -989,7 +1126,11 @@ def main() -> None:
             "name": {"type": "str"},
             "uuid": {"type": "str"},
             "xml": {"type": "str"},
-            "state": {"type": "str", "choices": ["running", "stopped", "present", "absent"], "default": "running"},
+            "state": {
+                "type": "str",
+                "choices": ["running", "stopped", "present", "absent"],
+                "default": "running",
+            },
             "disks": {
                 "type": "list",
                 "elements": "dict",
@@ -1019,7 +1160,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     if module.params["timeout"] < 0:
-        module.fail_json(msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False)
+        module.fail_json(
+            msg=f"timeout is {module.params['timeout']} s: give 0 or more.", begun=False
+        )
     change = None
     with module.hypervisor(lambda: _certain(change)) as conn, _stopped_by_term():
         change = DomainChange(module, conn)

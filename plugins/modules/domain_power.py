@@ -133,7 +133,11 @@ from ansible_collections.drover.compute.plugins.module_utils._domain import powe
 from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    host_name,
+    libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
@@ -147,7 +151,9 @@ def _reached(domain: Any, given: dict[str, Any]) -> bool:
     return given["state"] == "stopped" and not domain.isActive()
 
 
-def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
+def _act(
+    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
+) -> dict[str, Any]:
     """Work on one domain and return its entry of the result."""
     answer = {
         "uuid": wanted["uuid"],
@@ -166,22 +172,40 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
         return {**answer, "status": "failed", "message": str(exc)}
 
 
-def _alone(wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> contextlib.AbstractContextManager[None]:
+def _alone(
+    wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
+) -> contextlib.AbstractContextManager[None]:
     if check_mode:
         return contextlib.nullcontext()
-    return orders.alone(Records(), wanted["uuid"], wanted["name"] or wanted["uuid"], max(given["timeout"], orders.LEAST_PATIENCE))
+    return orders.alone(
+        Records(),
+        wanted["uuid"],
+        wanted["name"] or wanted["uuid"],
+        max(given["timeout"], orders.LEAST_PATIENCE),
+    )
 
 
 def _act_alone(
-    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool, answer: dict[str, Any], local: bool
+    conn: Any,
+    wanted: dict[str, Any],
+    given: dict[str, Any],
+    check_mode: bool,
+    answer: dict[str, Any],
+    local: bool,
 ) -> dict[str, Any]:
     domain = None
     try:
         domain = power.find(conn, uuid=wanted["uuid"])
         if domain is None:
-            return {**answer, "status": "absent", "message": f"there is no domain {wanted['uuid']} on {host_name()}"}
+            return {
+                **answer,
+                "status": "absent",
+                "message": f"there is no domain {wanted['uuid']} on {host_name()}",
+            }
         if wanted["name"] not in (None, domain.name()):
-            raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
+            raise LibvirtProblem(
+                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
+            )
         answer["name"] = domain.name()
         answer["before"] = power.state_of(domain)
         answer["changed"] = not _reached(domain, given)
@@ -194,7 +218,9 @@ def _act_alone(
         answer["domain"] = read_domain(domain, local)
     except (LibvirtProblem, libvirt.libvirtError) as exc:
         answer["status"] = "failed"
-        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["message"] = (
+            binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        )
         answer["changed"] = False
         answer["domain"] = _still(domain, local)
     return answer
@@ -217,9 +243,13 @@ def _still(domain: Any, local: bool) -> dict[str, Any] | None:
         return None
 
 
-def _difference(answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool) -> dict[str, str]:
+def _difference(
+    answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool
+) -> dict[str, str]:
     """Return the states before and after, one line for each domain."""
-    reached = {"running": "running", "stopped": "shutoff", "rebooted": "running, rebooted"}[given["state"]]
+    reached = {"running": "running", "stopped": "shutoff", "rebooted": "running, rebooted"}[
+        given["state"]
+    ]
 
     def after(answer: dict[str, Any]) -> str:
         if answer["changed"] and (check_mode or given["state"] == "rebooted"):
@@ -227,7 +257,9 @@ def _difference(answers: list[dict[str, Any]], given: dict[str, Any], check_mode
         return answer["domain"]["state"] if answer["domain"] else "absent"
 
     return {
-        "before": "".join(f"{each['name'] or each['uuid']}: {each.get('before', 'absent')}\n" for each in answers),
+        "before": "".join(
+            f"{each['name'] or each['uuid']}: {each.get('before', 'absent')}\n" for each in answers
+        ),
         "after": "".join(f"{each['name'] or each['uuid']}: {after(each)}\n" for each in answers),
     }
 
@@ -237,8 +269,17 @@ def main() -> None:
     module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
-            "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},
-            "state": {"type": "str", "choices": ["running", "stopped", "rebooted"], "required": True},
+            "domains": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": DOMAIN_SPEC,
+            },
+            "state": {
+                "type": "str",
+                "choices": ["running", "stopped", "rebooted"],
+                "required": True,
+            },
             "force": {"type": "bool", "default": False},
             "hard": {"type": "bool", "default": False},
             "timeout": {"type": "int", "default": 60},
@@ -258,7 +299,9 @@ def main() -> None:
         # Start the loop before the connection is opened. Otherwise the connection has no events.
         binding.start_event_loop()
     with module.hypervisor() as conn, ThreadPoolExecutor(given["at_once"]) as pool:
-        answers = list(pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"]))
+        answers = list(
+            pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"])
+        )
     result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
     if module._diff:
         result["diff"] = _difference(answers, given, module.check_mode)

@@ -540,7 +540,10 @@ def main() -> None:
                         "type": "list",
                         "elements": "dict",
                         "required": True,
-                        "options": {"host": {"type": "str", "required": True}, "uri": {"type": "str"}},
+                        "options": {
+                            "host": {"type": "str", "required": True},
+                            "uri": {"type": "str"},
+                        },
                     },
                 },
             },
@@ -552,17 +555,27 @@ def main() -> None:
     try:
         facts = within(
             READ_TIMEOUT,
-            lambda: read_hypervisor(conn, uri, module.params["instances_path"], module.warn, module.params["shared_pools"]),
+            lambda: read_hypervisor(
+                conn,
+                uri,
+                module.params["instances_path"],
+                module.warn,
+                module.params["shared_pools"],
+            ),
         )
         if module.params["probe_kvm"]:
-            facts["kvm"] = kvm_probe.probe(conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"])
+            facts["kvm"] = kvm_probe.probe(
+                conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"]
+            )
     except Late:
         module.fail_json(
             msg=f"Reading {uri} from {binding.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
             "storage hangs there."
         )
     except (binding.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"Reading {uri} from {binding.host_name()} failed: {binding.text_of(exc)}.")
+        module.fail_json(
+            msg=f"Reading {uri} from {binding.host_name()} failed: {binding.text_of(exc)}."
+        )
     binding.close(conn)
     if module.params["migration_trust"]:
         _look_at_trust(module, **module.params["migration_trust"])
@@ -581,7 +594,9 @@ def _look_at_trust(module: AnsibleModule, host: str, peers: list[dict[str, Any]]
         )
         return
     for sentence in trust.sentences(host, missing):
-        module.warn(f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust.")
+        module.warn(
+            f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust."
+        )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,10 @@ if __name__ == "__main__":
     import conftest  # noqa: F401  pylint: disable=unused-import
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query_string, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    query_string,
+    response,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
@@ -52,15 +55,25 @@ def ask(store, names, text, repeat=1):
     }
     if problem:
         return {**times, "status": 400, "errors": [{"status": 400, "detail": problem}]}
-    return {**times, "status": 200, "count": len(found["allocation_requests"]), **named_by(found, names)}
+    return {
+        **times,
+        "status": 200,
+        "count": len(found["allocation_requests"]),
+        **named_by(found, names),
+    }
 
 
 def named_by(found, names):
     """Return an answer with names for uuids, in an order that is equal for two stores."""
     requests = [
         {
-            "allocations": {names[uuid]: each["resources"] for uuid, each in request["allocations"].items()},
-            "mappings": {suffix: sorted(names[uuid] for uuid in uuids) for suffix, uuids in request["mappings"].items()},
+            "allocations": {
+                names[uuid]: each["resources"] for uuid, each in request["allocations"].items()
+            },
+            "mappings": {
+                suffix: sorted(names[uuid] for uuid in uuids)
+                for suffix, uuids in request["mappings"].items()
+            },
         }
         for request in found["allocation_requests"]
     ]
@@ -100,14 +113,18 @@ def names_of(topology):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--topology", required=True)
     parser.add_argument("--queries", required=True)
     parser.add_argument("--json", default="-", metavar="OUT")
     parser.add_argument("--store-url")
     parser.add_argument("--repeat", type=int, default=1)
     options = parser.parse_args()
-    topology, queries = (json.loads(pathlib.Path(name).read_text()) for name in (options.topology, options.queries))
+    topology, queries = (
+        json.loads(pathlib.Path(name).read_text()) for name in (options.topology, options.queries)
+    )
     with tempfile.TemporaryDirectory(prefix="drover-candidates-") as folder:
         store = Store.open(options.store_url or f"sqlite:///{folder}/store.db")
         found = run(store, topology, queries, options.repeat)

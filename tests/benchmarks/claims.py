@@ -73,7 +73,13 @@ def work(number, url, hosts, share, start, answers, seed):
     for turn in range(share["claims"]):
         host = chance.choice(hosts)
         key = str(uuid.UUID(int=chance.getrandbits(128), version=4))
-        wanted = {"name": f"i{number}-{turn}", "uuid": key, "host": host, "node": host, "resources": dict(RESOURCES)}
+        wanted = {
+            "name": f"i{number}-{turn}",
+            "uuid": key,
+            "host": host,
+            "node": host,
+            "resources": dict(RESOURCES),
+        }
         try:
             with store.write(together=True) as connection:
                 claims.claim(connection, selections.check([wanted]), time.time())
@@ -101,7 +107,9 @@ def run(url, hosts, workers, total, kill, seed):
     for process in processes:
         process.start()
     killed = processes[::2] if kill else []
-    while kill and sum(share["done"].value + share["refused"].value for share in shares) < total // 4:
+    while (
+        kill and sum(share["done"].value + share["refused"].value for share in shares) < total // 4
+    ):
         time.sleep(0.01)
     for process in killed:
         os.kill(process.pid, signal.SIGKILL)
@@ -131,12 +139,21 @@ def check(url, figures):
     classes, consumers, instances = tables.resource_classes, tables.consumers, tables.instances
     capacity = (inventories.c.total - inventories.c.reserved) * inventories.c.allocation_ratio
     with Store.open(url).read() as connection:
-        over = connection.execute(sa.select(sa.func.count()).select_from(inventories).where(inventories.c.used > capacity)).scalar_one()
+        over = connection.execute(
+            sa.select(sa.func.count()).select_from(inventories).where(inventories.c.used > capacity)
+        ).scalar_one()
         sums = {}
         for what, table in (("allocated", allocations), ("used", inventories)):
-            query = sa.select(classes.c.name, sa.func.sum(table.c.used)).join(classes, classes.c.id == table.c.class_id)
-            sums[what] = {name: int(n or 0) for name, n in connection.execute(query.group_by(classes.c.name))}
-        rows = [connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one() for table in (consumers, instances)]
+            query = sa.select(classes.c.name, sa.func.sum(table.c.used)).join(
+                classes, classes.c.id == table.c.class_id
+            )
+            sums[what] = {
+                name: int(n or 0) for name, n in connection.execute(query.group_by(classes.c.name))
+            }
+        rows = [
+            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+            for table in (consumers, instances)
+        ]
     least = figures["successes"]
     most = least + figures["killed"]
     held = {name: sums["allocated"].get(name, 0) for name in RESOURCES}
@@ -158,19 +175,32 @@ def check(url, figures):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--store-url", required=True)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--claims", type=int, default=4000, help="in all")
     parser.add_argument("--hot", type=int, default=0, help="claim on this many hosts only")
     parser.add_argument("--providers", type=int, default=200)
-    parser.add_argument("--size", type=int, default=1000, help="VCPU of each, which is the claims that fit")
-    parser.add_argument("--kill", action="store_true", help="kill -9 half of the workers in the middle")
+    parser.add_argument(
+        "--size", type=int, default=1000, help="VCPU of each, which is the claims that fit"
+    )
+    parser.add_argument(
+        "--kill", action="store_true", help="kill -9 half of the workers in the middle"
+    )
     parser.add_argument("--seed", default="0")
     arguments = parser.parse_args()
     prepare(arguments.store_url, arguments.providers, arguments.size)
     hosts = [f"kvm{number:05}" for number in range(arguments.hot or arguments.providers)]
-    figures = run(arguments.store_url, hosts, arguments.workers, arguments.claims, arguments.kill, arguments.seed)
+    figures = run(
+        arguments.store_url,
+        hosts,
+        arguments.workers,
+        arguments.claims,
+        arguments.kill,
+        arguments.seed,
+    )
     figures = check(arguments.store_url, figures)
     print(json.dumps(figures, indent=1))
     return 0 if figures["ok"] else 1

@@ -49,7 +49,9 @@ def differences(theirs, ours):
     if theirs["chosen"] != ours["chosen"]:
         weights = {each["host"]: each["weight"] for each in theirs["weighed"]}
         for one, other in zip(theirs["chosen"], ours["chosen"]):
-            if one != other and not (one in weights and other in weights and close(weights[one], weights[other])):
+            if one != other and not (
+                one in weights and other in weights and close(weights[one], weights[other])
+            ):
                 found.append(f"chosen {theirs['chosen']} / {ours['chosen']}")
                 break
     return found + alternates(theirs, ours)
@@ -63,13 +65,16 @@ def alternates(theirs, ours):
         return []
     weights = {each["host"]: each["weight"] for each in theirs["weighed"] + ours["weighed"]}
     alike = len(one[0]) == len(other[0]) and all(
-        mine == his or (mine in weights and his in weights and close(weights[mine], weights[his])) for mine, his in zip(one[0], other[0])
+        mine == his or (mine in weights and his in weights and close(weights[mine], weights[his]))
+        for mine, his in zip(one[0], other[0])
     )
     return [] if alike else [f"alternates {one[0]} / {other[0]}"]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("theirs")
     parser.add_argument("ours")
     arguments = parser.parse_args()
@@ -83,7 +88,9 @@ def main():
         wrong += bool(found)
         for text in found:
             print(f"request {one['index']}: {text}")
-    print(f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)")
+    print(
+        f"{len(theirs['results']) - wrong} of {len(theirs['results'])} requests decided alike ({len(ours['results'])} here)"
+    )
     return 1 if wrong or len(theirs["results"]) != len(ours["results"]) else 0
 
 

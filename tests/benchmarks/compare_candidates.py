@@ -33,7 +33,9 @@ def differences(theirs, ours):
         return []
     found = []
     there, here = as_set(theirs), as_set(ours)
-    found += [f"missing {each}" for each in sorted(there - here)] + [f"extra {each}" for each in sorted(here - there)]
+    found += [f"missing {each}" for each in sorted(there - here)] + [
+        f"extra {each}" for each in sorted(here - there)
+    ]
     if len(here) != len(ours["allocation_requests"]):
         found.append("a request came twice")
     summaries = theirs["provider_summaries"], ours["provider_summaries"]
@@ -53,7 +55,9 @@ def lost(asis, ours):
         return 0
     there, here = as_set(asis), as_set(ours)
     shown = ours["provider_summaries"]
-    if there - here or any(shown.get(name) != each for name, each in asis["provider_summaries"].items()):
+    if there - here or any(
+        shown.get(name) != each for name, each in asis["provider_summaries"].items()
+    ):
         return None
     return len(here - there)
 

@@ -29,13 +29,18 @@ def parts(answer, cores):
         "placement": answer["placement"],
         "unplaced": answer.get("unplaced"),
         "cells": [
-            {key: cell[key] for key in ("guest", "host", "memory_mb", "page_kb", "shared")} | {"vcpus": sorted(cell["pins"])}
+            {key: cell[key] for key in ("guest", "host", "memory_mb", "page_kb", "shared")}
+            | {"vcpus": sorted(cell["pins"])}
             for cell in answer["cells"]
         ],
         "pins": [_by_core(cell["pins"].values(), cores) for cell in answer["cells"]],
         "reserved": [_by_core(cell["reserved"], cores) for cell in answer["cells"]],
         "pci": [
-            {"count": each["count"], "policy": each["policy"], "pools": collections.Counter(device["pool"] for device in each["devices"])}
+            {
+                "count": each["count"],
+                "policy": each["policy"],
+                "pools": collections.Counter(device["pool"] for device in each["devices"]),
+            }
             for each in answer["pci"]
         ],
     }
@@ -84,7 +89,9 @@ def main():
             counts["different"] += bool(found)
             counts.update(f"different {name}" for name in found)
             if found and len(shown) < 20:
-                shown.append({"document": document_name, "differs": found, "theirs": there, "ours": here})
+                shown.append(
+                    {"document": document_name, "differs": found, "theirs": there, "ours": here}
+                )
     print(json.dumps({"counts": dict(sorted(counts.items())), "shown": shown}, indent=1))
     return 1 if counts["different"] or counts["missing"] or not counts["answers"] else 0
 

@@ -25,7 +25,10 @@ BARS = {"perfload": 20, "nested": 10, "sharing": 10}
 def main():
     folder, wrong, spent = pathlib.Path(sys.argv[1]), 0, {}
     for case in sys.argv[2:]:
-        theirs, ours = (json.loads((folder / f"{case}.{whose}.json").read_text())["queries"][0] for whose in ("theirs", "ours"))
+        theirs, ours = (
+            json.loads((folder / f"{case}.{whose}.json").read_text())["queries"][0]
+            for whose in ("theirs", "ours")
+        )
         found = differences(theirs, ours)
         wanted = BARS[case.partition("-")[0]]
         ratio = theirs["cpu_ms"] / ours["cpu_ms"]

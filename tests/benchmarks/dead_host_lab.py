@@ -36,7 +36,11 @@ from test_fleet import Domain, Fleet  # noqa: E402
 
 from conftest import HERE, Lab, run  # noqa: E402
 
-GIVEN = {"drover_shared_pools": ["shared"], "drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
+GIVEN = {
+    "drover_shared_pools": ["shared"],
+    "drover_ram_allocation_ratio": 100.0,
+    "drover_cpu_allocation_ratio": 100.0,
+}
 OFF = {"drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off", **GIVEN}
 
 #: The start times of a host's guests, in seconds since 1970.
@@ -50,7 +54,10 @@ def measure(fleet: Fleet, instances: int) -> dict[str, float]:
     fleet.make("kvm1", *guests)
     fleet.playbook("discover", "-e", json.dumps(GIVEN))
     # A master with Ansible's own arguments, as another playbook of the operator leaves it.
-    masters = {**fleet.lab.environment(), "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s"}
+    masters = {
+        **fleet.lab.environment(),
+        "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
+    }
     run(["ansible", "kvm1", "-m", "ansible.builtin.ping"], masters)
     fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
     time.sleep(1)
@@ -64,7 +71,12 @@ def measure(fleet: Fleet, instances: int) -> dict[str, float]:
     started = [fleet.run(host, f"python3 -c {shlex.quote(STARTED)}") for host in ("kvm2", "kvm3")]
     times = [float(each) for text in started for each in text.split()]
     assert len(times) == instances, times
-    return {"discovered_s": discovered, "first_guest_s": min(times) - cut, "last_guest_s": max(times) - cut, "evacuated_s": evacuated}
+    return {
+        "discovered_s": discovered,
+        "first_guest_s": min(times) - cut,
+        "last_guest_s": max(times) - cut,
+        "evacuated_s": evacuated,
+    }
 
 
 def main() -> int:
@@ -84,7 +96,17 @@ def main() -> int:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
     met = found["first_guest_s"] <= options.limit
-    print(json.dumps({**vars(options), "load": load, **{key: round(value, 1) for key, value in found.items()}, "met": met}, indent=1))
+    print(
+        json.dumps(
+            {
+                **vars(options),
+                "load": load,
+                **{key: round(value, 1) for key, value in found.items()},
+                "met": met,
+            },
+            indent=1,
+        )
+    )
     return 0 if met else 1
 
 

@@ -30,7 +30,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
 CPU = """<cpu><mhz>2000</mhz><model>x86_64</model><active>8</active><nodes>1</nodes><sockets>1</sockets><cores>8</cores><threads>1</threads></cpu>"""
-PING = [{"name": "Ping", "hosts": "hypervisors", "gather_facts": False, "tasks": [{"name": "Ping", "ansible.builtin.ping": None}]}]
+PING = [
+    {
+        "name": "Ping",
+        "hosts": "hypervisors",
+        "gather_facts": False,
+        "tasks": [{"name": "Ping", "ansible.builtin.ping": None}],
+    }
+]
 
 
 def node(name, instances):
@@ -64,7 +71,17 @@ def cost(folder, playbook, forks):
     """Return (CPU seconds, seconds) of a playbook, with all processes that it starts and waits for."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", "playbook", "-i", "hosts.yml", "-f", str(forks), playbook],
+        [
+            sys.executable,
+            "-m",
+            "ansible",
+            "playbook",
+            "-i",
+            "hosts.yml",
+            "-f",
+            str(forks),
+            playbook,
+        ],
         cwd=folder,
         env={
             **os.environ,
@@ -82,11 +99,16 @@ def cost(folder, playbook, forks):
     if done.returncode:
         raise SystemExit(done.stdout[-3000:])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - began
+    return (
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        time.monotonic() - began,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", default="20,80")
     parser.add_argument("--instances", type=int, default=4)
     parser.add_argument("--forks", type=int, default=10)
@@ -103,13 +125,33 @@ def main():
             for _again in range(given.repeat):
                 runs["ping"].append(cost(folder, "ping.yml", given.forks))
                 runs["discover"].append(cost(folder, "drover.compute.discover", given.forks))
-        least = {what: [round(min(each), 2) for each in zip(*found)] for what, found in runs.items()}
-        rows.append({"hosts": hosts, **{what: dict(zip(("cpu", "seconds"), found)) for what, found in least.items()}})
+        least = {
+            what: [round(min(each), 2) for each in zip(*found)] for what, found in runs.items()
+        }
+        rows.append(
+            {
+                "hosts": hosts,
+                **{what: dict(zip(("cpu", "seconds"), found)) for what, found in least.items()},
+            }
+        )
     first, last = rows[0], rows[-1]
     more = last["hosts"] - first["hosts"] or 1
-    each = {what: round((last[what]["cpu"] - first[what]["cpu"]) / more, 4) for what in ("ping", "discover")}
+    each = {
+        what: round((last[what]["cpu"] - first[what]["cpu"]) / more, 4)
+        for what in ("ping", "discover")
+    }
     each["ratio"] = round(each["discover"] / each["ping"], 2) if each["ping"] else None
-    print(json.dumps({"instances": given.instances, "forks": given.forks, "runs": rows, "cpu_each_host": each}, indent=2))
+    print(
+        json.dumps(
+            {
+                "instances": given.instances,
+                "forks": given.forks,
+                "runs": rows,
+                "cpu_each_host": each,
+            },
+            indent=2,
+        )
+    )
 
 
 if __name__ == "__main__":

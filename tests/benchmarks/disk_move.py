@@ -44,7 +44,11 @@ TIMED = "import subprocess, sys, time; began = time.monotonic(); subprocess.run(
 
 def by_playbook(fleet, folder):
     """Return (seconds that the host reports, seconds of the whole command)."""
-    words = ["-e", json.dumps({"drover_instance": "web", "drover_disk": "vda", "drover_pool": folder}), "-v"]
+    words = [
+        "-e",
+        json.dumps({"drover_instance": "web", "drover_disk": "vda", "drover_pool": folder}),
+        "-v",
+    ]
     began = time.monotonic()
     done = fleet.playbook("instance_disk_move", *words)
     whole = time.monotonic() - began
@@ -66,7 +70,9 @@ def pair(fleet, number):
             fleet.playbook("discover")
         else:
             found = [by_playbook(fleet, folder) for folder in (FAST, LOCAL)]
-            times["move_s"], times["playbook_s"] = ([each[which] for each in found] for which in (0, 1))
+            times["move_s"], times["playbook_s"] = (
+                [each[which] for each in found] for which in (0, 1)
+            )
     return times
 
 
@@ -83,15 +89,27 @@ def main() -> int:
         lab.command("install")
         fleet = Fleet(lab, folder, f"sqlite:///{folder / 'store.db'}")
         fleet.run("kvm1", f"mkdir -p {FAST}")
-        fleet.make("kvm1", Domain("web", folder=LOCAL, size=f"{options.mib}M", written_mb=options.mib))
+        fleet.make(
+            "kvm1", Domain("web", folder=LOCAL, size=f"{options.mib}M", written_mb=options.mib)
+        )
         fleet.playbook("discover")
         pairs = [pair(fleet, number) for number in range(options.pairs)]
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
-    median = {key: statistics.median(time_ for each in pairs for time_ in each[key]) for key in ("virsh_s", "move_s", "playbook_s")}
+    median = {
+        key: statistics.median(time_ for each in pairs for time_ in each[key])
+        for key in ("virsh_s", "move_s", "playbook_s")
+    }
     ratio = median["move_s"] / median["virsh_s"]
-    figures = {"mib": options.mib, "pairs": pairs, "median": median, "ratio": round(ratio, 3), "bar": BAR, "ok": ratio <= BAR}
+    figures = {
+        "mib": options.mib,
+        "pairs": pairs,
+        "median": median,
+        "ratio": round(ratio, 3),
+        "bar": BAR,
+        "ok": ratio <= BAR,
+    }
     print(json.dumps(figures, indent=1))
     return 0 if ratio <= BAR else 1
 

@@ -37,7 +37,9 @@ def columns_of(fleet):
     groups = {}
     for vm in fleet["vms"]:
         if len(vm["groups"]) > 1:
-            raise SystemExit(f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most.")
+            raise SystemExit(
+                f"{vm['name']} is in {len(vm['groups'])} groups; an instance is in one server group at most."
+            )
         for rc, key in CLASSES.items():
             used[rc][row[vm["host"]]] += vm[key]
         for group in vm["groups"]:
@@ -62,14 +64,26 @@ def columns_of(fleet):
         "num_instances": nothing,
         "traits": [host["traits"] for host in hosts],
         "resources": {
-            "VCPU": column("VCPU", [host["threads"] for host in hosts], nothing, fleet["limits"]["cpu_ratio"]),
-            "MEMORY_MB": column("MEMORY_MB", [host["mem_mb"] for host in hosts], [host["mem_reserved_mb"] for host in hosts], 1.0),
+            "VCPU": column(
+                "VCPU", [host["threads"] for host in hosts], nothing, fleet["limits"]["cpu_ratio"]
+            ),
+            "MEMORY_MB": column(
+                "MEMORY_MB",
+                [host["mem_mb"] for host in hosts],
+                [host["mem_reserved_mb"] for host in hosts],
+                1.0,
+            ),
             "DISK_GB": column("DISK_GB", [host["disk_gb"] for host in hosts], nothing, 1.0),
         },
         "instances": {vm["name"]: row[vm["host"]] for vm in fleet["vms"]},
         "instance_names": {vm["name"]: [vm["name"]] for vm in fleet["vms"]},
         "server_groups": {
-            name: {"uuid": name, "policy": "anti-affinity", "max_server_per_host": 1, "members": members}
+            name: {
+                "uuid": name,
+                "policy": "anti-affinity",
+                "max_server_per_host": 1,
+                "members": members,
+            }
             for name, members in groups.items()
         },
     }
@@ -115,9 +129,22 @@ def answer(fleet, extra_moves, solver_seconds):
     )
     return {
         "status": plan["status"],
-        "moves": [{"vm": move["name"], "from": move["from_host"], "to": move["host"], "wave": move["wave"]} for move in plan["moves"]],
+        "moves": [
+            {
+                "vm": move["name"],
+                "from": move["from_host"],
+                "to": move["host"],
+                "wave": move["wave"],
+            }
+            for move in plan["moves"]
+        ],
         "blocked": [
-            {"vm": each["name"], "why": each["reason"], "nearest": each["nearest"], "way_out": each["way_out"]}
+            {
+                "vm": each["name"],
+                "why": each["reason"],
+                "nearest": each["nearest"],
+                "way_out": each["way_out"],
+            }
             for each in plan["unmovable"]
         ],
         "method": plan["method"],
@@ -128,9 +155,15 @@ def answer(fleet, extra_moves, solver_seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--extra-moves", type=int, default=64, help="most moves of instances of other hosts [64]")
-    parser.add_argument("--solver-seconds", type=float, default=0, help="time for the exact model, 0: not used [0]")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--extra-moves", type=int, default=64, help="most moves of instances of other hosts [64]"
+    )
+    parser.add_argument(
+        "--solver-seconds", type=float, default=0, help="time for the exact model, 0: not used [0]"
+    )
     options = parser.parse_args()
     fleet = json.load(sys.stdin)
     fleet.pop("truth", None)

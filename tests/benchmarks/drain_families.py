@@ -56,7 +56,15 @@ def run(command, seconds, source=None, busy=None):
 
     try:
         with open(source or os.devnull, encoding="utf-8") as stream:
-            done = subprocess.run(command, stdin=stream, capture_output=True, text=True, timeout=seconds, check=False, preexec_fn=limit)
+            done = subprocess.run(
+                command,
+                stdin=stream,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                check=False,
+                preexec_fn=limit,
+            )
     except subprocess.TimeoutExpired:
         return None, f"not done in {seconds} s"
     return (done.stdout if done.returncode == 0 or done.stdout else None), done.stderr
@@ -84,11 +92,23 @@ def planned(fleet, answer, options, solver):
     began = time.monotonic()
     text, error = run([*command, "--solver-seconds", str(solver)], PLANNING + 3 * solver, fleet)
     if text is None:
-        return {"verdict": "no plan", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
+        return {
+            "verdict": "no plan",
+            "error": error[-300:],
+            "wall_s": time.monotonic() - began,
+            "cpu_s": 0.0,
+        }
     answer.write_text(text, encoding="utf-8")
-    judged, error = run([sys.executable, str(PEERS / "verify.py"), str(fleet), str(answer)], PLANNING)
+    judged, error = run(
+        [sys.executable, str(PEERS / "verify.py"), str(fleet), str(answer)], PLANNING
+    )
     if judged is None:
-        return {"verdict": "no verdict", "error": error[-300:], "wall_s": time.monotonic() - began, "cpu_s": 0.0}
+        return {
+            "verdict": "no verdict",
+            "error": error[-300:],
+            "wall_s": time.monotonic() - began,
+            "cpu_s": 0.0,
+        }
     plan = json.loads(text)
     moved = {move["vm"] for move in plan["moves"]}
     said = {each["vm"] for each in plan["blocked"] if each["why"]}
@@ -102,7 +122,13 @@ def summary(key, found):
     """Return one row: a family, use and size (one case with all its seeds and mixes)."""
     family, use, hosts = key
     made = [each for each in found if each["verdict"] != "not made"]
-    row = {"family": family, "use": use, "hosts": hosts, "fleets": len(made), "not_made": len(found) - len(made)}
+    row = {
+        "family": family,
+        "use": use,
+        "hosts": hosts,
+        "fleets": len(made),
+        "not_made": len(found) - len(made),
+    }
     if not made:
         return row
     first = [each.get("without", each) for each in made]
@@ -175,13 +201,27 @@ def cases_of(options):
             for hosts in options.hosts:
                 for mix in ("flavors", "odd"):
                     for seed in range(options.first, options.first + options.seeds):
-                        asked = {"family": family, "hosts": hosts, "post-util": use, "mix": mix, "seed": seed}
+                        asked = {
+                            "family": family,
+                            "hosts": hosts,
+                            "post-util": use,
+                            "mix": mix,
+                            "seed": seed,
+                        }
                         cases.append(((family, use, hosts), asked))
     if options.large:
         # A hundred instances leave one of a thousand hosts with ordinary load.
-        asked = {"family": "planted", "hosts": 1000, "post-util": 0.6, "mix": "odd", "shape": "large"}
+        asked = {
+            "family": "planted",
+            "hosts": 1000,
+            "post-util": 0.6,
+            "mix": "odd",
+            "shape": "large",
+        }
         asked |= {"cpu-ratio": 8, "min-vms": 98, "max-vms": 110}
-        cases += [(("large", 0.6, 1000), {**asked, "seed": seed}) for seed in range(1, options.large + 1)]
+        cases += [
+            (("large", 0.6, 1000), {**asked, "seed": seed}) for seed in range(1, options.large + 1)
+        ]
     return cases
 
 
@@ -189,15 +229,30 @@ def main():
     def numbers(kind):
         return lambda text: [kind(each) for each in text.split(",")]
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--families", type=numbers(str), default=list(FAMILIES), help="[all four]")
-    parser.add_argument("--uses", type=numbers(float), default=[0.9, 0.93, 0.95, 0.97], help="memory in use after")
+    parser.add_argument(
+        "--uses", type=numbers(float), default=[0.9, 0.93, 0.95, 0.97], help="memory in use after"
+    )
     parser.add_argument("--hosts", type=numbers(int), default=[20, 60, 200], help="[20,60,200]")
-    parser.add_argument("--seeds", type=int, default=3, help="fleets of each family, use, size and mix [3]")
+    parser.add_argument(
+        "--seeds", type=int, default=3, help="fleets of each family, use, size and mix [3]"
+    )
     parser.add_argument("--first", type=int, default=1, help="the first seed [1]")
-    parser.add_argument("--large", type=int, default=2, help="drains of 100 instances out of 1,000 hosts [2]")
-    parser.add_argument("--extra-moves", type=int, default=64, help="most moves of instances of other hosts [64]")
-    parser.add_argument("--solver-seconds", type=float, default=0, help="plan what is left with the solver, 0: do not")
+    parser.add_argument(
+        "--large", type=int, default=2, help="drains of 100 instances out of 1,000 hosts [2]"
+    )
+    parser.add_argument(
+        "--extra-moves", type=int, default=64, help="most moves of instances of other hosts [64]"
+    )
+    parser.add_argument(
+        "--solver-seconds",
+        type=float,
+        default=0,
+        help="plan what is left with the solver, 0: do not",
+    )
     parser.add_argument("--jobs", type=int, default=2, help="fleets at a time [2]")
     options = parser.parse_args()
     # One core each: the benchmark measures the planner, not the threads of NumPy.
@@ -205,13 +260,22 @@ def main():
     cases, found = cases_of(options), collections.defaultdict(list)
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for number, ((key, case), each) in enumerate(zip(cases, pool.map(lambda c: one(c[1], options), cases)), 1):
+        for number, ((key, case), each) in enumerate(
+            zip(cases, pool.map(lambda c: one(c[1], options), cases)), 1
+        ):
             found[key].append(each)
             if each["verdict"] not in ("not made", "drained"):
-                words = {name: each.get(name) for name in ("verdict", "left", "wall_s", "errors", "error", "method")}
+                words = {
+                    name: each.get(name)
+                    for name in ("verdict", "left", "wall_s", "errors", "error", "method")
+                }
                 print(f"{' '.join(map(str, case.values()))}: {words}", file=sys.stderr, flush=True)
             if number % 24 == 0:
-                print(f"{number} of {len(cases)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{number} of {len(cases)}, {time.monotonic() - began:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
     rows = [summary(key, each) for key, each in found.items()]
     wrong = missed(rows)
     print(_text(rows, wrong, began))

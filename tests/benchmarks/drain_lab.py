@@ -78,12 +78,25 @@ class OtherLab(Lab):
         folder.mkdir()
         self._settings = folder / "ansible.cfg"
         settings = (layout.folder / "ansible.cfg").read_text(encoding="utf-8")
-        own, its = (f"collections_path = {path}" for path in (layout.folder / "collections", folder / "collections"))
+        own, its = (
+            f"collections_path = {path}"
+            for path in (layout.folder / "collections", folder / "collections")
+        )
         self._settings.write_text(settings.replace(own, its), encoding="utf-8")
         galaxy = [os.fspath(CHECKOUT / ".venv" / "bin" / "ansible-galaxy"), "collection"]
         run([*galaxy, "build", "--output-path", os.fspath(folder), os.fspath(checkout)])
         (archive,) = folder.glob("*.tar.gz")
-        run([*galaxy, "install", "--offline", "--force", "-p", os.fspath(folder / "collections"), os.fspath(archive)])
+        run(
+            [
+                *galaxy,
+                "install",
+                "--offline",
+                "--force",
+                "-p",
+                os.fspath(folder / "collections"),
+                os.fspath(archive),
+            ]
+        )
 
     def environment(self, store_url=None):
         return {**super().environment(store_url), "ANSIBLE_CONFIG": os.fspath(self._settings)}
@@ -99,7 +112,10 @@ class Bench:
         self.fleets, self.limit, self.bandwidth = fleets, options.limit, options.bandwidth_mib
         self.fleet = next(iter(fleets.values()))
         self.given = {**ROOM, **(POOLS if options.storage == "rbd" else {})}
-        self.guests = [Full(f"guest{number}", memory_mb=options.memory_mb) for number in range(options.instances)]
+        self.guests = [
+            Full(f"guest{number}", memory_mb=options.memory_mb)
+            for number in range(options.instances)
+        ]
         if options.storage == "rbd":
             self.make_on_ceph()
         else:
@@ -116,14 +132,25 @@ class Bench:
             file.truncate(8 << 20)
         for guest in self.guests:
             cluster.rbd("import", "--no-progress", os.fspath(disk), guest.name)
-            given = {"name": guest.name, "uuid": guest.uuid, "memory_mb": guest.memory_mb, "vcpus": 1, "metadata": ""}
+            given = {
+                "name": guest.name,
+                "uuid": guest.uuid,
+                "memory_mb": guest.memory_mb,
+                "vcpus": 1,
+                "metadata": "",
+            }
             xml = DOMAIN.format(disks=ceph.disk_xml(guest.name), **given)
-            self.fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start {guest.name}")
+            self.fleet.run(
+                "kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start {guest.name}"
+            )
 
     def cpu_seconds(self, dummy=None):
         time.sleep(2)
         said = self.fleet.run("kvm1", "virsh domstats --cpu-total")
-        return sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line) / 1e9
+        return (
+            sum(int(line.partition("=")[2]) for line in said.splitlines() if "cpu.time" in line)
+            / 1e9
+        )
 
     def drain(self, fleet):
         fleet.drain(
@@ -136,7 +163,9 @@ class Bench:
     def virsh(self, source, to, bandwidth=None, guests=None):
         names = "\n".join(guest.name for guest in guests or self.guests)
         self.fleet.run(
-            source, f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}" + (f" --bandwidth {bandwidth}" if bandwidth else "")
+            source,
+            f"printf '{names}\\n' | {VIRSH.format(limit=self.limit, to=to)}"
+            + (f" --bandwidth {bandwidth}" if bandwidth else ""),
         )
 
     def back(self, guests):
@@ -149,7 +178,9 @@ class Bench:
         fleet.playbook("discover", "-e", json.dumps(self.given))
 
     def see(self, host):
-        assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
+        assert {where for where, state in self.fleet.where().values() if state == "running"} == {
+            host
+        }
 
     def times(self, fleet):
         """Return the times of a checkout, in seconds; the guests are at kvm2 before and after."""
@@ -169,7 +200,9 @@ class Bench:
         """Return the times, in seconds: of virsh, and of each checkout by its name."""
         if not number:
             self.virsh("kvm1", "kvm2")
-        ways = [(name, lambda fleet=fleet: self.times(fleet)) for name, fleet in self.fleets.items()]
+        ways = [
+            (name, lambda fleet=fleet: self.times(fleet)) for name, fleet in self.fleets.items()
+        ]
         ways.append(("virsh", self.times_of_virsh))
         load = os.getloadavg()[0]
         times = {name: way() for name, way in (reversed(ways) if number % 2 else ways)}
@@ -189,7 +222,9 @@ class Bench:
 def medians(pairs):
     """Return the median of each figure, of nested dicts too."""
     return {
-        key: medians([pair[key] for pair in pairs]) if isinstance(value, dict) else statistics.median(pair[key] for pair in pairs)
+        key: medians([pair[key] for pair in pairs])
+        if isinstance(value, dict)
+        else statistics.median(pair[key] for pair in pairs)
         for key, value in pairs[0].items()
     }
 
@@ -198,7 +233,11 @@ def figures(median, name):
     """Return the results of one checkout: seconds, except for ``ratio``."""
     times = median[name]
     start = times["one_s"] - median["one_by_virsh_s"]
-    return {"empty_s": times["empty_s"], "start_s": start, "ratio": (times["drain_s"] - start) / median["virsh_s"]}
+    return {
+        "empty_s": times["empty_s"],
+        "start_s": start,
+        "ratio": (times["drain_s"] - start) / median["virsh_s"],
+    }
 
 
 def rounded(value):
@@ -220,14 +259,24 @@ def main() -> int:
     command = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder / "lab")]
     try:
         subprocess.run(
-            [*command, "up", "--hosts", "2", *(["--with", "ceph"] if options.storage == "rbd" else [])], check=True, stdout=sys.stderr
+            [
+                *command,
+                "up",
+                "--hosts",
+                "2",
+                *(["--with", "ceph"] if options.storage == "rbd" else []),
+            ],
+            check=True,
+            stdout=sys.stderr,
         )
         layout = Layout(folder / "lab")
         labs = {"this": Lab(layout)}
         labs["this"].command("install")
         if options.other:
             labs["other"] = OtherLab(layout, options.other)
-        fleets = {name: Fleet(lab, folder, f"sqlite:///{folder / name}.db") for name, lab in labs.items()}
+        fleets = {
+            name: Fleet(lab, folder, f"sqlite:///{folder / name}.db") for name, lab in labs.items()
+        }
         bench = Bench(fleets, options)
         for fleet in fleets.values():
             fleet.playbook("discover", "-e", json.dumps(bench.given))

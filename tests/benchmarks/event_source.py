@@ -47,7 +47,9 @@ def make(folder: pathlib.Path, hosts: int, instances: int) -> dict[str, str]:
     """Write the description of each host; return {name: URI}."""
     found = {}
     for number in range(hosts):
-        domains = "".join(DOMAIN.format(name=f"vm{number}-{each}", uuid=uuid.uuid4()) for each in range(instances))
+        domains = "".join(
+            DOMAIN.format(name=f"vm{number}-{each}", uuid=uuid.uuid4()) for each in range(instances)
+        )
         path = folder / f"kvm{number:04}.xml"
         path.write_text(NODE.format(domains=domains))
         found[path.stem] = f"test://{path}"
@@ -104,15 +106,28 @@ async def measure(hosts: dict[str, str], seconds: float) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        found = asyncio.run(measure(make(pathlib.Path(folder), given.hosts, given.instances), given.seconds))
+        found = asyncio.run(
+            measure(make(pathlib.Path(folder), given.hosts, given.instances), given.seconds)
+        )
     fits = found["resident_mib"] <= MOST_MIB and found["cpu_percent"] <= MOST_PERCENT
-    print(json.dumps({"hosts": given.hosts, "instances": given.hosts * given.instances, **found, "fits": fits}))
+    print(
+        json.dumps(
+            {
+                "hosts": given.hosts,
+                "instances": given.hosts * given.instances,
+                **found,
+                "fits": fits,
+            }
+        )
+    )
     sys.stdout.flush()
     os._exit(0 if fits else 1)
 

@@ -16,7 +16,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import table
 
 #: The uuids that the peers give to objects.
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
-CLASSES = {"VCPU": ("vcpus", "cpu"), "MEMORY_MB": ("memory_mb", "ram"), "DISK_GB": ("local_gb", "disk")}
+CLASSES = {
+    "VCPU": ("vcpus", "cpu"),
+    "MEMORY_MB": ("memory_mb", "ram"),
+    "DISK_GB": ("local_gb", "disk"),
+}
 
 
 def named_uuid(kind, name):
@@ -33,17 +37,31 @@ def load(store, fleet):
             for start in range(0, len(rows), 20000):
                 connection.execute(sa.insert(table), rows[start : start + 20000])
 
-        insert(tables.services, [_service(number, host, now) for number, host in enumerate(hosts, 1)])
-        insert(tables.compute_nodes, [_node(number, host, now) for number, host in enumerate(hosts, 1)])
-        insert(tables.resource_classes, [{"id": n, "name": name} for n, name in enumerate(CLASSES, 1)])
+        insert(
+            tables.services, [_service(number, host, now) for number, host in enumerate(hosts, 1)]
+        )
+        insert(
+            tables.compute_nodes, [_node(number, host, now) for number, host in enumerate(hosts, 1)]
+        )
+        insert(
+            tables.resource_classes, [{"id": n, "name": name} for n, name in enumerate(CLASSES, 1)]
+        )
         insert(
             tables.resource_providers,
             [
-                {"id": n, "uuid": _provider(host), "name": f"{host['host']}/{host['node']}", "generation": 0}
+                {
+                    "id": n,
+                    "uuid": _provider(host),
+                    "name": f"{host['host']}/{host['node']}",
+                    "generation": 0,
+                }
                 for n, host in enumerate(hosts, 1)
             ],
         )
-        insert(tables.inventories, [row for n, host in enumerate(hosts, 1) for row in _inventories(n, host)])
+        insert(
+            tables.inventories,
+            [row for n, host in enumerate(hosts, 1) for row in _inventories(n, host)],
+        )
         insert(
             tables.consumers,
             [
@@ -57,7 +75,10 @@ def load(store, fleet):
                 for n, host in enumerate(hosts, 1)
             ],
         )
-        insert(tables.allocations, [row for n, host in enumerate(hosts, 1) for row in _allocations(n, host)])
+        insert(
+            tables.allocations,
+            [row for n, host in enumerate(hosts, 1) for row in _allocations(n, host)],
+        )
         members = _aggregates(hosts)
         insert(
             tables.aggregates,
@@ -68,7 +89,11 @@ def load(store, fleet):
         )
         insert(
             tables.aggregate_hosts,
-            [{"aggregate_id": n, "host": host} for n, (_metadata, names) in enumerate(members.values(), 1) for host in names],
+            [
+                {"aggregate_id": n, "host": host}
+                for n, (_metadata, names) in enumerate(members.values(), 1)
+                for host in names
+            ],
         )
         insert(
             tables.instances,
@@ -120,7 +145,8 @@ def _node(number, host, now):
         "hypervisor_version": host.get("hypervisor_version", 8000000),
         "disk_available_least": host.get("disk_available_least"),
         "cpu_info": host.get("cpu_info"),
-        "supported_instances": host.get("supported_instances") or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]],
+        "supported_instances": host.get("supported_instances")
+        or [[arch, "qemu" if kind == "kvm" else kind, "hvm"], [arch, "kvm", "hvm"]],
         "host_ip": host.get("host_ip"),
         "stats": {key: str(value) for key, value in (host.get("stats") or {}).items()} or None,
         "metrics": host.get("metrics"),
@@ -153,7 +179,12 @@ def _inventories(number, host):
 def _allocations(number, host):
     for class_id, (total, _ratio) in enumerate(CLASSES.values(), 1):
         if host[f"{total}_used"]:
-            yield {"provider_id": number, "class_id": class_id, "consumer_id": number, "used": host[f"{total}_used"]}
+            yield {
+                "provider_id": number,
+                "class_id": class_id,
+                "consumer_id": number,
+                "used": host[f"{total}_used"],
+            }
 
 
 def _aggregates(hosts):
@@ -166,7 +197,9 @@ def _aggregates(hosts):
             mine.append({"name": f"az-{zone}", "metadata": {"availability_zone": zone}})
         for each in mine:
             metadata, names = found.setdefault(each["name"], ({}, []))
-            metadata.update({key: str(value) for key, value in (each.get("metadata") or {}).items()})
+            metadata.update(
+                {key: str(value) for key, value in (each.get("metadata") or {}).items()}
+            )
             names.append(host["host"])
     return found
 
@@ -182,8 +215,14 @@ def request(number, asked):
         "vcpus": asked["vcpus"],
         "memory_mb": asked["memory_mb"],
         "disk_gb": disk,
-        "flavor": {"name": asked.get("flavor", "m1"), "extra_specs": asked.get("extra_specs") or {}},
-        "image": {"id": image.get("id", str(uuid.UUID(int=2))), "properties": image.get("properties") or {}},
+        "flavor": {
+            "name": asked.get("flavor", "m1"),
+            "extra_specs": asked.get("extra_specs") or {},
+        },
+        "image": {
+            "id": image.get("id", str(uuid.UUID(int=2))),
+            "properties": image.get("properties") or {},
+        },
         "hints": asked.get("scheduler_hints") or {},
         "availability_zone": asked.get("availability_zone"),
         "project": asked.get("project_id", "p0"),
@@ -193,7 +232,8 @@ def request(number, asked):
         "force_nodes": asked.get("force_nodes") or [],
         "requested_destination": asked.get("requested_destination"),
         "num_instances": count,
-        "uuids": asked.get("instance_uuids") or [named_uuid("instance", f"{identity}/{n}") for n in range(count)],
+        "uuids": asked.get("instance_uuids")
+        or [named_uuid("instance", f"{identity}/{n}") for n in range(count)],
     }
     if asked.get("group"):
         mapping["server_group"] = f"group{number}"

@@ -29,7 +29,10 @@ importlib.import_module("conftest")
 import htools  # noqa: E402
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (
+    Question,
+    simulate,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record  # noqa: E402
 
@@ -43,7 +46,16 @@ def filled(folder, nodes, instances):
     on = {}
     for number, (name, memory, _disk, vcpus, node) in enumerate(instances):
         uuid = f"00000000-0000-4000-8000-{number:012x}"
-        on.setdefault(node, []).append({"uuid": uuid, "name": name, "state": "running", "vcpus": vcpus, "memory_mb": memory, "disk_gb": 0})
+        on.setdefault(node, []).append(
+            {
+                "uuid": uuid,
+                "name": name,
+                "state": "running",
+                "vcpus": vcpus,
+                "memory_mb": memory,
+                "disk_gb": 0,
+            }
+        )
     given = [
         {
             "host": name,
@@ -67,7 +79,9 @@ def ours(store, size, n_plus_1):
     question = Question(Policy.from_mapping(), flavors=[])
 
     def placed(count):
-        found = simulate(store, [{"add_instances": {**size, "name": "new", "count": count}}], question)
+        found = simulate(
+            store, [{"add_instances": {**size, "name": "new", "count": count}}], question
+        )
         return found["placed"], found["after"]["unbearable"]
 
     most, unbearable = placed(MANY)
@@ -88,7 +102,17 @@ def theirs(path, size, n_plus_1, seconds):
     long."""
     spec = f"--standard-alloc=1024,{size['memory_mb']},{size['vcpus']}"
     more = () if n_plus_1 else ("--no-capacity-checks",)
-    said = htools.run("timeout", str(seconds), "hspace", "-t", str(path), "--disk-template=ext", spec, "--machine-readable", *more)
+    said = htools.run(
+        "timeout",
+        str(seconds),
+        "hspace",
+        "-t",
+        str(path),
+        "--disk-template=ext",
+        spec,
+        "--machine-readable",
+        *more,
+    )
     values = dict(line.split("=", 1) for line in said.splitlines() if line.startswith("HTS_"))
     if "HTS_FIN_INST_CNT" not in values:
         return None
@@ -96,7 +120,9 @@ def theirs(path, size, n_plus_1, seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--hosts", default="8,20,40")
     parser.add_argument("--vcpus", type=int, default=2)
@@ -123,7 +149,9 @@ def main():
                         row[rule][who] = count(*given)
                         row[rule][f"{who}_seconds"] = round(time.monotonic() - began, 1)
             rows.append(row)
-    answered = {rule: [row for row in rows if row[rule]["hspace"] is not None] for rule in ("plain", "n+1")}
+    answered = {
+        rule: [row for row in rows if row[rule]["hspace"] is not None] for rule in ("plain", "n+1")
+    }
     summary = {
         rule: {
             "clusters": len(found),

@@ -24,7 +24,9 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 
@@ -37,7 +39,10 @@ POLICY = "|128,1,1024,1,1,1|128,1,1024,1,1,1;1048576,256,1048576,16,8,64|ext|4.0
 def cluster(seed, hosts, load):
     """Return uneven nodes [(name, cpus, MiB, GiB)] and instances [(name, MiB, GiB, vcpus, node)]."""
     draw = random.Random(seed)
-    nodes = [(f"node{i:03d}", draw.choice((24, 32)), draw.choice((65536, 131072)), 4000) for i in range(hosts)]
+    nodes = [
+        (f"node{i:03d}", draw.choice((24, 32)), draw.choice((65536, 131072)), 4000)
+        for i in range(hosts)
+    ]
     instances = []
     for name, cpus, memory, disk in nodes:
         share = max(0.05, min(0.95, load + draw.uniform(-0.3, 0.3)))
@@ -45,7 +50,11 @@ def cluster(seed, hosts, load):
         while used[1] < memory * share:
             vcpus, gib = draw.choice(((1, 2), (2, 4), (2, 8), (4, 8), (4, 16)))
             size = gib * draw.choice((5, 10))
-            if used[0] + vcpus > cpus * RATIO or used[1] + gib * 1024 > memory or used[2] + size > disk:
+            if (
+                used[0] + vcpus > cpus * RATIO
+                or used[1] + gib * 1024 > memory
+                or used[2] + size > disk
+            ):
                 break
             for number, amount in enumerate((vcpus, gib * 1024, size)):
                 used[number] += amount
@@ -62,7 +71,9 @@ def text(nodes, instances):
     lines = ["group|uuid-1|preferred||", ""]
     for name, cpus, memory, disk in nodes:
         free = disk  # the disks are on other storage
-        lines.append(f"{name}|{memory}|0|{memory - used[name][0]}|{disk * 1024}|{free * 1024}|{cpus}|N|uuid-1|1||N|0|0|1.0")
+        lines.append(
+            f"{name}|{memory}|0|{memory - used[name][0]}|{disk * 1024}|{free * 1024}|{cpus}|N|uuid-1|1||N|0|0|1.0"
+        )
     lines[2] = lines[2].replace("|N|uuid-1|1|", "|M|uuid-1|1|")
     lines.append("")
     for name, memory, disk, vcpus, node in instances:
@@ -87,7 +98,11 @@ def store(nodes, instances):
         "up": [True] * count,
         "zones": [[]] * count,
         "resources": {
-            "VCPU": {"total": [node[1] for node in nodes], "ratio": [float(RATIO)] * count, "used": used["VCPU"]},
+            "VCPU": {
+                "total": [node[1] for node in nodes],
+                "ratio": [float(RATIO)] * count,
+                "used": used["VCPU"],
+            },
             "MEMORY_MB": {"total": [node[2] for node in nodes], "used": used["MEMORY_MB"]},
         },
         "instances": {each[0]: row[each[4]] for each in instances},
@@ -95,7 +110,14 @@ def store(nodes, instances):
         "server_groups": {},
     }
     found = [
-        {"uuid": name, "name": name, "host": node, "node": node, "state": "running", "resources": {}}
+        {
+            "uuid": name,
+            "name": name,
+            "host": node,
+            "node": node,
+            "state": "running",
+            "resources": {},
+        }
         | {"vcpus": vcpus, "memory_mb": memory, "disk_gb": 0}
         for name, memory, _disk, vcpus, node in instances
     ]
@@ -108,7 +130,9 @@ def run(*command):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--hosts", default="8,20,40")
     options = parser.parse_args()
@@ -126,14 +150,32 @@ def main():
                 scores = re.search(r"improved from ([\d.]+) to ([\d.]+)", balanced)
                 fleet, found = store(nodes, instances)
                 plan = plan_rolling(fleet, found, policy)
-                moved = plan_rebalance(fleet, found, policy, max_moves=steps, threshold=0.0, margin=0.0, weights=WEIGHTS)
+                moved = plan_rebalance(
+                    fleet,
+                    found,
+                    policy,
+                    max_moves=steps,
+                    threshold=0.0,
+                    margin=0.0,
+                    weights=WEIGHTS,
+                )
                 where = {move["uuid"]: move["host"] for move in moved["moves"]}
-                data.write_text(text(nodes, [[*each[:4], where.get(each[0], each[4])] for each in instances]), encoding="utf-8")
-                ours = re.search(r"Initial score: ([\d.]+)", run("hbal", "-v", "--ignore-dynu", "-l", "0", "-t", str(data)))
-            theirs = len([line for line in groups.splitlines() if line.strip() and "Warning" not in line])
+                data.write_text(
+                    text(nodes, [[*each[:4], where.get(each[0], each[4])] for each in instances]),
+                    encoding="utf-8",
+                )
+                ours = re.search(
+                    r"Initial score: ([\d.]+)",
+                    run("hbal", "-v", "--ignore-dynu", "-l", "0", "-t", str(data)),
+                )
+            theirs = len(
+                [line for line in groups.splitlines() if line.strip() and "Warning" not in line]
+            )
             mine = ours.group(1) if ours else None
             final = scores.group(2) if scores else "?"
-            bad = len(plan["batches"]) > theirs or (mine and scores and float(mine) > float(final) + 1e-6)
+            bad = len(plan["batches"]) > theirs or (
+                mine and scores and float(mine) > float(final) + 1e-6
+            )
             worse += bool(bad)
             print(
                 f"{hosts} hosts, seed {seed}: hroller {theirs} groups, ours {len(plan['batches'])} (bound {plan['bound']},"

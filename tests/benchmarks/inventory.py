@@ -82,7 +82,12 @@ def run(folder, *options):
         [sys.executable, "-m", "ansible", "inventory", *options],
         cwd=folder,
         # An inventory that cannot be read must fail, because it would be the fastest.
-        env={**os.environ, "HOME": folder, "LC_ALL": "C.UTF-8", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true"},
+        env={
+            **os.environ,
+            "HOME": folder,
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+        },
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -93,7 +98,9 @@ def run(folder, *options):
 
 def measure(folder, url, show, repeat):
     """Return the result as a dict."""
-    pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps({"plugin": "drover.compute.fleet", "store_url": url}))
+    pathlib.Path(folder, "fleet.drover.yml").write_text(
+        json.dumps({"plugin": "drover.compute.fleet", "store_url": url})
+    )
     pathlib.Path(folder, "one.yml").write_text(json.dumps({"all": {"hosts": {"one": {}}}}))
     nothing = min(run(folder, "-i", "one.yml", show)[0] for dummy in range(repeat))
     runs = [run(folder, "-i", "fleet.drover.yml", show) for dummy in range(repeat)]

@@ -53,7 +53,9 @@ class HostManager(nova_sched.PeerHostManager):
 
 def fill_metadata(instances):
     for each in instances:
-        each.system_metadata = {f"image_{key}": str(value) for key, value in _images.get(each.uuid, {}).items()}
+        each.system_metadata = {
+            f"image_{key}": str(value) for key, value in _images.get(each.uuid, {}).items()
+        }
         each.image_ref = ""
 
 
@@ -61,7 +63,9 @@ def main():
     nova_sched.request_spec = request_spec
     nova_sched.PeerHostManager = HostManager
     objects.register_all()
-    objects.CellMapping.get_by_uuid = staticmethod(lambda ctxt, uuid: objects.CellMapping(uuid=uuid))
+    objects.CellMapping.get_by_uuid = staticmethod(
+        lambda ctxt, uuid: objects.CellMapping(uuid=uuid)
+    )
     objects.InstanceList.fill_metadata = fill_metadata
     context.target_cell = lambda ctxt, cell: contextlib.nullcontext(ctxt)
     return nova_sched.main()

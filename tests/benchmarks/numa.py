@@ -29,8 +29,15 @@ if __name__ == "__main__":
     import conftest  # noqa: F401  pylint: disable=unused-import
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import InvalidSpecs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import LEGACY, PciRequest, read_aliases
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    LEGACY,
+    PciRequest,
+    read_aliases,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import (
+    DoesNotFit,
+    NumaHosts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 
@@ -50,12 +57,22 @@ class Request:
         self.properties = image.get("properties", image)
         self.amounts = {"VCPU": flavor["vcpus"], "MEMORY_MB": flavor["ram"]}
         ports = [
-            PciRequest(each.get("count", 1), tuple(tuple(sorted(spec.items())) for spec in each["spec"]), each.get("numa_policy") or LEGACY)
+            PciRequest(
+                each.get("count", 1),
+                tuple(tuple(sorted(spec.items())) for spec in each["spec"]),
+                each.get("numa_policy") or LEGACY,
+            )
             for each in data.get("pci_requests") or ()
         ]
         try:
             self.asked, self.constraints = read_request(
-                flavor["vcpus"], flavor["ram"], self.specs, self.properties, aliases, ports, data.get("network")
+                flavor["vcpus"],
+                flavor["ram"],
+                self.specs,
+                self.properties,
+                aliases,
+                ports,
+                data.get("network"),
             )
         except InvalidSpecs as problem:
             self.error = f"{problem.code}: {problem}"
@@ -66,23 +83,44 @@ class Request:
             return None
         overrides, groups, _policy = resource_specs.from_extra_specs(self.specs, self.name)
         cpus = self.constraints.resources or {"VCPU": self.amounts["VCPU"]}
-        amounts = resource_specs.not_replaced({"MEMORY_MB": self.amounts["MEMORY_MB"], **cpus}, overrides, groups)
-        traits = {key.removeprefix("trait:"): value for key, value in {**self.properties, **self.specs}.items() if key.startswith("trait:")}
+        amounts = resource_specs.not_replaced(
+            {"MEMORY_MB": self.amounts["MEMORY_MB"], **cpus}, overrides, groups
+        )
+        traits = {
+            key.removeprefix("trait:"): value
+            for key, value in {**self.properties, **self.specs}.items()
+            if key.startswith("trait:")
+        }
         return {
             "resources": resource_specs.total({**amounts, **overrides}, groups),
-            "required": sorted(self.constraints.required | {name for name, value in traits.items() if value == "required"}),
-            "forbidden": sorted(self.constraints.forbidden | {name for name, value in traits.items() if value == "forbidden"}),
+            "required": sorted(
+                self.constraints.required
+                | {name for name, value in traits.items() if value == "required"}
+            ),
+            "forbidden": sorted(
+                self.constraints.forbidden
+                | {name for name, value in traits.items() if value == "forbidden"}
+            ),
         }
 
 
 def place(hosts, number, request):
     """Return the answer of one host: (printed answer, result of place() or None)."""
-    found = {"fits": False, "why": None, "numa": request.asked.topology is not None, "cells": [], "pci": []}
+    found = {
+        "fits": False,
+        "why": None,
+        "numa": request.asked.topology is not None,
+        "cells": [],
+        "pci": [],
+    }
     try:
         placed = hosts.place(request.asked, number)
     except DoesNotFit as problem:
         return dict(found, why=problem.why), None
-    cells = [{key: value for key, value in cell.items() if not key.endswith("_policy")} for cell in placed["cells"]]
+    cells = [
+        {key: value for key, value in cell.items() if not key.endswith("_policy")}
+        for cell in placed["cells"]
+    ]
     return dict(found, fits=True, cells=cells, pci=placed["pci"]), placed
 
 
@@ -91,7 +129,10 @@ def load(document):
     aliases = read_aliases(document.get("alias") or ())
     specs = document.get("device_spec")
     specs = [{}] if specs is None else specs
-    hosts = NumaHosts([{**each, "device_spec": specs, "instances": ()} for each in document["hosts"]], bool(document.get("pack")))
+    hosts = NumaHosts(
+        [{**each, "device_spec": specs, "instances": ()} for each in document["hosts"]],
+        bool(document.get("pack")),
+    )
     unplaced = []
     for number, host in enumerate(document["hosts"]):
         unplaced.append([])
@@ -119,8 +160,16 @@ def answers(document):
                 found = {"fits": False, "why": request.error, "numa": None, "cells": [], "pci": []}
             else:
                 found, _placed = place(hosts, row, request)
-                assert fit.why(row) == (found["why"] or "") or found["why"] == "pci claim", (request.name, host["name"])
-            found = {"request": request.name, "host": host["name"], **found, "placement": request.placement()}
+                assert fit.why(row) == (found["why"] or "") or found["why"] == "pci claim", (
+                    request.name,
+                    host["name"],
+                )
+            found = {
+                "request": request.name,
+                "host": host["name"],
+                **found,
+                "placement": request.placement(),
+            }
             if unplaced[row]:
                 found["unplaced"] = unplaced[row]
             yield found
@@ -150,7 +199,13 @@ def timed_fleet(hosts):
             }
         )
     gpus = [
-        {"vendor_id": "10de", "product_id": "2204", "address": f"0000:{bus}:00.0", "numa_node": cell, "dev_type": "type-PCI"}
+        {
+            "vendor_id": "10de",
+            "product_id": "2204",
+            "address": f"0000:{bus}:00.0",
+            "numa_node": cell,
+            "dev_type": "type-PCI",
+        }
         for cell, bus in enumerate(("3b", "af"))
     ]
     return [{"name": f"host{number}", "cells": cells, "pci": gpus} for number in range(hosts)]
@@ -161,11 +216,22 @@ def timed_requests():
     pinned = {"hw:cpu_policy": "dedicated"}
     kinds = {
         "pinned": pinned,
-        "pinned, 2 MiB pages, two cells": {**pinned, "hw:mem_page_size": "2MB", "hw:numa_nodes": "2"},
-        "pinned, threads required, GPU": {**pinned, "hw:cpu_thread_policy": "require", "pci_passthrough:alias": "gpu:1"},
+        "pinned, 2 MiB pages, two cells": {
+            **pinned,
+            "hw:mem_page_size": "2MB",
+            "hw:numa_nodes": "2",
+        },
+        "pinned, threads required, GPU": {
+            **pinned,
+            "hw:cpu_thread_policy": "require",
+            "pci_passthrough:alias": "gpu:1",
+        },
         "shared, 2 MiB pages": {"hw:mem_page_size": "large"},
     }
-    return {name: {"name": name, "flavor": {"vcpus": 4, "ram": 8192, "extra_specs": specs}} for name, specs in kinds.items()}
+    return {
+        name: {"name": name, "flavor": {"vcpus": 4, "ram": 8192, "extra_specs": specs}}
+        for name, specs in kinds.items()
+    }
 
 
 ALIAS = [{"name": "gpu", "vendor_id": "10de", "product_id": "2204", "device_type": "type-PCI"}]
@@ -193,12 +259,22 @@ def run(hosts, request, batch):
 
 def times(number_of_hosts, batches, nova, repeat):
     """Return the times of both in seconds, and the ratio."""
-    document = {"hosts": timed_fleet(number_of_hosts), "alias": ALIAS, "requests": list(timed_requests().values()), "batches": batches}
+    document = {
+        "hosts": timed_fleet(number_of_hosts),
+        "alias": ALIAS,
+        "requests": list(timed_requests().values()),
+        "batches": batches,
+    }
     theirs = None
     if nova:
         env = {**os.environ, "PYTHONPATH": str(HERE.parent / "peers")}
         told = subprocess.run(
-            [nova, str(HERE / "numa_nova.py")], input=json.dumps(document), env=env, stdout=subprocess.PIPE, text=True, check=True
+            [nova, str(HERE / "numa_nova.py")],
+            input=json.dumps(document),
+            env=env,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
         )
         theirs = json.loads(told.stdout)
     begin = time.process_time()
@@ -217,7 +293,11 @@ def times(number_of_hosts, batches, nova, repeat):
             }
             if theirs is not None:
                 nova_s, chosen = theirs[f"{each['name']}/{batch}"]
-                case.update(nova_s=round(nova_s, 3), ratio=round(nova_s / case["ours_s"], 1), same_hosts=chosen == measured[0][1])
+                case.update(
+                    nova_s=round(nova_s, 3),
+                    ratio=round(nova_s / case["ours_s"], 1),
+                    same_hosts=chosen == measured[0][1],
+                )
             found["cases"].append(case)
     if theirs is not None:
         found["least_ratio"] = min(case["ratio"] for case in found["cases"])
@@ -233,7 +313,11 @@ def main():
     parser.add_argument("--repeat", type=int, default=5, help="runs of ours; the median counts")
     options = parser.parse_args()
     if options.time:
-        print(json.dumps(times(options.hosts, options.batches, options.nova, options.repeat), indent=2))
+        print(
+            json.dumps(
+                times(options.hosts, options.batches, options.nova, options.repeat), indent=2
+            )
+        )
         return
     for found in answers(json.load(sys.stdin)):
         print(json.dumps(found, sort_keys=True))

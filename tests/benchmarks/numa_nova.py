@@ -36,7 +36,12 @@ def run(document, request, batch):
         for host, pools, limit, topology in zip(hosts, stats, limits, wanted):
             fitted.append(
                 hardware.numa_fit_instance_to_host(
-                    host.topology, topology, provider_mapping=None, limits=limit, pci_requests=request.pci.requests, pci_stats=pools
+                    host.topology,
+                    topology,
+                    provider_mapping=None,
+                    limits=limit,
+                    pci_requests=request.pci.requests,
+                    pci_stats=pools,
                 )
             )
         seconds += time.process_time() - begin
@@ -45,7 +50,9 @@ def run(document, request, batch):
             break
         row = rows[(number * 7) % len(rows)]
         host = hosts[row]
-        host.topology = stats[row].numa_topology = hardware.numa_usage_from_instance_numa(host.topology, fitted[row])
+        host.topology = stats[row].numa_topology = hardware.numa_usage_from_instance_numa(
+            host.topology, fitted[row]
+        )
         if request.pci.requests:
             stats[row].apply_requests(request.pci.requests, None, fitted[row].cells)
         chosen.append(host.name)
@@ -56,7 +63,15 @@ def main():
     document = json.load(sys.stdin)
     numa_peer.configure(document)
     requests = [numa_peer.Request(each, number) for number, each in enumerate(document["requests"])]
-    print(json.dumps({f"{each.name}/{batch}": run(document, each, batch) for each in requests for batch in document["batches"]}))
+    print(
+        json.dumps(
+            {
+                f"{each.name}/{batch}": run(document, each, batch)
+                for each in requests
+                for batch in document["batches"]
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,10 @@ def main():
     }
     for case in json.load(sys.stdin):
         document = case["document"]
-        hosts = [{**host, "cells": [place_of(cell, found["cells"]) for cell in host["cells"]]} for host in document["hosts"]]
+        hosts = [
+            {**host, "cells": [place_of(cell, found["cells"]) for cell in host["cells"]]}
+            for host in document["hosts"]
+        ]
         more = {key: document[key] for key in ("pack", "device_spec") if document.get(key)}
         more["alias"] = [place_of(alias, found["aliases"]) for alias in document.get("alias") or ()]
         found["cases"].append(
@@ -45,7 +48,11 @@ def main():
                 "answers": list(numa_peer.answers(document, fresh=True)),
             }
         )
-    print(json.dumps(found, sort_keys=True, separators=(",", ":")).replace('{"answers"', '\n{"answers"'))
+    print(
+        json.dumps(found, sort_keys=True, separators=(",", ":")).replace(
+            '{"answers"', '\n{"answers"'
+        )
+    )
 
 
 if __name__ == "__main__":

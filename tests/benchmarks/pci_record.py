@@ -25,12 +25,30 @@ from nova.pci import whitelist
 NODE = "kvm1"
 UUID = "3f1c2d0e-0000-4000-8000-000000000001"
 INSTANCE = "3f1c2d0e-0000-4000-8000-000000000002"
-GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 0}
+GPU = {
+    "address": "0000:81:00.0",
+    "vendor_id": "10de",
+    "product_id": "2204",
+    "dev_type": "type-PCI",
+    "numa_node": 0,
+}
 GPU2 = {**GPU, "address": "0000:82:0a.0"}
-PF = {"address": "0000:3b:00.0", "vendor_id": "8086", "product_id": "1572", "dev_type": "type-PF", "numa_node": 1}
+PF = {
+    "address": "0000:3b:00.0",
+    "vendor_id": "8086",
+    "product_id": "1572",
+    "dev_type": "type-PF",
+    "numa_node": 1,
+}
 PF2 = {**PF, "address": "0000:3b:00.1"}
 VF, VF2 = (
-    {**PF, "address": f"0000:3b:02.{number}", "product_id": "154c", "dev_type": "type-VF", "parent_addr": PF["address"]}
+    {
+        **PF,
+        "address": f"0000:3b:02.{number}",
+        "product_id": "154c",
+        "dev_type": "type-VF",
+        "parent_addr": PF["address"],
+    }
     for number in (0, 1)
 )
 VF_OF_2 = {**VF, "address": "0000:3b:0a.0", "parent_addr": PF2["address"]}
@@ -41,8 +59,22 @@ VFS = {"product_id": "154c"}
 #: Device specs, devices, and the addresses that an instance has.
 CASES: list[tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]] = [
     ([{"vendor_id": "10de"}], ALL, []),
-    ([{"vendor_id": "10de", "resource_class": "gpu", "traits": "hw_gpu,HW_GPU_API_VULKAN,custom_x,fast one"}], ALL, []),
-    ([{"vendor_id": "10de", "resource_class": "CUSTOM_GPU", "traits": "CUSTOM_A,CUSTOM_A"}], ALL, []),
+    (
+        [
+            {
+                "vendor_id": "10de",
+                "resource_class": "gpu",
+                "traits": "hw_gpu,HW_GPU_API_VULKAN,custom_x,fast one",
+            }
+        ],
+        ALL,
+        [],
+    ),
+    (
+        [{"vendor_id": "10de", "resource_class": "CUSTOM_GPU", "traits": "CUSTOM_A,CUSTOM_A"}],
+        ALL,
+        [],
+    ),
     ([{"vendor_id": "10de", "resource_class": "VGPU"}], ALL, []),
     ([{"vendor_id": "10de", "resource_class": "pgpu"}], ALL, []),
     ([{"vendor_id": "10de", "resource_class": "big-gpu.v2"}], ALL, []),
@@ -65,7 +97,14 @@ CASES: list[tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]] = [
     ([{"vendor_id": "8086"}], ALL, []),
     ([{"address": VF["address"], "resource_class": "a"}, VFS], ALL, []),
     ([{"address": VF["address"], "traits": "a"}, VFS], ALL, []),
-    ([{"address": VF["address"], "resource_class": "a"}, {"address": VF_OF_2["address"], "resource_class": "b"}], ALL, []),
+    (
+        [
+            {"address": VF["address"], "resource_class": "a"},
+            {"address": VF_OF_2["address"], "resource_class": "b"},
+        ],
+        ALL,
+        [],
+    ),
     ([{"devname": "ens1f0"}], ALL, []),
 ]
 
@@ -84,14 +123,22 @@ def _device(number: int, facts: dict[str, Any], taken: list[str]) -> PciDevice:
     found.id, found.extra_info = number, {}
     found.label = ""
     found.instance_uuid = INSTANCE if facts["address"] in taken else None
-    found.status = fields.PciDeviceStatus.ALLOCATED if found.instance_uuid else fields.PciDeviceStatus.AVAILABLE
+    found.status = (
+        fields.PciDeviceStatus.ALLOCATED
+        if found.instance_uuid
+        else fields.PciDeviceStatus.AVAILABLE
+    )
     return found
 
 
-def _answer(specs: list[dict[str, Any]], devices: list[dict[str, Any]], taken: list[str]) -> dict[str, Any]:
+def _answer(
+    specs: list[dict[str, Any]], devices: list[dict[str, Any]], taken: list[str]
+) -> dict[str, Any]:
     tree = ProviderTree()
     tree.new_root(NODE, UUID)
-    allocations: dict[str, Any] = {INSTANCE: {"allocations": {UUID: {"resources": {"VCPU": 1}}}}} if taken else {}
+    allocations: dict[str, Any] = (
+        {INSTANCE: {"allocations": {UUID: {"resources": {"VCPU": 1}}}}} if taken else {}
+    )
     try:
         filters = whitelist.Whitelist([json.dumps(each) for each in specs])
         found = [_device(number, each, taken) for number, each in enumerate(devices)]
@@ -103,9 +150,15 @@ def _answer(specs: list[dict[str, Any]], devices: list[dict[str, Any]], taken: l
     for uuid in tree.get_provider_uuids(NODE)[1:]:
         data = tree.data(uuid)
         held = {
-            name: amount for each in allocations.values() for name, amount in each["allocations"].get(uuid, {}).get("resources", {}).items()
+            name: amount
+            for each in allocations.values()
+            for name, amount in each["allocations"].get(uuid, {}).get("resources", {}).items()
         }
-        providers[data.name] = {"inventory": data.inventory, "traits": sorted(data.traits), "allocated": held}
+        providers[data.name] = {
+            "inventory": data.inventory,
+            "traits": sorted(data.traits),
+            "allocated": held,
+        }
     return {"providers": providers}
 
 
@@ -114,7 +167,10 @@ def main() -> None:
     conf = nova.conf.CONF
     conf([], project="nova", default_config_files=[])
     conf.set_override("report_in_placement", True, group="pci")
-    cases = [{"specs": specs, "devices": devices, "taken": taken, **_answer(specs, devices, taken)} for specs, devices, taken in CASES]
+    cases = [
+        {"specs": specs, "devices": devices, "taken": taken, **_answer(specs, devices, taken)}
+        for specs, devices, taken in CASES
+    ]
     json.dump({"nova": "34.0.0", "cases": cases}, sys.stdout, indent=1)
     print()
 

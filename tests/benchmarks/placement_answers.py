@@ -25,7 +25,9 @@ def mend():
     from placement.objects.allocation_candidate import AllocationRequest
 
     equal, hashed = AllocationRequest.__eq__, AllocationRequest.__hash__
-    AllocationRequest.__eq__ = lambda one, other: equal(one, other) and one.anchor_root_provider_uuid == other.anchor_root_provider_uuid
+    AllocationRequest.__eq__ = lambda one, other: (
+        equal(one, other) and one.anchor_root_provider_uuid == other.anchor_root_provider_uuid
+    )
     AllocationRequest.__hash__ = lambda one: hash((hashed(one), one.anchor_root_provider_uuid))
 
     def undo():
@@ -35,7 +37,9 @@ def mend():
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--peers", required=True)
     parser.add_argument("--kind", required=True)
     parser.add_argument("--first", type=int, default=1)
@@ -60,7 +64,10 @@ def main():
             undo = mend()
             # Only a query with both kinds of groups has partial requests to merge.
             mended = [
-                placement_peer.ask(app, query, names) if "resources=" in query and "resources_" in query else None for query in queries
+                placement_peer.ask(app, query, names)
+                if "resources=" in query and "resources_" in query
+                else None
+                for query in queries
             ]
             undo()
             for each in mended:
@@ -68,7 +75,16 @@ def main():
                 if each and each["status"] == 200:
                     each["allocation_requests"] = unlike(each["allocation_requests"])
                     each["count"] = len(each["allocation_requests"])
-            json.dump({"kind": options.kind, "seed": seed, "topology": topology, "asis": asis, "mended": mended}, out)
+            json.dump(
+                {
+                    "kind": options.kind,
+                    "seed": seed,
+                    "topology": topology,
+                    "asis": asis,
+                    "mended": mended,
+                },
+                out,
+            )
             out.write("\n")
 
 

@@ -25,9 +25,25 @@ AGGREGATES = (
     (0.12, "images", {"hw_disk_bus": "virtio,scsi", "os_distro": "debian"}),
     (0.10, "quiet", {"max_io_ops_per_host": "3", "io_ops_weight_multiplier": "-2.5"}),
     (0.08, "crowd", {"max_instances_per_host": "35", "num_instances_weight_multiplier": "0.7"}),
-    (0.08, "odd", {"cpu_weight_multiplier": "0.3", "disk_weight_multiplier": "x", "metrics_weight_multiplier": "2"}),
-    (0.06, "soft", {"soft_affinity_weight_multiplier": "3", "soft_anti_affinity_weight_multiplier": "0.5"}),
-    (0.06, "old", {"hypervisor_version_weight_multiplier": "-1", "build_failure_weight_multiplier": "5"}),
+    (
+        0.08,
+        "odd",
+        {
+            "cpu_weight_multiplier": "0.3",
+            "disk_weight_multiplier": "x",
+            "metrics_weight_multiplier": "2",
+        },
+    ),
+    (
+        0.06,
+        "soft",
+        {"soft_affinity_weight_multiplier": "3", "soft_anti_affinity_weight_multiplier": "0.5"},
+    ),
+    (
+        0.06,
+        "old",
+        {"hypervisor_version_weight_multiplier": "-1", "build_failure_weight_multiplier": "5"},
+    ),
 )
 CELLS = (str(uuid.UUID(int=1)), str(uuid.UUID(int=11)))
 QUERIES = (
@@ -68,13 +84,20 @@ def richer(fleet, requests, rng, single):
         )
         host["cell"] = rng.choice(CELLS)
         host["instance_images"] = {
-            each: {"hw_disk_bus": rng.choice(("virtio", "ide")), "os_distro": rng.choice(("debian", "fedora"))}
+            each: {
+                "hw_disk_bus": rng.choice(("virtio", "ide")),
+                "os_distro": rng.choice(("debian", "fedora")),
+            }
             for each in host["instances"]
             if rng.random() < 0.5
         }
         if rng.random() < 0.3:
             host["disk_available_least"] = rng.randrange(host["local_gb"])
-        host["aggregates"] += [{"name": name, "metadata": metadata} for share, name, metadata in AGGREGATES if rng.random() < share]
+        host["aggregates"] += [
+            {"name": name, "metadata": metadata}
+            for share, name, metadata in AGGREGATES
+            if rng.random() < share
+        ]
     names = [host["host"] for host in fleet["hosts"]]
     for asked in requests:
         asked["flavor"] = rng.choice(("m1", "m2", "m3"))
@@ -107,7 +130,10 @@ def richer(fleet, requests, rng, single):
         if rng.random() < 0.03 and not asked["force_hosts"]:
             asked["requested_destination"] = {"host": rng.choice(names)}
         elif rng.random() < 0.1:
-            asked["requested_destination"] = {"cell": rng.choice(CELLS), "allow_cross_cell_move": True}
+            asked["requested_destination"] = {
+                "cell": rng.choice(CELLS),
+                "allow_cross_cell_move": True,
+            }
         if single:
             asked["num_instances"] = 1
 
@@ -118,7 +144,12 @@ def options(rng, images_count):
         f"{name}_weight_multiplier": rng.choice((0.0, 0.5, 1.0, 2.0, -1.0))
         for name in ("ram", "cpu", "disk", "io_ops", "num_instances", "hypervisor_version")
     }
-    multipliers.update({f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0)) for name in ("soft_affinity", "soft_anti_affinity")})
+    multipliers.update(
+        {
+            f"{name}_weight_multiplier": rng.choice((0.0, 1.0, 4.0))
+            for name in ("soft_affinity", "soft_anti_affinity")
+        }
+    )
     multipliers["cross_cell_move_weight_multiplier"] = rng.choice((0.0, 3.0, 1000000.0))
     multipliers["image_props_weight_multiplier"] = rng.choice((1.0, -2.0)) if images_count else 0.0
     setting = rng.choice(({}, {"hw_disk_bus": 2.0, "os_distro": -0.5}))
@@ -137,7 +168,13 @@ def options(rng, images_count):
         "restrict_isolated_hosts_to_isolated_images": rng.random() < 0.5,
     }
     nova = [f"{key}={value}" for key, value in multipliers.items()]
-    nova += [f"image_props_weight_setting={','.join(f'{key}={value}' for key, value in setting.items())}"] if setting else []
+    nova += (
+        [
+            f"image_props_weight_setting={','.join(f'{key}={value}' for key, value in setting.items())}"
+        ]
+        if setting
+        else []
+    )
     nova += [
         "metrics.weight_setting=cpu.frequency=-1.0,cpu.user.time=0.5",
         "metrics.weight_multiplier=1.5",
@@ -152,7 +189,9 @@ def options(rng, images_count):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name in ("--seed", "--fleet", "--requests", "--policy", "--set"):
         parser.add_argument(name, required=True)
     arguments = parser.parse_args()

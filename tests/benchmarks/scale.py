@@ -59,7 +59,12 @@ FULL, MOST = 0.90, 0.93
 def fill(url, hosts, empty_every):
     """Fill a store that does not exist yet."""
     from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-    from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, flavors, tables
+    from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+        Store,
+        aggregates,
+        flavors,
+        tables,
+    )
     from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
     from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
@@ -71,21 +76,38 @@ def fill(url, hosts, empty_every):
             record.record(connection, node_data.reports(nodes, "unused", {}), time.time())
         for number, each in enumerate(nodes, first):
             for place, domain in enumerate(each["domains"]):
-                flavor_of[domain["uuid"]] = next(name for name, size in FLAVORS.items() if size[0] == domain["vcpus"])
+                flavor_of[domain["uuid"]] = next(
+                    name for name, size in FLAVORS.items() if size[0] == domain["vcpus"]
+                )
                 if place == 0:
                     group_of[domain["uuid"]] = f"group{number // 3}"
     with Store.open(url).write() as connection:
         for number in range(10):
-            aggregates.ensure(connection, f"row{number}", hosts=[name_of(each) for each in range(number, hosts, 10)])
+            aggregates.ensure(
+                connection,
+                f"row{number}",
+                hosts=[name_of(each) for each in range(number, hosts, 10)],
+            )
         for name, (vcpus, memory, disk, _often) in FLAVORS.items():
-            flavors.ensure(connection, name, {"vcpus": vcpus, "memory_mb": memory * 1024, "disk_gb": disk}, time.time())
-        numbers = {name: server_groups.ensure(connection, name, "anti-affinity")[0].id for name in sorted(set(group_of.values()))}
+            flavors.ensure(
+                connection,
+                name,
+                {"vcpus": vcpus, "memory_mb": memory * 1024, "disk_gb": disk},
+                time.time(),
+            )
+        numbers = {
+            name: server_groups.ensure(connection, name, "anti-affinity")[0].id
+            for name in sorted(set(group_of.values()))
+        }
         table = tables.instances
         connection.execute(
             sa.update(table)
             .where(table.c.uuid == sa.bindparam("of"))
             .values(flavor=sa.bindparam("flavor_name"), server_group_id=sa.bindparam("group_id")),
-            [{"of": uuid, "flavor_name": name, "group_id": numbers.get(group_of.get(uuid))} for uuid, name in flavor_of.items()],
+            [
+                {"of": uuid, "flavor_name": name, "group_id": numbers.get(group_of.get(uuid))}
+                for uuid, name in flavor_of.items()
+            ],
         )
 
 
@@ -113,16 +135,28 @@ def node(number, empty_every):
         "cell": f"cell{number // 4 % 2}",
         "hypervisor_type": "QEMU",
         "hypervisor_version": 8002002,
-        "traits": [*standard[number % 5 :][:88], f"CUSTOM_RACK_{number // 40 % 20}", ("CUSTOM_SSD", "CUSTOM_GPU")[number % 2]],
-        "domains": [] if empty_every and number % empty_every == empty_every - 1 else domains(number, memory, chosen),
+        "traits": [
+            *standard[number % 5 :][:88],
+            f"CUSTOM_RACK_{number // 40 % 20}",
+            ("CUSTOM_SSD", "CUSTOM_GPU")[number % 2],
+        ],
+        "domains": []
+        if empty_every and number % empty_every == empty_every - 1
+        else domains(number, memory, chosen),
     }
 
 
 def domains(number, memory, chosen):
     found, used = [], 0
     while used < FULL * memory:
-        fitting = {name: size for name, size in FLAVORS.items() if used + size[1] <= max(MOST * memory, FULL * memory + 4)}
-        vcpus, gib, disk, _often = FLAVORS[chosen.choices(list(fitting), [size[3] for size in fitting.values()])[0]]
+        fitting = {
+            name: size
+            for name, size in FLAVORS.items()
+            if used + size[1] <= max(MOST * memory, FULL * memory + 4)
+        }
+        vcpus, gib, disk, _often = FLAVORS[
+            chosen.choices(list(fitting), [size[3] for size in fitting.values()])[0]
+        ]
         found.append(
             {
                 "uuid": f"00000000-0000-4000-8000-{number:08x}{len(found):04x}",
@@ -172,7 +206,16 @@ class Commands:
 
         action = ActionModule.__new__(ActionModule)
         action.store = lambda args, task_vars: self.store
-        return action.act({"host": host, "capacity": True, "service_down_time": 0, "show": False, "selector": None}, {})["hosts"]
+        return action.act(
+            {
+                "host": host,
+                "capacity": True,
+                "service_down_time": 0,
+                "show": False,
+                "selector": None,
+            },
+            {},
+        )["hosts"]
 
     def audit(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
@@ -204,26 +247,48 @@ class Commands:
         return self._drain(name_of(2))
 
     def _drain(self, host):
-        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-        from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import MigrationLimits
+        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+            DrainQuestion,
+        )
+        from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import (
+            MigrationLimits,
+        )
 
         with self.store.read() as connection:
-            plan = DrainQuestion(self.policy, MigrationLimits(2, None, None)).plan(connection, [host])
-        return {"status": plan["status"], "moves": len(plan["moves"]), "unmovable": len(plan["unmovable"])}
+            plan = DrainQuestion(self.policy, MigrationLimits(2, None, None)).plan(
+                connection, [host]
+            )
+        return {
+            "status": plan["status"],
+            "moves": len(plan["moves"]),
+            "unmovable": len(plan["unmovable"]),
+        }
 
     def rolling(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
+        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+            RollingQuestion,
+        )
 
         with self.store.read() as connection:
             plan = RollingQuestion(self.policy).plan(connection, None)
-        return {"batches": len(plan["batches"]), "bound": plan["bound"], "blocked": len(plan["blocked"])}
+        return {
+            "batches": len(plan["batches"]),
+            "bound": plan["bound"],
+            "blocked": len(plan["blocked"]),
+        }
 
     def rebalance(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion
+        from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+            RebalanceQuestion,
+        )
 
         with self.store.read() as connection:
             plan = RebalanceQuestion(self.policy).plan(connection)
-        return {"moves": len(plan["moves"]), "score": [plan["score_before"], plan["score_after"]], "reason": plan["reason"]}
+        return {
+            "moves": len(plan["moves"]),
+            "score": [plan["score_before"], plan["score_after"]],
+            "reason": plan["reason"],
+        }
 
     def inventory(self):
         return self._inventory(False)
@@ -262,9 +327,14 @@ class Commands:
         return self._record(100)
 
     def _record(self, count):
-        from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+        from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+            node_data,
+            record,
+        )
 
-        reports = node_data.reports([node(number, self.empty_every) for number in range(count)], "unused", {})
+        reports = node_data.reports(
+            [node(number, self.empty_every) for number in range(count)], "unused", {}
+        )
         with self.store.write() as connection:
             found = record.record(connection, reports, time.time())
         return {key: len(value) for key, value in found.items() if isinstance(value, (list, dict))}
@@ -285,7 +355,11 @@ class Commands:
         return str(path)
 
     def restore(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, transfer, transfer_file
+        from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+            Store,
+            transfer,
+            transfer_file,
+        )
 
         path = self._exported()
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
@@ -307,8 +381,13 @@ class Commands:
             return {}
 
     def simulation_1000(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, simulate
-        from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import (
+            changes,
+            simulate,
+        )
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import (
+            SimulatedFleet,
+        )
 
         (change,) = changes.read([{"add_instances": {"flavor": "small", "count": 1000}}])
         with simulate.copied(self.store) as (copy, now):
@@ -325,7 +404,11 @@ class Commands:
 
 
 #: import is a word of Python.
-METHODS = {{"restore": "import"}.get(name, name): name for name in vars(Commands) if not name.startswith("_")}
+METHODS = {
+    {"restore": "import"}.get(name, name): name
+    for name in vars(Commands)
+    if not name.startswith("_")
+}
 
 
 def measure(checkout, folder, given, command):
@@ -343,11 +426,15 @@ def measure(checkout, folder, given, command):
         given.memory,
     ]
     options += ["--seconds", given.seconds, "--here", checkout, "--alone", "--commands", command]
-    done = subprocess.run([str(each) for each in options], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(each) for each in options], capture_output=True, text=True, check=False
+    )
     if done.returncode == -signal.SIGXCPU:
         return {"failed": f"more than {given.seconds:g} s of CPU"}
     if done.returncode:
-        return {"failed": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
+        return {
+            "failed": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        }
     return json.loads(done.stdout)
 
 
@@ -363,7 +450,11 @@ def run_here(given):
     found = method()
     seconds = round(time.process_time() - began, 3)
     # The peak of this program alone: ru_maxrss begins with the value of the parent process.
-    memory = next(line.split()[1] for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    memory = next(
+        line.split()[1]
+        for line in pathlib.Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     print(json.dumps({"seconds": seconds, "mb": round(int(memory) / 1024), **found}))
 
 
@@ -388,12 +479,18 @@ def compare(found, name, ratio, other):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--empty-every", type=int, default=0, help="each Nth host is empty [none]")
     parser.add_argument("--commands", default=",".join(METHODS), help="[%(default)s]")
-    parser.add_argument("--memory", type=float, default=7, help="most GiB of addresses of a command [7]")
-    parser.add_argument("--seconds", type=float, default=120, help="most CPU seconds of a command [120]")
+    parser.add_argument(
+        "--memory", type=float, default=7, help="most GiB of addresses of a command [7]"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120, help="most CPU seconds of a command [120]"
+    )
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--folder", help="with the store; made if it is not there")
     parser.add_argument("--against", help="another checkout to measure in turn")
@@ -414,18 +511,36 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folders = [filled(pathlib.Path(given.folder or temporary), given.hosts, given.empty_every)]
         if given.growth:
-            folders.append(filled(pathlib.Path(given.folder or temporary, "tenth"), given.hosts // 10, given.empty_every))
+            folders.append(
+                filled(
+                    pathlib.Path(given.folder or temporary, "tenth"),
+                    given.hosts // 10,
+                    given.empty_every,
+                )
+            )
         found = {}
         for command in given.commands.split(","):
             found[command] = best(given.here, folders[0], given, command)
             if given.against:
-                compare(found[command], "before", "ratio", best(os.path.abspath(given.against), folders[0], given, command))
+                compare(
+                    found[command],
+                    "before",
+                    "ratio",
+                    best(os.path.abspath(given.against), folders[0], given, command),
+                )
             if given.growth:
-                compare(found[command], "tenth", "growth", best(given.here, folders[1], given, command))
+                compare(
+                    found[command], "tenth", "growth", best(given.here, folders[1], given, command)
+                )
             if not given.json:
                 print(command, json.dumps(found[command]), flush=True)
     if given.json:
-        print(json.dumps({"hosts": given.hosts, "empty_every": given.empty_every, "commands": found}, indent=2))
+        print(
+            json.dumps(
+                {"hosts": given.hosts, "empty_every": given.empty_every, "commands": found},
+                indent=2,
+            )
+        )
 
 
 if __name__ == "__main__":

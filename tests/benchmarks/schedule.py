@@ -34,11 +34,18 @@ import numpy as np
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import Ranking
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    Ranking,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ColumnQuery, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import (
+    ColumnQuery,
+    read_columns,
+)
 from ansible_collections.drover.compute.tests.benchmarks import fleet_file
 
 
@@ -75,7 +82,10 @@ class Runner:
         asked = self.requests[number]
         began, cpu = time.perf_counter(), time.process_time()
         if self.carried is not None:
-            specs, states = scheduling.read_specs(None, [fleet_file.request(number, asked)]), self.carried
+            specs, states = (
+                scheduling.read_specs(None, [fleet_file.request(number, asked)]),
+                self.carried,
+            )
         else:
             with self.store.read() as connection:
                 specs = scheduling.read_specs(connection, [fleet_file.request(number, asked)])
@@ -90,7 +100,9 @@ class Runner:
             selections = drivers.schedule(states, specs, self.policy, explain=False)
             result["chosen"] = [each["host"] for each in selections]
             if self.policy.max_attempts > 1:
-                result["alternates"] = [[spare["host"] for spare in each["alternates"]] for each in selections]
+                result["alternates"] = [
+                    [spare["host"] for spare in each["alternates"]] for each in selections
+                ]
         except DroverError as problem:
             selections = []
             result["chosen"], result["error"] = [], f"{type(problem).__name__}: {problem}"
@@ -98,15 +110,24 @@ class Runner:
         if self.carried is not None:
             self._settle(selections)
         times = {"store_read": read - began, "filter_weigh": done - read, "total": done - began}
-        cpu_times = {"store_read": read_cpu - cpu, "filter_weigh": done_cpu - read_cpu, "total": done_cpu - cpu}
-        return result, *({key: 1000 * value for key, value in each.items()} for each in (times, cpu_times))
+        cpu_times = {
+            "store_read": read_cpu - cpu,
+            "filter_weigh": done_cpu - read_cpu,
+            "total": done_cpu - cpu,
+        }
+        return result, *(
+            {key: 1000 * value for key, value in each.items()} for each in (times, cpu_times)
+        )
 
     def _ranking(self, states, spec):
         ranking = Ranking(states, spec, self.policy)
         weights = ranking.weights
         order = np.argsort(-weights, kind="stable")[: self.top]
         found = {
-            "filters": [{"filter": each["name"], "start": each["before"], "end": each["after"]} for each in ranking.stages],
+            "filters": [
+                {"filter": each["name"], "start": each["before"], "end": each["after"]}
+                for each in ranking.stages
+            ],
             "passed": len(ranking.passed),
             "weighed": [
                 {
@@ -172,7 +193,9 @@ def run(arguments):
 def make_policy(arguments):
     mapping = {}
     if arguments.policy:
-        from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy_file import read_policy
+        from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy_file import (
+            read_policy,
+        )
 
         mapping = read_policy(arguments.policy)
     if arguments.filters is not None:
@@ -186,7 +209,9 @@ def _rounded(times):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--fleet", required=True)
     parser.add_argument("--requests", required=True)
     parser.add_argument("--filters", help="enabled host filters, in order")

@@ -23,10 +23,16 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import (
+    RequestSpec,
+)
 
 
 def make_fleet(hosts, seed):
@@ -94,7 +100,11 @@ def make_requests(count, seed):
 
 def measure(hosts, requests, seed, repeat):
     """Return the result as a dict."""
-    columns, specs, policy = make_fleet(hosts, seed), make_requests(requests, seed), Policy.from_mapping()
+    columns, specs, policy = (
+        make_fleet(hosts, seed),
+        make_requests(requests, seed),
+        Policy.from_mapping(),
+    )
     best = None
     for _run in range(repeat):
         start = time.perf_counter()

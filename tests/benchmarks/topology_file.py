@@ -24,7 +24,13 @@ EMPTIED = (
     "resource_classes",
     "traits",
 )
-DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": 2147483647, "step_size": 1, "allocation_ratio": 1.0}
+DEFAULTS = {
+    "reserved": 0,
+    "min_unit": 1,
+    "max_unit": 2147483647,
+    "step_size": 1,
+    "allocation_ratio": 1.0,
+}
 
 
 def load(store, topology):
@@ -37,7 +43,9 @@ def load(store, topology):
             connection.execute(sa.delete(tables.metadata.tables[name]))
         for name, rows in _rows(topology).items():
             for start in range(0, len(rows), 20000):
-                connection.execute(sa.insert(tables.metadata.tables[name]), rows[start : start + 20000])
+                connection.execute(
+                    sa.insert(tables.metadata.tables[name]), rows[start : start + 20000]
+                )
     with store.write() as connection:
         connection.execute(sa.text("ANALYZE"))
 
@@ -68,7 +76,9 @@ def _rows(topology):
         parents[number] = (ids.get(parent) or ids_by_uuid[parent]) if parent else None
         roots[number] = roots[parents[number]] if parent else number
     classes = _numbers(name for each in providers for name in each["inventories"])
-    traits = _numbers([*(name for each in providers for name in each["traits"]), *topology.get("traits", ())])
+    traits = _numbers(
+        [*(name for each in providers for name in each["traits"]), *topology.get("traits", ())]
+    )
     aggregates = _numbers(uuid for each in providers for uuid in each["aggregates"])
     allocations = topology.get("allocations") or ()
     held = [
@@ -88,7 +98,9 @@ def _rows(topology):
     return {
         "resource_classes": [{"id": number, "name": name} for name, number in classes.items()],
         "traits": [{"id": number, "name": name} for name, number in traits.items()],
-        "placement_aggregates": [{"id": number, "uuid": uuid} for uuid, number in aggregates.items()],
+        "placement_aggregates": [
+            {"id": number, "uuid": uuid} for uuid, number in aggregates.items()
+        ],
         "resource_providers": [
             {
                 "id": ids[each["name"]],
@@ -111,9 +123,15 @@ def _rows(topology):
             for each in providers
             for name, inventory in each["inventories"].items()
         ],
-        "provider_traits": [{"provider_id": ids[each["name"]], "trait_id": traits[name]} for each in providers for name in each["traits"]],
+        "provider_traits": [
+            {"provider_id": ids[each["name"]], "trait_id": traits[name]}
+            for each in providers
+            for name in each["traits"]
+        ],
         "provider_aggregates": [
-            {"provider_id": ids[each["name"]], "aggregate_id": aggregates[uuid]} for each in providers for uuid in each["aggregates"]
+            {"provider_id": ids[each["name"]], "aggregate_id": aggregates[uuid]}
+            for each in providers
+            for uuid in each["aggregates"]
         ],
         "consumers": [
             {

@@ -37,13 +37,20 @@ importlib.import_module("conftest")
 import scale  # noqa: E402
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_copies, relocation  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    RebalanceQuestion,
+)  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    host_copies,
+    relocation,
+)  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, simulate  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, totals  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_amounts,
+)  # noqa: E402
 
 FULL, BUY_FROM, BOUGHT = 0.70, 0.85, 0.03
 LEAVE, COME, DIE, AT_ONCE = 0.02, 0.03, 0.05, 48
@@ -73,10 +80,26 @@ class Year:
         for name in self.dead:
             self.change("add_hosts", {"like": self.draw.choice(self.fleet.names()), "name": name})
         uuids = sorted(each["uuid"] for each in read_amounts(self.connection))
-        self.step("end", host_copies.drop, self.connection, self.draw.sample(uuids, int(len(uuids) * LEAVE)), self.fleet.now)
-        flavors = self.draw.choices(list(scale.FLAVORS), [each[3] for each in scale.FLAVORS.values()], k=int(len(uuids) * COME))
-        requests = [{"flavor": name, "name": f"{name}{number}", "count": flavors.count(name)} for name in scale.FLAVORS if name in flavors]
-        row["refused"] = sum(each["count"] for each in self.change("add_instances", requests)["left_out"])
+        self.step(
+            "end",
+            host_copies.drop,
+            self.connection,
+            self.draw.sample(uuids, int(len(uuids) * LEAVE)),
+            self.fleet.now,
+        )
+        flavors = self.draw.choices(
+            list(scale.FLAVORS),
+            [each[3] for each in scale.FLAVORS.values()],
+            k=int(len(uuids) * COME),
+        )
+        requests = [
+            {"flavor": name, "name": f"{name}{number}", "count": flavors.count(name)}
+            for name in scale.FLAVORS
+            if name in flavors
+        ]
+        row["refused"] = sum(
+            each["count"] for each in self.change("add_instances", requests)["left_out"]
+        )
         names = self.fleet.names()
         self.dead = [name for name in names if self.draw.random() < DIE / 52]
         if self.dead:
@@ -86,7 +109,14 @@ class Year:
         row["memory"], row["vcpu"] = self.fill()
         if row["memory"] > BUY_FROM:
             count = max(1, int(len(names) * BOUGHT))
-            self.change("add_hosts", {"like": self.draw.choice(self.fleet.names()), "count": count, "name": f"bought{number}"})
+            self.change(
+                "add_hosts",
+                {
+                    "like": self.draw.choice(self.fleet.names()),
+                    "count": count,
+                    "name": f"bought{number}",
+                },
+            )
         row["rebalanced"], row["score"] = self.step("rebalance", self.rebalance)
         row.update(hosts=len(self.fleet.names()), instances=len(read_amounts(self.connection)))
         return row
@@ -113,7 +143,10 @@ class Year:
     def fill(self):
         found = totals.read(self.connection, ())
         sums = {
-            name: [sum(getattr(each, key) for each in found if each.resource_class == name) for key in ("used", "capacity")]
+            name: [
+                sum(getattr(each, key) for each in found if each.resource_class == name)
+                for key in ("used", "capacity")
+            ]
             for name in ("MEMORY_MB", "VCPU")
         }
         return [round(used / capacity, 4) for used, capacity in sums.values()]
@@ -122,8 +155,14 @@ class Year:
 WIDTH, HEIGHT, LEFT, TOP = 640, 130, 60, 24
 CURVES = (
     ("Allocated, %", (("memory", "memory", 100), ("vcpu", "vCPU", 100))),
-    ("Moves and restarts", (("moved", "maintenance and failures", 1), ("rebalanced", "rebalancing", 1))),
-    ("Refused or not restarted", (("refused", "new instances refused", 1), ("not_restarted", "not restarted", 1))),
+    (
+        "Moves and restarts",
+        (("moved", "maintenance and failures", 1), ("rebalanced", "rebalancing", 1)),
+    ),
+    (
+        "Refused or not restarted",
+        (("refused", "new instances refused", 1), ("not_restarted", "not restarted", 1)),
+    ),
 )
 LICENCE = """<?xml version="1.0" encoding="UTF-8"?>
 <!--
@@ -140,10 +179,14 @@ def plot(rows, title):
     for heading, lines in CURVES:
         most = max([max(row[key] * factor for row in rows) for key, _label, factor in lines] + [1])
         parts.append(f'<text x="{LEFT}" y="{top - 6}" font-weight="bold">{heading}</text>')
-        parts.append(f'<rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>')
+        parts.append(
+            f'<rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}" fill="none" stroke="#888"/>'
+        )
         for share in (0, 0.5, 1):
             y = top + HEIGHT * (1 - share)
-            parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{most * share:,.0f}</text>')
+            parts.append(
+                f'<text x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{most * share:,.0f}</text>'
+            )
         for place, (key, label, factor) in enumerate(lines):
             points = " ".join(
                 f"{LEFT + WIDTH * number / max(len(rows) - 1, 1):.1f},{top + HEIGHT * (1 - row[key] * factor / most):.1f}"
@@ -153,18 +196,24 @@ def plot(rows, title):
             parts.append(
                 f'<polyline points="{points}" fill="none" stroke="{COLOURS[place]}" stroke-width="2" stroke-dasharray="{dashes}"/>'
             )
-            parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{top + 14 + 18 * place}" fill="{COLOURS[place]}">{label}</text>')
+            parts.append(
+                f'<text x="{LEFT + WIDTH + 8}" y="{top + 14 + 18 * place}" fill="{COLOURS[place]}">{label}</text>'
+            )
         top += HEIGHT + 44
     parts.append(
         f'<text x="{LEFT}" y="{top - 22}">week 1</text><text x="{LEFT + WIDTH}" y="{top - 22}" text-anchor="end">week {len(rows)}</text>'
     )
     size = f'viewBox="0 0 {LEFT + WIDTH + 190} {top - 10}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13" role="img"><title>{title}</title>'
-    return "\n".join([LICENCE, head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""])
+    return "\n".join(
+        [LICENCE, head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""]
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--weeks", type=int, default=52)
     parser.add_argument("--seed", type=int, default=1)
@@ -180,11 +229,30 @@ def main():
             for number in range(1, given.weeks + 1):
                 rows.append(year.week(number))
                 print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-    memory = next(line.split()[1] for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    cpu = {kind: round(seconds, 1) for kind, seconds in sorted(year.seconds.items(), key=lambda each: -each[1])}
-    print(json.dumps({"hosts": given.hosts, "weeks": rows, "cpu_seconds": cpu, "mb": round(int(memory) / 1024)}, indent=2))
+    memory = next(
+        line.split()[1]
+        for line in pathlib.Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
+    cpu = {
+        kind: round(seconds, 1)
+        for kind, seconds in sorted(year.seconds.items(), key=lambda each: -each[1])
+    }
+    print(
+        json.dumps(
+            {
+                "hosts": given.hosts,
+                "weeks": rows,
+                "cpu_seconds": cpu,
+                "mb": round(int(memory) / 1024),
+            },
+            indent=2,
+        )
+    )
     if given.plot:
-        pathlib.Path(given.plot).write_text(plot(rows, f"A simulated year of {given.hosts:,} hosts"))
+        pathlib.Path(given.plot).write_text(
+            plot(rows, f"A simulated year of {given.hosts:,} hosts")
+        )
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ os.environ["DROVER_ENVIRONMENT"] = sys.prefix
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # With several workers at once, each has a lab.
-    os.environ["DROVER_LAB"] = os.fspath(lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
+    os.environ["DROVER_LAB"] = os.fspath(
+        lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}"
+    )
 
 
 class Lab:
@@ -39,7 +41,10 @@ class Lab:
 
     def command(self, *words: str, check: bool = True) -> str:
         """Run ``tests/lab/lab`` on this lab; return its output."""
-        return run([os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words], check=check).stdout
+        return run(
+            [os.fspath(HERE / "lab"), "--folder", os.fspath(self.layout.folder), *words],
+            check=check,
+        ).stdout
 
     def host(self, name: str) -> testinfra.host.Host:
         """Return the host as pytest-testinfra sees it, over ssh."""
@@ -81,9 +86,19 @@ def run(
     check: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command; if it fails, the test fails with its whole output."""
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     if check and done.returncode:
-        pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
+        pytest.fail(
+            f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}",
+            pytrace=False,
+        )
     return done
 
 

@@ -47,7 +47,12 @@ def placement(hosts: list[str]) -> dict[str, str]:
     host}."""
     running = {}
     for host in hosts:
-        done = subprocess.run([HERE / "lab", "exec", host, "virsh list --name"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [HERE / "lab", "exec", host, "virsh list --name"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             sys.exit(f"demo: virsh on {host} failed:\n{done.stdout}{done.stderr}")
         running.update(dict.fromkeys(done.stdout.split(), host))
@@ -96,7 +101,14 @@ def with_lab(layout: Layout) -> None:
     table(
         [
             ("instance", "before", f"after {host} was drained"),
-            *((name, before[name], after.get(name, "gone") + (" (moved)" * (before[name] != after.get(name)))) for name in sorted(before)),
+            *(
+                (
+                    name,
+                    before[name],
+                    after.get(name, "gone") + (" (moved)" * (before[name] != after.get(name))),
+                )
+                for name in sorted(before)
+            ),
         ]
     )
     config = shown(layout.folder / "ansible.cfg")

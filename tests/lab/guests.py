@@ -33,5 +33,7 @@ class Full(Domain):
         return bytes.fromhex(FILL.replace("LIMIT", limit)).ljust(510, b"\0") + b"\x55\xaa"
 
     def script(self) -> str:
-        waiting, full = (base64.b64encode(sector).decode() for sector in (BOOT_SECTOR, self.sector()))
+        waiting, full = (
+            base64.b64encode(sector).decode() for sector in (BOOT_SECTOR, self.sector())
+        )
         return super().script().replace(waiting, full)

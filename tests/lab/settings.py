@@ -9,11 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import (
+    PREFIX,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import (
+    READ,
+)
 
 #: Settings with a place in an inventory.
-SETTINGS = frozenset(READ["discover"].split()) | {name for name in READ["evacuate"].split() if name.endswith(("_seconds", "_percent"))}
+SETTINGS = frozenset(READ["discover"].split()) | {
+    name for name in READ["evacuate"].split() if name.endswith(("_seconds", "_percent"))
+}
 
 
 def read_by(playbook: str, words: Sequence[str]) -> list[str]:
@@ -22,7 +28,15 @@ def read_by(playbook: str, words: Sequence[str]) -> list[str]:
     kept: list[str] = []
     for word in words:
         if kept and kept[-1] == "-e" and word.startswith("{"):
-            kept.append(json.dumps({name: value for name, value in json.loads(word).items() if name.removeprefix(PREFIX) not in left}))
+            kept.append(
+                json.dumps(
+                    {
+                        name: value
+                        for name, value in json.loads(word).items()
+                        if name.removeprefix(PREFIX) not in left
+                    }
+                )
+            )
         elif kept and kept[-1] == "-e" and word.partition("=")[0].removeprefix(PREFIX) in left:
             kept.pop()
         else:

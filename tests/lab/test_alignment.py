@@ -52,14 +52,23 @@ def test_a_definition_that_changes(fleet):
     for name in ("one", "two"):
         fleet.run("kvm1", f"truncate -s 1M {SHARED}/{name}.iso")
     file = fleet.folder / "fleet.yml"
-    file.write_text(yaml.safe_dump({"instances": [WEB, {"name": "gone", "memory_mb": 64, "disks": [{"size_gb": 1}]}]}, sort_keys=False))
+    file.write_text(
+        yaml.safe_dump(
+            {"instances": [WEB, {"name": "gone", "memory_mb": 64, "disks": [{"size_gb": 1}]}]},
+            sort_keys=False,
+        )
+    )
     fleet.place(file)
     assert fleet.settled()["web"] == ("kvm1", "running")
 
     # All differences are named, and nothing is changed.
     write(file, **WISH)
     before, xml = fleet.dump(), fleet.run("kvm1", "virsh dumpxml web")
-    for options in (("--check", "--diff"), ("--diff",), ("--check", "-e", "drover_apply_changes=true")):
+    for options in (
+        ("--check", "--diff"),
+        ("--diff",),
+        ("--check", "-e", "drover_apply_changes=true"),
+    ):
         said = " ".join(fleet.place(file, *options).stdout.split())
         assert all(re.search(rf"{key} .*?, the definition says", said) for key in KEYS), said
         assert "watchdog none, the definition says i6300esb reset" in said
@@ -70,7 +79,9 @@ def test_a_definition_that_changes(fleet):
     # power button.
     force = ("-e", "drover_instance_timeout=5", "-e", "drover_instance_force=true")
     done = fleet.place(file, "--diff", "-e", "drover_apply_changes=true", *force)
-    assert changed(done) == 1 and "drover_resize=confirm" in " ".join(done.stdout.split()), done.stdout
+    assert changed(done) == 1 and "drover_resize=confirm" in " ".join(done.stdout.split()), (
+        done.stdout
+    )
     # An open resize holds the room of both sizes.
     host, state = fleet.where()["web"]
     assert state == "running"
@@ -81,13 +92,21 @@ def test_a_definition_that_changes(fleet):
         interfaces = hypervisor.check_output(f"virsh domiflist web {flags}")
         assert interfaces.count(" br0 ") == 2 and "52:54:00:12:34:77" in interfaces
     info = hypervisor.check_output("virsh dominfo web")
-    assert re.search(r"CPU\(s\): +2\n", info) and re.search(r"Max memory: +65536 KiB", info) and re.search(r"Autostart: +enable", info)
+    assert (
+        re.search(r"CPU\(s\): +2\n", info)
+        and re.search(r"Max memory: +65536 KiB", info)
+        and re.search(r"Autostart: +enable", info)
+    )
     metadata = hypervisor.check_output("virsh metadata web https://drover.compute/instance/1")
     assert "<move>cold<" in metadata and "<priority>7<" in metadata and "tier=front" in metadata
 
     # A second run changes nothing, and names only the differences that no run changes.
     done = fleet.place(file, "--diff", "-e", "drover_apply_changes=true")
-    assert changed(done) == 0 and "web: watchdog none, the definition says i6300esb reset." in " ".join(done.stdout.split())
+    assert changed(
+        done
+    ) == 0 and "web: watchdog none, the definition says i6300esb reset." in " ".join(
+        done.stdout.split()
+    )
     fleet.playbook("instance_resize", "-e", "drover_instance=web", "-e", "drover_resize=confirm")
     assert changed(fleet.place(file, "-e", "drover_apply_changes=true")) == 0
 
@@ -96,11 +115,17 @@ def test_a_definition_that_changes(fleet):
     data["instances"][1]["state"] = "absent"
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     done = fleet.place(file)
-    assert "Still there: gone" in " ".join(done.stdout.split()) and "gone" in fleet.where() and changed(done) == 0
+    assert (
+        "Still there: gone" in " ".join(done.stdout.split())
+        and "gone" in fleet.where()
+        and changed(done) == 0
+    )
     asked = ("-e", "drover_remove_absent=true", *force)
     fleet.place(file, *asked, "--check")
     assert "gone" in fleet.where()
     assert changed(fleet.place(file, *asked)) > 0
-    assert "gone" not in fleet.where() and not [path for path in fleet.files(SHARED) if "gone-" in path]
+    assert "gone" not in fleet.where() and not [
+        path for path in fleet.files(SHARED) if "gone-" in path
+    ]
     assert changed(fleet.place(file, *asked)) == 0
     fleet.settled()

@@ -51,7 +51,9 @@ class Night(Losing):
         """Start a playbook, in this night's environment."""
         given = read_by(name, ["-e", json.dumps({**VARIABLES, **variables}), *words])
         command = ["ansible-playbook", self.fleet.path_of(name), *given]
-        return Run(command, {**self.fleet.lab.environment(self.fleet.store_url), **self.environment})
+        return Run(
+            command, {**self.fleet.lab.environment(self.fleet.store_url), **self.environment}
+        )
 
     def ended(self, run, name, variables=(), check=False, took=0.0):
         text = " ".join(run.said.split())
@@ -63,21 +65,27 @@ class Night(Losing):
 
     def both(self, first, second):
         """Run two playbooks in the same second; return the result of each."""
-        runs = [(self.begin(name, **variables), name, variables) for name, variables in (first, second)]
+        runs = [
+            (self.begin(name, **variables), name, variables) for name, variables in (first, second)
+        ]
         for run, _name, _variables in reversed(runs):
             run.finish()
         return [self.ended(run, name, variables) for run, name, variables in runs]
 
     def place(self, *names, host=None, check=True, **more):
         """Build instances with volumes that provably belong to them."""
-        wanted = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], **more} for name in names]
+        wanted = [
+            {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], **more} for name in names
+        ]
         if host:
             wanted = [{**each, "requested_destination": {"host": host}} for each in wanted]
         return self.play("place", check=check, drover_instance_definitions=wanted)
 
     def bootable(self, host, name):
         """Give a placed guest an operating system that obeys the power button."""
-        ((path,),) = [each["disks"] for each in self.fleet.look([host])[host] if each["name"] == name]
+        ((path,),) = [
+            each["disks"] for each in self.fleet.look([host])[host] if each["name"] == name
+        ]
         sector = base64.b64encode(BOOT_SECTOR).decode()
         write = f"echo {sector} | base64 -d > /tmp/boot; qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {path}"
         self.fleet.run(host, f"virsh destroy {name}; {write}; virsh start {name}")
@@ -97,7 +105,10 @@ class Night(Losing):
         found, disks = self.fleet.look(hosts), self.disks((hosts or self.fleet.hosts)[0])
         for domains in found.values():
             for each in domains:
-                assert all(path in disks for path in each["disks"] if path.startswith(SHARED)), (each, disks)
+                assert all(path in disks for path in each["disks"] if path.startswith(SHARED)), (
+                    each,
+                    disks,
+                )
         where = self.fleet.where(hosts)
         self.note(f"seen: {where} {disks} booked: {self.fleet.booked()}")
         return where
@@ -125,9 +136,11 @@ def test_what_was_disabled_is_not_known_any_more(night, how):
     night.lost(how)
     assert night.place("early", check=False)[0]
     told = night.play("discover", check=True)[1]
-    assert ("The store is new, and there are instances already" if how == "new" else "The store was brought back from a backup") in told, (
-        told
-    )
+    assert (
+        "The store is new, and there are instances already"
+        if how == "new"
+        else "The store was brought back from a backup"
+    ) in told, told
     assert "drover.compute.host_disable" in told
     # Only once.
     again = night.play("discover", check=True)[1]
@@ -153,7 +166,9 @@ def test_an_open_resize_and_a_new_store(night, destination):
     night.bootable("kvm1", "web")
     night.play("discover", check=True)
     where = {"drover_destination": destination} if destination else {}
-    night.play("instance_resize", check=True, drover_memory_mb=96, drover_disk_gb=2, **where, **GIVEN)
+    night.play(
+        "instance_resize", check=True, drover_memory_mb=96, drover_disk_gb=2, **where, **GIVEN
+    )
     before, disks = night.seen(), night.disks()
     night.lose()
     night.play("instance_resize", drover_resize="confirm", **GIVEN)
@@ -183,7 +198,9 @@ def test_an_open_resize_is_deleted_with_a_new_store(night):
     night.place("web", "other", host="kvm1")
     night.bootable("kvm1", "web")
     night.play("discover", check=True)
-    night.play("instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **GIVEN)
+    night.play(
+        "instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **GIVEN
+    )
     night.lose()
     with hanging(fleet, "kvm2"):
         night.play("discover")
@@ -231,7 +248,9 @@ def test_the_best_target_of_a_drain_hangs(night):
     night.play("discover", check=True)
     night.play("drain", check=True, drover_host="kvm1")
     where = night.seen()
-    assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        name: state for name, (_host, state) in before.items()
+    }
     assert not [name for name, (host, _state) in where.items() if host == "kvm1"]
     assert fleet.settled() == where
 
@@ -255,7 +274,9 @@ def test_the_target_hangs_after_the_drain_has_planned(night):
     night.play("discover")
     night.play("drain", check=True, drover_host="kvm1")
     where = night.seen()
-    assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        name: state for name, (_host, state) in before.items()
+    }
     assert not [name for name, (host, _state) in where.items() if host == "kvm1"]
     assert fleet.settled() == where
 
@@ -277,7 +298,9 @@ def test_a_host_is_dead_and_another_one_hangs(night):
     night.play("discover")
     night.play("evacuate", check=True, drover_host="kvm1", **OFF)
     where = night.seen(["kvm2", "kvm3"])
-    assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        name: state for name, (_host, state) in before.items()
+    }
     fleet.lab.command("start", "kvm1")
     night.play("discover")
     night.play("undrain", check=True, drover_host="kvm1")
@@ -303,7 +326,9 @@ def test_one_host_hangs_in_a_rolling_maintenance(with_bmcs, night):
     night.play("discover", check=True)
     night.play("rolling_maintenance", check=True, **rolling)
     where = night.seen()
-    assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        name: state for name, (_host, state) in before.items()
+    }
     assert fleet.settled() == where
     assert [fleet.service(host)["disabled"] for host in fleet.hosts] == [False] * 3
 
@@ -343,11 +368,15 @@ def test_the_clock_jumps_before_a_drain(night, ahead):
     with clock(night, ahead):
         night.play("hosts", check=True)
         code, text = night.play("drain", drover_host="kvm1", drover_service_down_time=300)
-        assert code and ("in the future" if ahead < 0 else "s ago") in text and night.seen() == before, text
+        assert (
+            code and ("in the future" if ahead < 0 else "s ago") in text and night.seen() == before
+        ), text
         night.play("discover", check=True)
         night.play("drain", check=True, drover_host="kvm1", drover_service_down_time=300)
         where = night.seen()
-        assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+        assert {name: state for name, (_host, state) in where.items()} == {
+            name: state for name, (_host, state) in before.items()
+        }
     # And back again.
     night.play("hosts", check=True)
     night.play("undrain", check=True, drover_host="kvm1")
@@ -373,7 +402,9 @@ def test_a_lease_and_a_clock_that_jumps(night, ahead):
     night.ended(run, "drain")
     night.note(f"second: {second[0]}")
     where = night.seen()
-    assert {name: state for name, (_host, state) in where.items()} == {name: state for name, (_host, state) in before.items()}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        name: state for name, (_host, state) in before.items()
+    }
     night.play("drain", check=True, drover_host="kvm1")
     assert fleet.settled() == where and fleet.query("SELECT * FROM leases") == []
 
@@ -397,7 +428,10 @@ def test_the_clock_jumps_before_an_evacuation(night, ahead):
         night.note("with the clock: " + str(night.seen(["kvm2", "kvm3"])))
     night.play("evacuate", check=True, drover_host="kvm1", **OFF)
     where = night.seen(["kvm2", "kvm3"])
-    assert {name: state for name, (_host, state) in where.items()} == {"web": "running", "off": "shutoff"}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        "web": "running",
+        "off": "shutoff",
+    }
     fleet.lab.command("start", "kvm1")
     with clock(night, ahead):
         night.play("discover")
@@ -446,14 +480,29 @@ def test_a_drain_and_another_operator(night, other, pause):
     where = night.seen()
     again = night.play("drain", drover_host="kvm1")
     if again[0]:
-        assert "web1: it was resized and still holds its old room on kvm1; confirm or revert that first" in again[1], again[1]
+        assert (
+            "web1: it was resized and still holds its old room on kvm1; confirm or revert that first"
+            in again[1]
+        ), again[1]
         assert night.seen() == where
-        night.play("instance_resize", check=True, drover_instance="web1", drover_resize="confirm", drover_instance_timeout=30)
+        night.play(
+            "instance_resize",
+            check=True,
+            drover_instance="web1",
+            drover_resize="confirm",
+            drover_instance_timeout=30,
+        )
         night.play("drain", check=True, drover_host="kvm1")
     where = night.seen()
     assert not [each for each, (host, _state) in where.items() if host == "kvm1"], (drained, again)
     if fleet.query("SELECT * FROM migrations WHERE status = 'finished'"):
-        night.play("instance_resize", check=True, drover_instance="web1", drover_resize="confirm", drover_instance_timeout=30)
+        night.play(
+            "instance_resize",
+            check=True,
+            drover_instance="web1",
+            drover_resize="confirm",
+            drover_instance_timeout=30,
+        )
     assert fleet.settled() == night.seen() and fleet.query("SELECT * FROM leases") == []
 
 
@@ -470,7 +519,10 @@ def test_two_evacuations_at_once(night):
         night.note(f"{first[0]} {second[0]} {night.seen(['kvm1', 'kvm3'])}")
         assert 0 in (first[0], second[0]), (first, second)
     where = night.seen(["kvm1", "kvm3"])
-    assert {name: state for name, (_host, state) in where.items()} == {**{each.name: "running" for each in domains}, "off": "shutoff"}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        **{each.name: "running" for each in domains},
+        "off": "shutoff",
+    }
     night.play("evacuate", check=True, **word)
     assert night.seen(["kvm1", "kvm3"]) == where
     fleet.lab.command("start", "kvm2")
@@ -486,14 +538,21 @@ def test_a_rebalance_during_a_drain(night):
     fleet.make("kvm2", *domains[2:])
     night.play("discover", check=True)
     before = night.seen()
-    moves = {"drover_plan_only": False, "drover_rebalance_threshold": 0, "drover_rebalance_margin": 0, "drover_rebalance_cooldown": 0}
+    moves = {
+        "drover_plan_only": False,
+        "drover_rebalance_threshold": 0,
+        "drover_rebalance_margin": 0,
+        "drover_rebalance_cooldown": 0,
+    }
     run = night.begin("drain", drover_host="kvm1", drover_max_migrations=1)
     run.until(r"^web\d.*kvm1 -> kvm\d")
     night.play("rebalance", **moves)
     night.play("rebalance", **moves, drover_rebalance_despite_maintenance=True)
     run.finish()
     night.ended(run, "drain")
-    assert {name: each[1] for name, each in night.seen().items()} == {name: each[1] for name, each in before.items()}
+    assert {name: each[1] for name, each in night.seen().items()} == {
+        name: each[1] for name, each in before.items()
+    }
     night.play("drain", check=True, drover_host="kvm1")
     where = night.seen()
     assert not [name for name, (host, _state) in where.items() if host == "kvm1"]

@@ -21,7 +21,8 @@ from trouble import Losing, hanging
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"
+        any(shutil.which(name) is None for name in ceph.PROGRAMS),
+        reason="Ceph is not here: run tests/setup/setup.sh storage",
     ),
 ]
 
@@ -52,8 +53,15 @@ class Lost(Losing, OnCeph):
             for line in (done.stdout + done.stderr).splitlines()
             if line.startswith(("[ERROR]", "[WARN")) or re.search(r"^[^ :]+: [^{]*$|->", line)
         ]
-        told = [line for line in told if not re.match(r"(ok|changed|skipping|included|Origin|localhost|kvm\d *:)", line)]
-        self.note(f"### {name} {variables} -> {done.returncode}\n" + "\n".join(line[:700] for line in told))
+        told = [
+            line
+            for line in told
+            if not re.match(r"(ok|changed|skipping|included|Origin|localhost|kvm\d *:)", line)
+        ]
+        self.note(
+            f"### {name} {variables} -> {done.returncode}\n"
+            + "\n".join(line[:700] for line in told)
+        )
         assert not any(word in text for word in BAD), text
         return done.returncode, text
 
@@ -61,7 +69,9 @@ class Lost(Losing, OnCeph):
         """Return the domains of the hosts and the images of the storage."""
         found = self.fleet.look()
         return {
-            host: sorted((each["name"], each["uuid"], each["state"], str(each["disks"])) for each in domains)
+            host: sorted(
+                (each["name"], each["uuid"], each["state"], str(each["disks"])) for each in domains
+            )
             for host, domains in found.items()
         }, self.images()
 
@@ -74,7 +84,9 @@ class Lost(Losing, OnCeph):
             self.fleet.run(source, f"virsh undefine {name}")
         for host in hosts:
             begin = f"\nvirsh start {name}" if host == start else ""
-            self.fleet.run(host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{begin}")
+            self.fleet.run(
+                host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{begin}"
+            )
 
 
 @pytest.fixture
@@ -88,7 +100,9 @@ def lost(cluster, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     found.cluster.ceph("osd", "blocklist", "clear")
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     for image in found.images():
         found.cluster.rbd("snap", "purge", image)
         # Ceph takes half a minute to notice the death of a client.
@@ -97,7 +111,16 @@ def lost(cluster, fleet):
 
 def place(lost, *names, host="kvm1", check=True, disks=({"size_gb": 1, "pool": "ceph"},), **more):
     """Build instances with volumes that provably belong to them."""
-    wanted = [{"name": name, "memory_mb": 64, "disks": list(disks), "requested_destination": {"host": host}, **more} for name in names]
+    wanted = [
+        {
+            "name": name,
+            "memory_mb": 64,
+            "disks": list(disks),
+            "requested_destination": {"host": host},
+            **more,
+        }
+        for name in names
+    ]
     return lost.fleet.place(wanted, check=check, **VARIABLES)
 
 
@@ -130,16 +153,26 @@ def test_stale_definitions_are_left_alone_while_a_host_was_not_read(lost, how, s
     lost.lost(how)
     with hanging(fleet, "kvm2") if seen == "all but kvm2" else contextlib.nullcontext():
         if seen == "kvm1":
-            lost.fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost")
+            lost.fleet.playbook(
+                "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost"
+            )
         elif seen != "nothing":
             lost.play("discover")
-        unread = {"nothing": "kvm1, kvm2, kvm3 were", "kvm1": "kvm2, kvm3 were", "all but kvm2": "kvm2 was"}[seen]
+        unread = {
+            "nothing": "kvm1, kvm2, kvm3 were",
+            "kvm1": "kvm2, kvm3 were",
+            "all but kvm2": "kvm2 was",
+        }[seen]
         for name in ("off", "web"):
             for act, variables in ACTS:
-                code, text = lost.play(act, drover_instance=name, drover_instance_timeout=20, **variables)
+                code, text = lost.play(
+                    act, drover_instance=name, drover_instance_timeout=20, **variables
+                )
                 assert code, text
                 if act in ("instance_start", "instance_reboot", "instance_delete"):
-                    assert f": {unread} not read since the store was made or brought back" in text, text
+                    assert (
+                        f": {unread} not read since the store was made or brought back" in text
+                    ), text
     assert lost.world() == before
 
 
@@ -149,7 +182,9 @@ def off_and_back(lost):
     fleet.make("kvm2", Domain("other"))
     lost.play("discover", check=True)
     fleet.lab.command("kill", "kvm2")
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm2,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm2,localhost", check=False
+    )
     lost.play("evacuate", check=True, drover_host="kvm2", drover_host_is_off="kvm2 is powered off")
     lost.store("exported")
     fleet.lab.command("start", "kvm2")
@@ -176,8 +211,12 @@ def test_a_host_that_was_off_when_the_store_was_exported_may_run_guests_by_now(l
         lost.note(said(built)[-2500:])
     after = lost.world()
     assert after == before, (before, after, started, said(built))
-    assert started[0] and "kvm2 was not read since the store was made or brought back" in started[1], started
-    assert built.returncode and "kvm2 was not read since the store was brought back" in said(built), said(built)
+    assert (
+        started[0] and "kvm2 was not read since the store was made or brought back" in started[1]
+    ), started
+    assert built.returncode and "kvm2 was not read since the store was brought back" in said(
+        built
+    ), said(built)
 
 
 def evacuated(lost, *domains):
@@ -186,7 +225,9 @@ def evacuated(lost, *domains):
     fleet.make("kvm1", *domains)
     lost.play("discover", check=True)
     fleet.lab.command("kill", "kvm1")
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+    )
     lost.play("evacuate", check=True, drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
 
 
@@ -201,12 +242,20 @@ def test_what_has_come_back_to_an_evacuated_host_is_no_stale_definition(lost, li
     ceph.up(fleet.lab.layout)
     lost.play("discover", check=True)
     lost.play("undrain", check=True, drover_host="kvm1")
-    lost.play("instance_migrate", check=True, drover_instances=["web", "off"], drover_destination="kvm1")
+    lost.play(
+        "instance_migrate", check=True, drover_instances=["web", "off"], drover_destination="kvm1"
+    )
     fleet.run("kvm1", "virsh destroy web")
     before = lost.world()
     assert sorted(each[0] for each in before[0]["kvm1"]) == ["off", "web"]
     lost.store("imported")
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), *(() if limit == "all" else ("--limit", limit)), check=False)
+    fleet.playbook(
+        "discover",
+        "-e",
+        json.dumps(VARIABLES),
+        *(() if limit == "all" else ("--limit", limit)),
+        check=False,
+    )
     lost.play("undrain", drover_host="kvm1")
     after = lost.world()
     assert after == before, (before, after)
@@ -224,7 +273,9 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
     fleet.make("kvm1", Domain("web", boots=True))
     lost.play("discover", check=True)
     given = {"drover_instance": "web", "drover_instance_timeout": 30}
-    lost.play("instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **given)
+    lost.play(
+        "instance_resize", check=True, drover_memory_mb=96, drover_destination="kvm2", **given
+    )
     lost.store("exported")
     lost.play("instance_resize", check=True, drover_resize="confirm", **given)
     lost.play("instance_migrate", check=True, drover_instance="web", drover_destination="kvm3")
@@ -243,13 +294,19 @@ def test_an_open_resize_of_the_export_that_was_ended_since(lost):
             ("instance_resize", {"drover_resize": "revert"}),
             ("instance_start", {}),
         ):
-            texts[act, str(more), len(texts)] = lost.play(act, **({**given, **more} if act != "discover" else {}))
+            texts[act, str(more), len(texts)] = lost.play(
+                act, **({**given, **more} if act != "discover" else {})
+            )
             lost.note(f"holds {fleet.booked()}")
             if fleet.booked() != held:
                 lost.note("!!! booked")
     after = lost.world()
     assert after == before, (before, after)
-    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (held, fleet.booked(), texts)
+    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (
+        held,
+        fleet.booked(),
+        texts,
+    )
     # After a reading of all hosts, the commands in the messages settle it.
     lost.play("discover")
     for act, more in (
@@ -272,7 +329,14 @@ def test_a_resize_and_an_older_export(lost, ended):
     given = {"drover_instance": "web", "drover_instance_timeout": 30}
     if ended == "open":
         lost.store("exported")
-    lost.play("instance_resize", check=True, drover_memory_mb=96, drover_disk_gb=2, drover_destination="kvm2", **given)
+    lost.play(
+        "instance_resize",
+        check=True,
+        drover_memory_mb=96,
+        drover_disk_gb=2,
+        drover_destination="kvm2",
+        **given,
+    )
     if ended == "revert":
         lost.store("exported")
         lost.play("instance_resize", check=True, drover_resize="revert", **given)
@@ -312,7 +376,11 @@ def test_a_guest_moved_by_hand_after_the_export(lost):
     lost.note(said(done)[-1500:])
     done = lost.play("drain", drover_host="kvm1", drover_unmovable="skip")
     assert lost.world() == before, texts
-    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (held, fleet.booked(), texts)
+    assert fleet.booked() == held and fleet.query("SELECT name FROM instances") == [("web",)], (
+        held,
+        fleet.booked(),
+        texts,
+    )
     lost.play("undrain", drover_host="kvm1")
     lost.play("discover", check=True)
     assert fleet.settled() == {"web": ("kvm2", "running")} and lost.world() == before
@@ -327,16 +395,24 @@ def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
     for name in ("web", "off"):
         fleet.run("kvm1", f"virsh destroy {name}; true")
     for image in lost.images():
-        lost.cluster.rbd("feature", "disable", image, "object-map", "fast-diff", "deep-flatten", "exclusive-lock")
+        lost.cluster.rbd(
+            "feature", "disable", image, "object-map", "fast-diff", "deep-flatten", "exclusive-lock"
+        )
     fleet.run("kvm1", "virsh start web")
-    fence = {"drover_storage_fence": "ceph", "drover_ceph_admin": "kvm3", "drover_ceph_arguments": administrator(lost, "kvm3")}
+    fence = {
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm3",
+        "drover_ceph_arguments": administrator(lost, "kvm3"),
+    }
     lost.play("discover", check=True)
     lost.store("exported")
     image = next(name for name in lost.images() if name.startswith(uuid_of(lost, "web")))
     inside, lost.cut = Inside(fleet, "kvm1"), True
     for rule in CUT_OFF:
         inside.run("ip", *rule.split())
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+    )
     lost.play("evacuate", check=True, drover_host="kvm1", **fence)
     there = {name: host for name, (host, dummy) in fleet.where(["kvm2", "kvm3"]).items()}
     fleet.run(there["off"], "virsh destroy off; true")
@@ -345,7 +421,9 @@ def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
     def safe():
         assert content(lost, image) == b"\4" * 65536
         found = fleet.look(["kvm2", "kvm3"])
-        assert sorted((each["name"], host) for host, domains in found.items() for each in domains) == sorted(there.items())
+        assert sorted(
+            (each["name"], host) for host, domains in found.items() for each in domains
+        ) == sorted(there.items())
         assert len(lost.images()) == 2
 
     lost.lost(how)
@@ -376,4 +454,9 @@ def test_a_fenced_host_comes_back_after_the_store_was_lost(lost, how):
 
 
 def uuid_of(lost, name):
-    return next(each["uuid"] for found in lost.fleet.look().values() for each in found if each["name"] == name)
+    return next(
+        each["uuid"]
+        for found in lost.fleet.look().values()
+        for each in found
+        if each["name"] == name
+    )

@@ -65,7 +65,9 @@ def test_a_disk_that_was_replaced_by_a_file_copy_of_another(guest):
     changed_while_off(guest, f"cp {IMAGE} {OTHER}")
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the bitmaps of before stay in the images")
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="the bitmaps of before stay in the images"
+)
 def test_a_disk_that_was_detached_and_attached_again_between_copies(guest):
     """A full copy is made each time that the disks are different, and each image has one bitmap at
     the end."""
@@ -166,7 +168,9 @@ def test_the_folder_gets_full(fleet, guest):
         first = guest.copy()
         guest.write_much()
         messages = [copied(fleet, "kvm1")["msg"] for dummy in range(2)]
-        assert all("No space left on device" in each for each in messages) and len(copies(fleet)) == 2
+        assert (
+            all("No space left on device" in each for each in messages) and len(copies(fleet)) == 2
+        )
         both(guest, 2)
         fleet.run("kvm1", f"mount -o remount,size=200M {FOLDER}")
         guest.needs(guest.copy(), first)

@@ -27,7 +27,10 @@ LATE = 77
 @pytest.fixture
 def storage(fleet):
     """Return the fleet with a third pool on kvm1."""
-    fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
+    fleet.run(
+        "kvm1",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+    )
     yield fleet
     fleet.run("kvm1", f"umount {ALIAS}; virsh pool-destroy fast; virsh pool-undefine fast; true")
 
@@ -58,7 +61,9 @@ def test_what_the_pool_has_is_needed_under_many_names(storage):
     fleet.run("kvm1", f"mkdir -p {ALIAS} && mount --bind {FAST} {ALIAS}")
     fleet.make("kvm1", guest("alias", folder=ALIAS, state="shutoff"), guest("runs", folder=ALIAS))
     create = "qemu-img create -q -f qcow2"
-    backing = json.dumps({"driver": "qcow2", "file": {"driver": "file", "filename": f"{FAST}/base.qcow2"}})
+    backing = json.dumps(
+        {"driver": "qcow2", "file": {"driver": "file", "filename": f"{FAST}/base.qcow2"}}
+    )
     fleet.run(
         "kvm1",
         f"{create} {FAST}/base.qcow2 8M && {create} -F qcow2 -b 'json:{backing}' {LOCAL}/behind-0.qcow2 && "
@@ -66,7 +71,9 @@ def test_what_the_pool_has_is_needed_under_many_names(storage):
     )
     for name in ("behind", "outside"):
         made = f"{create} {LOCAL}/{name}-0.qcow2 8M"
-        script = guest(name, folder=LOCAL, state="shutoff", written_mb=0, boots=False, size="8M").script()
+        script = guest(
+            name, folder=LOCAL, state="shutoff", written_mb=0, boots=False, size="8M"
+        ).script()
         fleet.run("kvm1", script.replace(made, "true"))
     discover(fleet, **VARIABLES)
     done = drain(fleet, check=False, drover_unmovable="skip")
@@ -92,9 +99,16 @@ def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
     text = " ".join(run.finish().split())
     assert disks(fleet)[0]["vda"] == f"{LOCAL}/web-0.qcow2" and intact(fleet, LOCAL), text
     if disks(fleet)[0]["sda"] == late:
-        assert run.process.returncode and "is not empty" in text and late in text and "late.qcow2" in fleet.files(FAST), text
+        assert (
+            run.process.returncode
+            and "is not empty" in text
+            and late in text
+            and "late.qcow2" in fleet.files(FAST)
+        ), text
     else:
-        assert not run.process.returncode and "is empty of disks" in text and fleet.files(FAST) == [], text
+        assert (
+            not run.process.returncode and "is empty of disks" in text and fleet.files(FAST) == []
+        ), text
 
 
 def test_its_guest_is_undefined_while_its_disk_is_copied(storage):
@@ -108,7 +122,9 @@ def test_its_guest_is_undefined_while_its_disk_is_copied(storage):
     text = " ".join(run.finish().split())
     assert run.process.returncode and "is empty of disks" not in text and intact(fleet, FAST), text
     again = drain(fleet, check=False)
-    assert again.returncode and "It is not proven that the storage pool fast" in said(again), said(again)
+    assert again.returncode and "It is not proven that the storage pool fast" in said(again), said(
+        again
+    )
     assert fleet.files(FAST) == ["web-0.qcow2"] and reserved(fleet)[0] == reserved(fleet)[2]
 
 
@@ -135,7 +151,13 @@ def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_go
     start(fleet).kill()
     eventually(lambda: "ready='yes'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
     # The abandoned module on the host may be about to do the same.
-    eventually(lambda: not copying(fleet) or fleet.lab.host("kvm1").run("virsh blockjob web vda --pivot").rc == 0, 60)
+    eventually(
+        lambda: (
+            not copying(fleet)
+            or fleet.lab.host("kvm1").run("virsh blockjob web vda --pivot").rc == 0
+        ),
+        60,
+    )
     write(fleet)
     fleet.run("kvm1", "virsh destroy web")
     move(fleet)
@@ -148,7 +170,12 @@ def test_a_guest_is_started_after_a_run_was_killed_that_copied_its_disk(storage)
     fleet = storage
     fleet.make("kvm1", web(state="shutoff"))
     fleet.playbook("discover")
-    words = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", "drover_migration": {"bandwidth_mib": 1}}
+    words = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_pool": "fast",
+        "drover_migration": {"bandwidth_mib": 1},
+    }
     run = fleet.start("instance_disk_move", "-e", json.dumps(words))
     eventually(lambda: any(".drover" in name for name in fleet.files(FAST)), 60)
     run.kill()
@@ -160,7 +187,9 @@ def test_a_guest_is_started_after_a_run_was_killed_that_copied_its_disk(storage)
     nothing_left(fleet)
 
 
-@pytest.mark.parametrize("command", ["kill -9 $(cat /run/libvirt/qemu/web.pid)", "virsh blockjob web vda --abort"])
+@pytest.mark.parametrize(
+    "command", ["kill -9 $(cat /run/libvirt/qemu/web.pid)", "virsh blockjob web vda --abort"]
+)
 def test_the_copy_ends_in_the_middle(storage, command):
     fleet = storage
     fleet.make("kvm1", web())
@@ -180,9 +209,15 @@ def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
     fleet.make("kvm1", web())
     fleet.playbook("discover")
     run = start(fleet)
-    fleet.run("kvm1", "virsh dumpxml --inactive web | sed -n '/<disk/,/<.disk>/p' > /tmp/disk.xml; virsh detach-disk web vda --config")
+    fleet.run(
+        "kvm1",
+        "virsh dumpxml --inactive web | sed -n '/<disk/,/<.disk>/p' > /tmp/disk.xml; virsh detach-disk web vda --config",
+    )
     text = run.finish()
-    assert run.process.returncode and "was detached from the definition while it was moved, so the move was given up" in text, text
+    assert (
+        run.process.returncode
+        and "was detached from the definition while it was moved, so the move was given up" in text
+    ), text
     assert disks(fleet) == ({"vda": OLD}, {}) and intact(fleet, SHARED) and fleet.files(FAST) == []
     fleet.run("kvm1", "virsh attach-device web /tmp/disk.xml --config")
     move(fleet)
@@ -217,21 +252,36 @@ def one_copy(fleets, *texts, pid):
     assert running == defined
     found = {"web": defined["vda"], "db": disks(fleet, name="db")[1]["vda"]}
     for name, path in found.items():
-        assert path.endswith(f"/{name}-0.qcow2") and intact(fleet, path.rpartition("/")[0], name), path
+        assert path.endswith(f"/{name}-0.qcow2") and intact(fleet, path.rpartition("/")[0], name), (
+            path
+        )
         assert "No errors" in fleet.run("kvm1", f"qemu-img check -U {path}")
-    left = set(fleet.run("kvm1", f"find {SHARED} {LOCAL} {FAST} -maxdepth 1 -type f").split()) - set(found.values())
+    left = set(
+        fleet.run("kvm1", f"find {SHARED} {LOCAL} {FAST} -maxdepth 1 -type f").split()
+    ) - set(found.values())
     assert [path for path in left if not any(path in text for text in texts)] == [], texts
-    assert not copying(fleet) and "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web; virsh dumpxml --inactive db")
+    assert not copying(fleet) and "disk_move" not in fleet.run(
+        "kvm1", "virsh dumpxml --inactive web; virsh dumpxml --inactive db"
+    )
     held = []
     for each in fleets:
         discover(each, **VARIABLES)
         assert each.query("SELECT name FROM leases") == []
-        assert each.query("SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+        assert (
+            each.query(
+                "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+            )
+            == []
+        )
         each.settled()
-        held.append({name: sorted(key for key in holdings(each)[name] if "pool" in key) for name in names})
+        held.append(
+            {name: sorted(key for key in holdings(each)[name] if "pool" in key) for name in names}
+        )
     assert all(each == held[0] for each in held), held
     for name, path in found.items():
-        provider = {FAST: "kvm1_pool_fast", LOCAL: "kvm1_pool_default", SHARED: "pool/shared"}[path.rpartition("/")[0]]
+        provider = {FAST: "kvm1_pool_fast", LOCAL: "kvm1_pool_default", SHARED: "pool/shared"}[
+            path.rpartition("/")[0]
+        ]
         assert held[0][name] == [provider], held
     return found
 
@@ -271,10 +321,15 @@ def test_two_runs_drain_one_pool(storage, stores, moment, pool):
     assert 0 in codes, texts
     if stores == 1:
         (refused,) = [text for text, code in zip(texts, codes) if code]
-        assert "is being worked on by" in refused and "Nothing was done. Wait for its end" in refused, refused
+        assert (
+            "is being worked on by" in refused and "Nothing was done. Wait for its end" in refused
+        ), refused
     elif pool == "shared" and any(codes):
         (refused,) = [text for text, code in zip(texts, codes) if code]
-        assert "is being moved to" in refused and "run the playbook for that disk and destination again" in refused, refused
+        assert (
+            "is being moved to" in refused
+            and "run the playbook for that disk and destination again" in refused
+        ), refused
     one_copy(fleets, *texts, pid=pid)
 
     done = [drain(each) for each in fleets]
@@ -302,7 +357,10 @@ def small(storage):
     )
     yield fleet
     destroy = "for each in $(virsh list --name); do virsh destroy $each; done"
-    fleet.run("kvm1", f"{destroy}; umount {SMALL}; virsh pool-destroy small; virsh pool-undefine small; rm -f /run/small; true")
+    fleet.run(
+        "kvm1",
+        f"{destroy}; umount {SMALL}; virsh pool-destroy small; virsh pool-undefine small; rm -f /run/small; true",
+    )
 
 
 def fill(fleet):
@@ -342,9 +400,16 @@ def test_the_pool_that_disks_go_to_gets_full(small, state, killed):
     old = {"vda": f"{FAST}/web-0.qcow2"}
     assert disks(fleet) == ((old if state == "running" else None), old) and intact(fleet, FAST)
     assert sorted(fleet.files(SMALL)) == ["filler", "other"]
-    assert not copying(fleet) and "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web")
+    assert not copying(fleet) and "disk_move" not in fleet.run(
+        "kvm1", "virsh dumpxml --inactive web"
+    )
     assert fleet.query("SELECT name FROM leases") == []
-    assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    assert (
+        fleet.query(
+            "SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+        )
+        == []
+    )
     before = holdings(fleet)
     assert sorted(key for key in before["web"] if "pool" in key) == ["kvm1_pool_fast"], before
     discover(fleet, **WITH_SMALL)
@@ -363,7 +428,11 @@ def test_two_disks_of_which_one_has_room(small):
     discover(fleet, **WITH_SMALL)
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     done = fleet.playbook("drain", *small_given(), check=False)
-    assert done.returncode and "nothing was changed" in said(done) and "MiB are free on the storage" in said(done), said(done)
+    assert (
+        done.returncode
+        and "nothing was changed" in said(done)
+        and "MiB are free on the storage" in said(done)
+    ), said(done)
     assert fleet.files(SMALL) == ["filler"]
     done = fleet.playbook("drain", *small_given(drover_unmovable="skip"), check=False)
     text = said(done)
@@ -373,9 +442,16 @@ def test_two_disks_of_which_one_has_room(small):
     paths = {name: disks(fleet, name=name)[1]["vda"] for name in ("web", "db")}
     assert all(intact(fleet, path.rpartition("/")[0], name) for name, path in paths.items())
     assert disks(fleet)[0] == disks(fleet)[1]
-    assert sorted(f"{f}/{n}" for f in (FAST, SMALL) for n in fleet.files(f) if n != "filler") == sorted(paths.values()), paths
+    assert sorted(
+        f"{f}/{n}" for f in (FAST, SMALL) for n in fleet.files(f) if n != "filler"
+    ) == sorted(paths.values()), paths
     discover(fleet, **WITH_SMALL)
     fleet.settled()
-    held = {name: [key for key in found if "pool" in key] for name, found in holdings(fleet).items()}
-    assert held == {name: ["kvm1_pool_fast" if path.startswith(FAST) else "kvm1_pool_small"] for name, path in paths.items()}
+    held = {
+        name: [key for key in found if "pool" in key] for name, found in holdings(fleet).items()
+    }
+    assert held == {
+        name: ["kvm1_pool_fast" if path.startswith(FAST) else "kvm1_pool_small"]
+        for name, path in paths.items()
+    }
     assert {path.rpartition("/")[0] for path in paths.values()} == {FAST, SMALL}

@@ -54,8 +54,12 @@ def test_what_was_done_behind_its_back(empty_fleet):
 
     done = fleet.playbook("audit")
     assert changed(done) == 0 and fleet.dump() == rows
-    assert re.search(r"twice +kvm1, kvm2 +One domain is on several hosts", lines(done, "domain_doubled")[0])
-    assert "lost" in lines(done, "allocation_missing")[0] and len(lines(done, "use_miscounted")) == 3
+    assert re.search(
+        r"twice +kvm1, kvm2 +One domain is on several hosts", lines(done, "domain_doubled")[0]
+    )
+    assert (
+        "lost" in lines(done, "allocation_missing")[0] and len(lines(done, "use_miscounted")) == 3
+    )
     assert "no heal touches a domain that is on two hosts" in " ".join(done.stdout.split())
     assert "problems: " in fleet.refused("audit", "-e", "drover_audit_strict=true")
     done = fleet.playbook("audit", "-e", "drover_audit_heal=true", "--check")
@@ -66,12 +70,22 @@ def test_what_was_done_behind_its_back(empty_fleet):
     assert fleet.booked()["lost"] == {"kvm1": {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 1}}
     done = fleet.playbook("audit", "-e", "drover_audit_heal=true")
     assert changed(done) == 0
-    assert lines(done, "domain_doubled") and not lines(done, "allocation_missing") and not lines(done, "use_miscounted")
+    assert (
+        lines(done, "domain_doubled")
+        and not lines(done, "allocation_missing")
+        and not lines(done, "use_miscounted")
+    )
     # virsh shows that no domain was touched.
     assert fleet.look() == before
 
     # The operator fences one by hand, as the message says.
     fleet.run("kvm2", "virsh undefine twice")
     fleet.playbook("discover")
-    assert "checked: consistent." in fleet.playbook("audit", "-e", "drover_audit_strict=true").stdout
-    assert fleet.settled() == {"lost": ("kvm1", "running"), "quiet": ("kvm1", "paused"), "twice": ("kvm1", "shutoff")}
+    assert (
+        "checked: consistent." in fleet.playbook("audit", "-e", "drover_audit_strict=true").stdout
+    )
+    assert fleet.settled() == {
+        "lost": ("kvm1", "running"),
+        "quiet": ("kvm1", "paused"),
+        "twice": ("kvm1", "shutoff"),
+    }

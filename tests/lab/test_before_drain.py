@@ -22,13 +22,21 @@ pytest_plugins = ["test_fleet"]
 
 FOLDER = f"{SHARED}/copies"
 COPY = "- name: Copy the disks\n  ansible.builtin.include_role:\n    name: drover.compute.drain\n    tasks_from: backup\n"
-FAIL = "- name: Refuse\n  ansible.builtin.fail:\n    msg: no backup today on {{ drain_before_host }}\n"
+FAIL = (
+    "- name: Refuse\n  ansible.builtin.fail:\n    msg: no backup today on {{ drain_before_host }}\n"
+)
 
 
 def drain(fleet, tmp_path, tasks, run=None, **variables):
     file = tmp_path / "before.yml"
     file.write_text(tasks)
-    given = {"drover_host": "kvm1", "drover_before_drain": str(file), "drover_backup_folder": FOLDER, **SHARED_POOL, **variables}
+    given = {
+        "drover_host": "kvm1",
+        "drover_before_drain": str(file),
+        "drover_backup_folder": FOLDER,
+        **SHARED_POOL,
+        **variables,
+    }
     return (run or fleet.playbook)("drain", "-e", json.dumps(given))
 
 
@@ -46,14 +54,23 @@ def test_the_disks_are_copied_and_then_the_guests_are_moved(fleet, tmp_path):
     write(fleet, 2, 1)
     write(fleet, 3, 0, target="vdb")
     text = drain(fleet, tmp_path, COPY, fleet.refused)
-    assert f"The folder {FOLDER} does not exist on kvm1" in text and {host for host, dummy in fleet.where().values()} == {"kvm1"}
+    assert f"The folder {FOLDER} does not exist on kvm1" in text and {
+        host for host, dummy in fleet.where().values()
+    } == {"kvm1"}
     fleet.run("kvm1", f"mkdir {FOLDER}")
     text = said(drain(fleet, tmp_path, COPY))
-    assert "off on kvm1 has no copy: it is shutoff" in text and re.search(r"web on kvm1: vda was copied to \S+\.qcow2", text)
+    assert "off on kvm1 has no copy: it is shutoff" in text and re.search(
+        r"web on kvm1: vda was copied to \S+\.qcow2", text
+    )
     assert fleet.where()["web"][0] != "kvm1" and fleet.where()["off"][0] != "kvm1"
     found = copies(fleet)
-    assert [re.sub(r"\d{8}T\d{6}Z", "T", each) for each in found] == [f"{web.uuid}-vda-T.qcow2", f"{web.uuid}-vdb-T.qcow2"]
-    assert has(fleet, f"{FOLDER}/{found[0]}", p0=1, p1=2) and has(fleet, f"{FOLDER}/{found[1]}", p0=3)
+    assert [re.sub(r"\d{8}T\d{6}Z", "T", each) for each in found] == [
+        f"{web.uuid}-vda-T.qcow2",
+        f"{web.uuid}-vdb-T.qcow2",
+    ]
+    assert has(fleet, f"{FOLDER}/{found[0]}", p0=1, p1=2) and has(
+        fleet, f"{FOLDER}/{found[1]}", p0=3
+    )
     assert "backing file" not in fleet.run("kvm1", f"qemu-img info {FOLDER}/{found[0]}")
     # The guest wrote nothing: its disks are unchanged.
     host = fleet.where()["web"][0]
@@ -68,12 +85,18 @@ def test_a_failure_moves_nothing(fleet, tmp_path):
     fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
     before = fleet.service("kvm1")
     assert "no backup today on kvm1" in drain(fleet, tmp_path, FAIL, fleet.refused)
-    assert fleet.settled() == {"web": ("kvm1", "running")} and fleet.service("kvm1")["disabled"] == before["disabled"]
+    assert (
+        fleet.settled() == {"web": ("kvm1", "running")}
+        and fleet.service("kvm1")["disabled"] == before["disabled"]
+    )
     # The copy has no time: its job is cancelled, and nothing is left of it.
     fleet.run("kvm1", f"mkdir {FOLDER}")
     text = drain(fleet, tmp_path, COPY, fleet.refused, drover_backup_timeout=0)
     assert "was not done within 0 s and was cancelled" in text and copies(fleet) == []
-    assert fleet.settled() == {"web": ("kvm1", "running")} and fleet.query("SELECT * FROM migrations") == []
+    assert (
+        fleet.settled() == {"web": ("kvm1", "running")}
+        and fleet.query("SELECT * FROM migrations") == []
+    )
     # A plan alone, or a drain without a possible plan, runs no tasks.
     drain(fleet, tmp_path, FAIL, drover_plan_only=True)
 
@@ -83,7 +106,14 @@ def copied(fleet, host, **options):
     given = json.dumps({"folder": FOLDER, "incremental": True, **options})
     words = ["ansible", host, "-m", "drover.compute._domain_backup", "-a", given]
     environment = {**fleet.lab.environment(), "ANSIBLE_CALLBACK_RESULT_FORMAT": "json"}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
     answer = json.loads((done.stdout + done.stderr).partition(" => ")[2])
     assert ("msg" in answer) == bool(done.returncode), answer
     return answer
@@ -107,12 +137,18 @@ class Incremental:
 
     def bitmaps(self):
         """Return the names of the bitmaps in the image of vda, as of its last close."""
-        info = json.loads(self.fleet.run(self.host(), f"qemu-img info -U --output json {self.images()['vda']}"))
+        info = json.loads(
+            self.fleet.run(self.host(), f"qemu-img info -U --output json {self.images()['vda']}")
+        )
         return [each["name"] for each in info["format-specific"]["data"].get("bitmaps", [])]
 
     def images(self):
         return dict(
-            re.findall(r"^ *file +disk +(\S+) +(\S+)$", self.fleet.run(self.host(), "virsh domblklist web --details"), re.MULTILINE)
+            re.findall(
+                r"^ *file +disk +(\S+) +(\S+)$",
+                self.fleet.run(self.host(), "virsh domblklist web --details"),
+                re.MULTILINE,
+            )
         )
 
     def copy(self, **options):
@@ -131,11 +167,16 @@ class Incremental:
     def write_much(self):
         """Write so much that its copy takes a while."""
         device = "/machine/peripheral/virtio-disk0/virtio-backend"
-        self.fleet.run("kvm1", f"virsh qemu-monitor-command web --hmp 'qemu-io -d {device} \"write -P 2 0 48M\"'")
+        self.fleet.run(
+            "kvm1",
+            f"virsh qemu-monitor-command web --hmp 'qemu-io -d {device} \"write -P 2 0 48M\"'",
+        )
 
     def needs(self, answer, before):
         """Check that each copy needs the one before."""
-        assert [each["since"] for each in answer["copies"]] == [each["path"] for each in before["copies"]], answer
+        assert [each["since"] for each in answer["copies"]] == [
+            each["path"] for each in before["copies"]
+        ], answer
         assert [each["why_whole"] for each in answer["copies"]] == ["", ""]
 
     def is_since(self, answer, before):
@@ -143,7 +184,9 @@ class Incremental:
         self.needs(answer, before)
         for each in answer["copies"]:
             info = json.loads(self.fleet.run("kvm1", f"qemu-img info --output json {each['path']}"))
-            assert info["full-backing-filename"] == each["since"] and info["actual-size"] < 1 << 20, info
+            assert (
+                info["full-backing-filename"] == each["since"] and info["actual-size"] < 1 << 20
+            ), info
 
 
 @pytest.fixture
@@ -154,7 +197,12 @@ def guest(fleet):
 def test_a_copy_has_what_was_written_since_also_after_moves(fleet, tmp_path, guest):
     guest.write(1, 0)
     text = said(drain(fleet, tmp_path, COPY, drover_backup_incremental=True))
-    assert text.count("the whole disk, because what was written since a copy in this folder is not known") == 2, text
+    assert (
+        text.count(
+            "the whole disk, because what was written since a copy in this folder is not known"
+        )
+        == 2
+    ), text
     host = guest.host()
     assert host != "kvm1" and len(copies(fleet)) == 2
     guest.write(2, 1)
@@ -202,7 +250,9 @@ def test_a_copy_whose_module_was_killed_loses_nothing_of_the_next(fleet, guest):
 def test_the_whole_disk_where_it_is_not_known(fleet, guest):
     def whole(why="what was written since a copy in this folder is not known"):
         answer = guest.copy()
-        assert [(each["since"], each["why_whole"]) for each in answer["copies"]] == [("", why)] * 2, answer
+        assert [(each["since"], each["why_whole"]) for each in answer["copies"]] == [
+            ("", why)
+        ] * 2, answer
         return answer
 
     whole()
@@ -216,14 +266,19 @@ def test_the_whole_disk_where_it_is_not_known(fleet, guest):
     whole()
     # QEMU dies: its bitmap is lost.
     guest.write(4, 3)
-    fleet.run("kvm1", "pkill -KILL qemu-system; while virsh list --name | grep -q web; do sleep 0.1; done; virsh start web")
+    fleet.run(
+        "kvm1",
+        "pkill -KILL qemu-system; while virsh list --name | grep -q web; do sleep 0.1; done; virsh start web",
+    )
     before = whole()
     guest.write(5, 4)
     guest.is_since(guest.copy(), before)
     # Another program writes to the image.
     fleet.run("kvm1", "virsh checkpoint-create-as web theirs")
     answer = copied(fleet, "kvm1")
-    assert {each["why_whole"] for each in answer["copies"]} == {"another program keeps checkpoints of it"}
+    assert {each["why_whole"] for each in answer["copies"]} == {
+        "another program keeps checkpoints of it"
+    }
     assert fleet.run("kvm1", "virsh checkpoint-list web --name").split() == ["theirs"]
     fleet.run("kvm1", "virsh checkpoint-delete web theirs")
     assert len(guest.bitmaps()) <= 1

@@ -22,14 +22,19 @@ from test_sharing import discover, holdings
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        any(shutil.which(name) is None for name in lvm.PROGRAMS), reason="LVM is not here: run tests/setup/setup.sh storage"
+        any(shutil.which(name) is None for name in lvm.PROGRAMS),
+        reason="LVM is not here: run tests/setup/setup.sh storage",
     ),
 ]
 
 pytest_plugins = ["test_fleet"]
 
 CLASS = "CUSTOM_DISK_GB_VMS"
-VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name": "vms", "traits": ["STORAGE_DISK_SSD"]}], **AT_ONCE}
+VARIABLES = {
+    "drover_shared_pools": ["shared"],
+    "drover_storage_pools": [{"name": "vms", "traits": ["STORAGE_DISK_SSD"]}],
+    **AT_ONCE,
+}
 
 EMPTY = """
 for device in $(ls /dev/vms); do virsh vol-delete --pool vms $device || lvremove -f /dev/vms/$device; done
@@ -47,7 +52,9 @@ class OnLvm:
 
     def volumes(self, host):
         """Return {volume: GiB} as LVM itself lists them."""
-        listed = self.fleet.run(host, "lvs --noheadings --nosuffix --units g -o lv_name,lv_size vms").split()
+        listed = self.fleet.run(
+            host, "lvs --noheadings --nosuffix --units g -o lv_name,lv_size vms"
+        ).split()
         return {name: float(size) for name, size in zip(listed[::2], listed[1::2])}
 
     def everywhere(self):
@@ -62,7 +69,9 @@ class OnLvm:
         )
 
     def digest(self, host, volume):
-        return self.fleet.run(host, f"dd if=/dev/vms/{volume} bs=1M iflag=direct 2>/dev/null | sha256sum").split()[0]
+        return self.fleet.run(
+            host, f"dd if=/dev/vms/{volume} bs=1M iflag=direct 2>/dev/null | sha256sum"
+        ).split()[0]
 
     def counted(self, host):
         rows = self.fleet.query(
@@ -75,21 +84,37 @@ class OnLvm:
         return self.fleet.playbook(name, "-e", json.dumps({**VARIABLES, **variables}), check=check)
 
     def place(self, *disks, check=True, name="db", **more):
-        return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks), **more}], check=check, **VARIABLES)
+        return self.fleet.place(
+            [{"name": name, "memory_mb": 64, "disks": list(disks), **more}],
+            check=check,
+            **VARIABLES,
+        )
 
     def make(self, host, name, *volumes, state="running"):
         """Make a guest by hand on volumes made by hand."""
         disks, lines = "", []
         for number, volume in enumerate(volumes):
             lines.append(f"virsh vol-create-as vms {volume} 1G")
-            source = f"<source dev='/dev/vms/{volume}'/><target dev='vd{'abc'[number]}' bus='virtio'/>"
+            source = (
+                f"<source dev='/dev/vms/{volume}'/><target dev='vd{'abc'[number]}' bus='virtio'/>"
+            )
             disks += f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
-        xml = DOMAIN.format(disks=disks, name=name, uuid=Domain(name).uuid, memory_mb=64, vcpus=1, metadata="")
-        lines += [f"virsh define /dev/stdin <<'END'\n{xml}\nEND", f"virsh start {name}" if state == "running" else ""]
+        xml = DOMAIN.format(
+            disks=disks, name=name, uuid=Domain(name).uuid, memory_mb=64, vcpus=1, metadata=""
+        )
+        lines += [
+            f"virsh define /dev/stdin <<'END'\n{xml}\nEND",
+            f"virsh start {name}" if state == "running" else "",
+        ]
         self.fleet.run(host, "\n".join(lines))
 
     def uuid(self, name="db"):
-        (found,) = {each["uuid"] for domains in self.fleet.look().values() for each in domains if each["name"] == name}
+        (found,) = {
+            each["uuid"]
+            for domains in self.fleet.look().values()
+            for each in domains
+            if each["name"] == name
+        }
         return found
 
 
@@ -108,7 +133,9 @@ def on_lvm(groups, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     lvm.up(fleet.lab.layout)
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     fleet.everywhere(EMPTY)
 
 
@@ -118,8 +145,14 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     fleet, base = on_lvm.fleet, f"{SHARED}/base.qcow2"
     discover(fleet, **VARIABLES)
     fleet.everywhere("virsh vol-create-as vms somebodys 1G")
-    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {base} 512M && qemu-io -c 'write -q -P 90 1M 3M' {base}")
-    disks = [{"size_gb": 1, "pool": "vms", "image": base}, {"size_gb": 2, "pool": "vms", "traits": ["STORAGE_DISK_SSD"]}]
+    fleet.run(
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {base} 512M && qemu-io -c 'write -q -P 90 1M 3M' {base}",
+    )
+    disks = [
+        {"size_gb": 1, "pool": "vms", "image": base},
+        {"size_gb": 2, "pool": "vms", "traits": ["STORAGE_DISK_SSD"]},
+    ]
     done = on_lvm.place(*disks)
     host, state = fleet.settled()["db"]
     uuid = on_lvm.uuid()
@@ -127,7 +160,10 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     assert state == "running" and on_lvm.volumes(host) == {"somebodys": 1, **own}, said(done)
     assert "<disk type='block'" in fleet.run(host, "virsh dumpxml --inactive db")
     assert holdings(fleet)["db"][f"{host}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 3
-    written = fleet.run(host, f"dd if=/dev/vms/{uuid}-vda bs=1M count=5 iflag=direct 2>/dev/null | tr -d '\\0' | sha256sum")
+    written = fleet.run(
+        host,
+        f"dd if=/dev/vms/{uuid}-vda bs=1M count=5 iflag=direct 2>/dev/null | tr -d '\\0' | sha256sum",
+    )
     assert written == fleet.run(host, "head -c 3M /dev/zero | tr '\\0' Z | sha256sum")
     assert changed(on_lvm.playbook("discover")) == 0
     again = on_lvm.place(*disks)
@@ -138,7 +174,9 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     done = on_lvm.playbook("drain", drover_host=host)
     there, state = fleet.settled()["db"]
     assert there != host and state == "running", said(done)
-    assert on_lvm.volumes(there) == {"somebodys": 1, **own} and on_lvm.volumes(host) == {"somebodys": 1}
+    assert on_lvm.volumes(there) == {"somebodys": 1, **own} and on_lvm.volumes(host) == {
+        "somebodys": 1
+    }
     assert {name: on_lvm.digest(there, name) for name in own} == before
     assert holdings(fleet)["db"][f"{there}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 0
 
@@ -147,11 +185,15 @@ def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
     on_lvm.playbook("discover")
     done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=host)
     assert fleet.settled()["db"] == (host, "shutoff"), said(done)
-    assert on_lvm.volumes(host) == {"somebodys": 1, **own} and on_lvm.volumes(there) == {"somebodys": 1}
+    assert on_lvm.volumes(host) == {"somebodys": 1, **own} and on_lvm.volumes(there) == {
+        "somebodys": 1
+    }
     assert {name: on_lvm.digest(host, name) for name in own} == before
 
     done = on_lvm.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
-    assert fleet.where() == {} and set(map(str, on_lvm.everywhere().values())) == {"{'somebodys': 1.0}"}, said(done)
+    assert fleet.where() == {} and set(map(str, on_lvm.everywhere().values())) == {
+        "{'somebodys': 1.0}"
+    }, said(done)
     assert on_lvm.counted(host) == 0
 
 
@@ -165,10 +207,14 @@ def test_a_volume_that_is_not_named_for_its_instance_is_copied_and_stays(on_lvm)
     there, state = fleet.settled()["web"]
     assert there != "kvm1" and state == "running"
     assert on_lvm.volumes(there) == on_lvm.volumes("kvm1") == {"web-root": 1}
-    assert "/dev/vms/web-root" in said(done) and "its name does not say that it is this instance's" in said(done), said(done)
+    assert "/dev/vms/web-root" in said(
+        done
+    ) and "its name does not say that it is this instance's" in said(done), said(done)
     assert on_lvm.digest(there, "web-root") == before
     done = on_lvm.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
-    assert on_lvm.volumes(there) == {"web-root": 1} and "/dev/vms/web-root" in said(done), said(done)
+    assert on_lvm.volumes(there) == {"web-root": 1} and "/dev/vms/web-root" in said(done), said(
+        done
+    )
 
 
 def test_nothing_is_copied_over_a_volume_that_is_there(on_lvm):
@@ -187,7 +233,9 @@ def test_nothing_is_copied_over_a_volume_that_is_there(on_lvm):
     # A pool that the destination lacks is not made either.
     fleet.run(others[0], f"virsh vol-delete --pool vms {uuid}-vda; virsh pool-destroy vms")
     try:
-        done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=others[0], check=False)
+        done = on_lvm.playbook(
+            "instance_migrate", drover_instance="db", drover_destination=others[0], check=False
+        )
         assert "vms" in said(done) and fleet.settled()["db"] == (host, "running"), said(done)
     finally:
         fleet.run(others[0], "virsh pool-start vms")
@@ -201,14 +249,24 @@ def test_a_volume_that_others_use_stays(on_lvm):
     on_lvm.playbook("instance_stop", drover_instance="db", drover_instance_force=True)
     source = f"<source pool='vms' volume='{uuid}-vda'/><target dev='vda' bus='virtio'/>"
     disk = f"<disk type='volume'><driver name='qemu' type='raw'/>{source}</disk>"
-    xml = DOMAIN.format(disks=disk, name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata="")
-    fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nlosetup --find --show /dev/vms/{uuid}-vdb")
+    xml = DOMAIN.format(
+        disks=disk, name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata=""
+    )
+    fleet.run(
+        host,
+        f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nlosetup --find --show /dev/vms/{uuid}-vdb",
+    )
     try:
         done = on_lvm.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
         assert on_lvm.volumes(host) == {f"{uuid}-vda": 1, f"{uuid}-vdb": 1}, said(done)
-        assert "the domain thief uses it" in said(done) and "the loop device" in said(done), said(done)
+        assert "the domain thief uses it" in said(done) and "the loop device" in said(done), said(
+            done
+        )
     finally:
-        fleet.run(host, f"losetup --detach $(losetup --associated /dev/vms/{uuid}-vdb --noheadings --output NAME)")
+        fleet.run(
+            host,
+            f"losetup --detach $(losetup --associated /dev/vms/{uuid}-vdb --noheadings --output NAME)",
+        )
 
 
 def test_a_build_that_was_killed_is_continued_and_nothing_else_is_taken(on_lvm):
@@ -218,7 +276,10 @@ def test_a_build_that_was_killed_is_continued_and_nothing_else_is_taken(on_lvm):
     # Its name proves nothing: a volume that a person made may have data.
     fleet.everywhere(f"virsh vol-create-as vms {uuid}-vda 1G")
     done = on_lvm.place({"size_gb": 1, "pool": "vms"}, uuid=uuid, check=False)
-    assert done.returncode != 0 and "nothing proves that a build of this instance has made it" in said(done), said(done)
+    assert (
+        done.returncode != 0
+        and "nothing proves that a build of this instance has made it" in said(done)
+    ), said(done)
     assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []
     fleet.everywhere(
         f"mkdir -p /var/lib/drover/migrations; echo '{{\"vms/{uuid}-vda\": null}}' > /var/lib/drover/migrations/{uuid}.volumes"
@@ -236,8 +297,12 @@ def test_a_dead_hosts_volumes_are_nowhere_else(on_lvm):
     host, uuid = fleet.settled()["db"][0], on_lvm.uuid()
     others = [each for each in fleet.hosts if each != host]
     fleet.lab.command("kill", host)
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", f"{host},localhost", check=False)
-    done = on_lvm.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", f"{host},localhost", check=False
+    )
+    done = on_lvm.playbook(
+        "evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off", check=False
+    )
     assert fleet.where(others) == {} and f"{uuid}-vda" in said(done), said(done)
     assert all(on_lvm.volumes(each) == {} for each in others)
 
@@ -258,28 +323,54 @@ def test_a_disk_moves_into_lvm_and_out_of_it(on_lvm):
     fleet.run("kvm1", "virsh vol-delete junk vms")
 
     def move(pool, **given):
-        return on_lvm.playbook("instance_disk_move", drover_instance="web", drover_disk="vda", drover_pool=pool, **given)
+        return on_lvm.playbook(
+            "instance_disk_move",
+            drover_instance="web",
+            drover_disk="vda",
+            drover_pool=pool,
+            **given,
+        )
 
     def source():
-        texts = [fleet.run("kvm1", f"virsh domblklist --details {words} web") for words in ("", "--inactive")]
+        texts = [
+            fleet.run("kvm1", f"virsh domblklist --details {words} web")
+            for words in ("", "--inactive")
+        ]
         return {line.split()[3] for text in texts for line in text.splitlines() if " vda " in line}
 
     done = move("vms")
-    assert source() == {f"/dev/vms/{volume}"} and list(on_lvm.volumes("kvm1")) == [volume] and fleet.files(SHARED) == [], said(done)
-    assert holdings(fleet)["web"]["kvm1_pool_vms"] == {CLASS: 1} and fleet.settled()["web"] == ("kvm1", "running")
+    assert (
+        source() == {f"/dev/vms/{volume}"}
+        and list(on_lvm.volumes("kvm1")) == [volume]
+        and fleet.files(SHARED) == []
+    ), said(done)
+    assert holdings(fleet)["web"]["kvm1_pool_vms"] == {CLASS: 1} and fleet.settled()["web"] == (
+        "kvm1",
+        "running",
+    )
     assert changed(move("vms")) == 0
-    found = fleet.run("kvm1", f"dd if=/dev/vms/{volume} bs=1M skip=1 count=15 iflag=direct 2>/dev/null | tr -d Z | wc -c")
+    found = fleet.run(
+        "kvm1",
+        f"dd if=/dev/vms/{volume} bs=1M skip=1 count=15 iflag=direct 2>/dev/null | tr -d Z | wc -c",
+    )
     assert found.strip() == "0"
     rest = f"dd if=/dev/vms/{volume} bs=1M skip=16 iflag=direct 2>/dev/null | tr -d '\\0' | wc -c"
     assert fleet.run("kvm1", rest).strip() == "0"
 
     done = move(SHARED)
-    assert source() == {new} and on_lvm.volumes("kvm1") == {} and fleet.files(SHARED) == [f"{guest.uuid}-vda"], said(done)
+    assert (
+        source() == {new}
+        and on_lvm.volumes("kvm1") == {}
+        and fleet.files(SHARED) == [f"{guest.uuid}-vda"]
+    ), said(done)
     on_lvm.playbook("instance_stop", drover_instance="web", drover_instance_force=True)
     done = move("vms")
     assert source() == {f"/dev/vms/{volume}"} and fleet.files(SHARED) == [], said(done)
     assert fleet.run("kvm1", rest).strip() == "0"
-    assert old not in said(done) and fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL") == []
+    assert (
+        old not in said(done)
+        and fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL") == []
+    )
     on_lvm.playbook("instance_start", drover_instance="web")
     assert fleet.settled()["web"] == ("kvm1", "running")
     done = on_lvm.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
@@ -292,7 +383,11 @@ def test_a_run_that_is_killed_while_it_copies_into_lvm(on_lvm):
     fleet.make("kvm1", guest)
     discover(fleet, **VARIABLES)
     given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "vms"}
-    run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **given, "drover_migration": {"bandwidth_mib": 2}}))
+    run = fleet.start(
+        "instance_disk_move",
+        "-e",
+        json.dumps({**VARIABLES, **given, "drover_migration": {"bandwidth_mib": 2}}),
+    )
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
     run.kill()
     assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"]

@@ -20,17 +20,26 @@ pytest_plugins = ["test_fleet"]
 NVME = """<disk type='nvme' device='disk'><driver name='qemu' type='raw'/><source type='pci' managed='yes' namespace='1'>
 <address domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></source><target dev='vda' bus='virtio'/></disk>"""
 SHMEM = "<shmem name='both'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>"
-VNC = "<graphics type='vnc' port='{}' autoport='no'><listen type='address' address='{}'/></graphics>"
+VNC = (
+    "<graphics type='vnc' port='{}' autoport='no'><listen type='address' address='{}'/></graphics>"
+)
 
 
 def qcow2(fleet, *names, folder=LOCAL):
-    images(fleet, "kvm1", *(f"qemu-img create -q -f qcow2 {folder}/{name}.qcow2 8M" for name in names))
+    images(
+        fleet, "kvm1", *(f"qemu-img create -q -f qcow2 {folder}/{name}.qcow2 8M" for name in names)
+    )
 
 
 def test_f01_f09_f10_f12_f13_a_drain_names_them_before_anything_is_begun(fleet):
     address = fleet.run("kvm1", "hostname -I").split()[0]
     qcow2(fleet, "snap", "gone")
-    images(fleet, "kvm1", f"qemu-img snapshot -c before {LOCAL}/snap.qcow2", f"echo medium > {LOCAL}/rescue.iso")
+    images(
+        fleet,
+        "kvm1",
+        f"qemu-img snapshot -c before {LOCAL}/snap.qcow2",
+        f"echo medium > {LOCAL}/rescue.iso",
+    )
     define(fleet, "kvm1", "snap", disk(f"{LOCAL}/snap.qcow2"), start=True)
     define(fleet, "kvm1", "gone", disk(f"{LOCAL}/gone.qcow2"), start=True)
     define(fleet, "kvm1", "medium", cdrom(f"{LOCAL}/rescue.iso"), start=True)
@@ -53,7 +62,10 @@ def test_f01_f09_f10_f12_f13_a_drain_names_them_before_anything_is_begun(fleet):
     text = fleet.refused("drain", "-e", "drover_host=kvm1", "-e", "drover_unmovable=shutdown")
     assert "must not be shut down" in text and "gone on kvm1" in text and fleet.where() == where
     # The command in the message works.
-    fleet.run("kvm1", f"virsh blockcopy gone vda --dest {LOCAL}/saved.qcow2 --format qcow2 --transient-job --wait --pivot")
+    fleet.run(
+        "kvm1",
+        f"virsh blockcopy gone vda --dest {LOCAL}/saved.qcow2 --format qcow2 --transient-job --wait --pivot",
+    )
     fleet.run("kvm1", f"qemu-img info -U {LOCAL}/saved.qcow2")
     assert "gone:" not in fleet.refused("drain", "-e", "drover_host=kvm1")
 
@@ -70,7 +82,10 @@ def test_f03_what_the_next_start_alone_has_goes_along(fleet):
     qcow2(fleet, "cfg", "data")
     images(fleet, "kvm1", f"qemu-io -f qcow2 -c 'write -q -P 7 0 64k' {LOCAL}/data.qcow2")
     define(fleet, "kvm1", "cfg", disk(f"{LOCAL}/cfg.qcow2"), start=True)
-    fleet.run("kvm1", f"virsh attach-disk cfg {LOCAL}/data.qcow2 vdb --driver qemu --subdriver qcow2 --config")
+    fleet.run(
+        "kvm1",
+        f"virsh attach-disk cfg {LOCAL}/data.qcow2 vdb --driver qemu --subdriver qcow2 --config",
+    )
     discover(fleet)
     done = fleet.drain("kvm1")
     host, state = fleet.settled()["cfg"]
@@ -78,7 +93,9 @@ def test_f03_what_the_next_start_alone_has_goes_along(fleet):
     assert "data.qcow2" not in fleet.files(LOCAL, "kvm1")
     fleet.run(host, "virsh destroy cfg && virsh start cfg")
     assert "vdb" in fleet.run(host, "virsh domblklist cfg")
-    assert "verification failed" not in fleet.run(host, f"qemu-io -U -r -f qcow2 -c 'read -P 7 0 64k' {LOCAL}/data.qcow2")
+    assert "verification failed" not in fleet.run(
+        host, f"qemu-io -U -r -f qcow2 -c 'read -P 7 0 64k' {LOCAL}/data.qcow2"
+    )
 
 
 def test_f02_an_nvme_disk_stays_with_its_host(fleet):
@@ -111,11 +128,18 @@ def test_f14_a_secret_without_a_value(fleet):
             f"-o key-secret=s,iter-time=10 {SHARED}/luks.raw 8M && break; done",
         )
         luks = f"<encryption format='luks'><secret type='passphrase' uuid='{number}'/></encryption>"
-        define(fleet, "kvm1", "luks", disk(f"{SHARED}/luks.raw", kind="raw").replace("</disk>", f"{luks}</disk>"), start=True)
+        define(
+            fleet,
+            "kvm1",
+            "luks",
+            disk(f"{SHARED}/luks.raw", kind="raw").replace("</disk>", f"{luks}</disk>"),
+            start=True,
+        )
         discover(fleet)
         text = fleet.refused("drain", "-e", "drover_host=kvm1")
         assert re.search(
-            rf"the secret {number} \(passphrase\) of its disks has no value on kvm\d: set it there \(virsh secret-set-value\)", text
+            rf"the secret {number} \(passphrase\) of its disks has no value on kvm\d: set it there \(virsh secret-set-value\)",
+            text,
         ), text
         fleet.run("kvm3", f"virsh secret-set-value {number} --base64 c2VjcmV0")
         fleet.drain("kvm1")

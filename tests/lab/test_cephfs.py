@@ -18,7 +18,8 @@ from test_sharing import holdings
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        any(shutil.which(name) is None for name in cephfs.PROGRAMS), reason="CephFS is not here: run tests/setup/setup.sh storage"
+        any(shutil.which(name) is None for name in cephfs.PROGRAMS),
+        reason="CephFS is not here: run tests/setup/setup.sh storage",
     ),
 ]
 
@@ -35,10 +36,14 @@ class OnFiles:
         self.fleet, self.variables = fleet, {**DECLARED, **AT_ONCE}
 
     def playbook(self, name, check=True, **variables):
-        return self.fleet.playbook(name, "-e", json.dumps({**self.variables, **variables}), check=check)
+        return self.fleet.playbook(
+            name, "-e", json.dumps({**self.variables, **variables}), check=check
+        )
 
     def place(self, name, *disks, **more):
-        return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks), **more}], **self.variables)
+        return self.fleet.place(
+            [{"name": name, "memory_mb": 64, "disks": list(disks), **more}], **self.variables
+        )
 
     def files(self):
         """Return the files of CephFS: name and inode."""
@@ -51,10 +56,19 @@ class OnFiles:
 
     def die(self, host):
         self.fleet.lab.command("kill", host)
-        self.fleet.playbook("discover", "-e", json.dumps(self.variables), "--limit", f"{host},localhost", check=False)
+        self.fleet.playbook(
+            "discover",
+            "-e",
+            json.dumps(self.variables),
+            "--limit",
+            f"{host},localhost",
+            check=False,
+        )
 
     def evacuate(self, host, check=True):
-        return self.playbook("evacuate", check=check, drover_host=host, drover_host_is_off=f"{host} is powered off")
+        return self.playbook(
+            "evacuate", check=check, drover_host=host, drover_host_is_off=f"{host} is powered off"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +84,9 @@ def on_files(server, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     cephfs.up(fleet.lab.layout)
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     fleet.run("kvm1", f"find {cephfs.MOUNT} -mindepth 1 -delete")
 
 
@@ -84,7 +100,9 @@ def test_the_whole_life_of_an_instance(on_files):
     host, state = fleet.settled()["db"]
     before = on_files.files()
     (image,) = before
-    assert state == "running" and image.endswith("-vda.qcow2") and on_files.elsewhere() == elsewhere, said(done)
+    assert (
+        state == "running" and image.endswith("-vda.qcow2") and on_files.elsewhere() == elsewhere
+    ), said(done)
     assert holdings(fleet)["db"][f"pool/{cephfs.NAME}"] == {"CUSTOM_DISK_GB_CEPHFS": 1}
     assert changed(on_files.playbook("discover")) == 0
 
@@ -93,21 +111,32 @@ def test_the_whole_life_of_an_instance(on_files):
     assert fleet.settled()["db"] == (first, "running")
     done = on_files.playbook("drain", drover_host=first)
     there, state = fleet.settled()["db"]
-    assert there != first and state == "running" and on_files.files() == before and on_files.elsewhere() == elsewhere, said(done)
+    assert (
+        there != first
+        and state == "running"
+        and on_files.files() == before
+        and on_files.elsewhere() == elsewhere
+    ), said(done)
     moves = fleet.query("SELECT type, copied_disk_mib FROM migrations")
-    assert len(moves) == 2 and all(kind.startswith("live") and not copied for kind, copied in moves), moves
+    assert len(moves) == 2 and all(
+        kind.startswith("live") and not copied for kind, copied in moves
+    ), moves
     on_files.playbook("undrain", drover_host=first)
 
     on_files.die(there)
     done = on_files.evacuate(there)
-    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(done)
+    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(
+        done
+    )
     fleet.lab.command("start", there)
     cephfs.up(fleet.lab.layout)
     assert on_files.files() == before and on_files.elsewhere() == elsewhere
     fleet.run(there, "virsh undefine db 2>/dev/null; true")
     on_files.playbook("discover")
     done = on_files.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
-    assert fleet.where() == {} and on_files.files() == {} and "db" not in holdings(fleet), said(done)
+    assert fleet.where() == {} and on_files.files() == {} and "db" not in holdings(fleet), said(
+        done
+    )
 
 
 def test_qemu_locks_the_image(on_files):
@@ -115,8 +144,16 @@ def test_qemu_locks_the_image(on_files):
     fleet = on_files.fleet
     fleet.make("kvm1", Domain("web", folder=cephfs.MOUNT))
     copy = Domain("copy", folder=cephfs.MOUNT)
-    script = copy.script().replace(f"{cephfs.MOUNT}/copy-0.qcow2", f"{cephfs.MOUNT}/web-0.qcow2").split("\n")
-    said_there = fleet.run("kvm2", "\n".join(line for line in script if not line.startswith(("set -e", "qemu-img"))) + " 2>&1; true")
+    script = (
+        copy.script()
+        .replace(f"{cephfs.MOUNT}/copy-0.qcow2", f"{cephfs.MOUNT}/web-0.qcow2")
+        .split("\n")
+    )
+    said_there = fleet.run(
+        "kvm2",
+        "\n".join(line for line in script if not line.startswith(("set -e", "qemu-img")))
+        + " 2>&1; true",
+    )
     assert 'Failed to get "write" lock' in said_there, said_there
     assert fleet.where()["copy"][1] == "shutoff"
 
@@ -131,4 +168,6 @@ def test_a_mount_that_is_not_declared_is_no_proof(on_files):
     on_files.die("kvm1")
     done = on_files.evacuate("kvm1", check=False)
     assert done.returncode != 0 and fleet.where(["kvm2", "kvm3"]) == {}, said(done)
-    assert f"its disk {cephfs.MOUNT}/web-0.qcow2 is on the dead host alone" in said(done), said(done)
+    assert f"its disk {cephfs.MOUNT}/web-0.qcow2 is on the dead host alone" in said(done), said(
+        done
+    )

@@ -29,7 +29,11 @@ pytest_plugins = ["test_fleet"]
 postgres = server.postgres
 
 #: The memory of "full" and the disk of "local" take some 4 s each.
-SLOW = {"drover_host": "kvm1", "drover_max_migrations": 2, "drover_migration": {"bandwidth_mib": 20}}
+SLOW = {
+    "drover_host": "kvm1",
+    "drover_max_migrations": 2,
+    "drover_migration": {"bandwidth_mib": 20},
+}
 
 #: The time limit (seconds) of a run for the detection and its end.
 PATIENCE = 420
@@ -47,7 +51,12 @@ def begun(run):
 def in_the_middle(run):
     """Wait until memory is copied."""
     there = begun(run)
-    eventually(lambda: "Memory remaining" in run.fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout, 60)
+    eventually(
+        lambda: (
+            "Memory remaining" in run.fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout
+        ),
+        60,
+    )
     return there
 
 
@@ -91,7 +100,9 @@ class SourceLibvirtd(Fault):
         return "kvm1"
 
     def strike(self, there):
-        self.fleet.run(self.host(there), "kill -9 $(cat /run/libvirtd.pid); sleep 1; /usr/sbin/libvirtd -d")
+        self.fleet.run(
+            self.host(there), "kill -9 $(cat /run/libvirtd.pid); sleep 1; /usr/sbin/libvirtd -d"
+        )
 
 
 class DestinationLibvirtd(SourceLibvirtd):
@@ -127,7 +138,10 @@ class Network(Fault):
 
     def strike(self, there):
         for one, other in (("kvm1", there), (there, "kvm1")):
-            self.fleet.run(one, f"ip neigh replace 10.99.0.1{other[-1]} lladdr 02:00:00:00:00:01 dev br0 nud permanent")
+            self.fleet.run(
+                one,
+                f"ip neigh replace 10.99.0.1{other[-1]} lladdr 02:00:00:00:00:01 dev br0 nud permanent",
+            )
 
     def mend(self, there):
         for one, other in (("kvm1", there), (there, "kvm1")):
@@ -158,13 +172,19 @@ def drain_through(fleet, strike, moment):
         limit.cancel()
         if run.process.poll() is None:
             run.kill()
-    print(f"{moment.__name__}: struck after {struck - began:.0f} s, ended {time.monotonic() - struck:.0f} s later:\n{run.said}")
+    print(
+        f"{moment.__name__}: struck after {struck - began:.0f} s, ended {time.monotonic() - struck:.0f} s later:\n{run.said}"
+    )
     assert "Traceback" not in run.said and run.process.returncode in (0, 2), run.said
     return there, run.process.returncode, " ".join(run.said.split())
 
 
 def instances():
-    return [Full("full"), Domain("local", folder=LOCAL, size="60M", written_mb=8), Domain("off", state="shutoff")]
+    return [
+        Full("full"),
+        Domain("local", folder=LOCAL, size="60M", written_mb=8),
+        Domain("off", state="shutoff"),
+    ]
 
 
 def sound(fleet, watch, domains):
@@ -191,7 +211,10 @@ def sound(fleet, watch, domains):
 
 @pytest.mark.parametrize(
     ("what", "moment"),
-    [*itertools.product([SourceLibvirtd, DestinationLibvirtd, Power, Network], MOMENTS), (SourceLibvirtdStaysDead, in_the_middle)],
+    [
+        *itertools.product([SourceLibvirtd, DestinationLibvirtd, Power, Network], MOMENTS),
+        (SourceLibvirtdStaysDead, in_the_middle),
+    ],
     ids=named,
 )
 def test_mended_and_run_again(fleet, what, moment):
@@ -208,7 +231,9 @@ def test_mended_and_run_again(fleet, what, moment):
         assert done.returncode == 0, done.stdout + done.stderr
         where = sound(fleet, watch, domains)
     assert "kvm1" not in {host for host, dummy in where.values()}
-    off = {"off"} | ({name for name, (host, dummy) in where.items() if host == there} if what is Power else set())
+    off = {"off"} | (
+        {name for name, (host, dummy) in where.items() if host == there} if what is Power else set()
+    )
     assert {name for name, (dummy, state) in where.items() if state != "running"} <= off
     assert fleet.service("kvm1")["maintenance"]
 
@@ -233,7 +258,11 @@ def test_the_database_dies(own_lab, tmp_path, postgres, moment):
             assert done.returncode == 0, done.stdout + done.stderr
             where = sound(fleet, watch, domains)
         assert "kvm1" not in {host for host, dummy in where.values()}
-        assert {name: state for name, (dummy, state) in where.items()} == {"full": "running", "local": "running", "off": "shutoff"}
+        assert {name: state for name, (dummy, state) in where.items()} == {
+            "full": "running",
+            "local": "running",
+            "off": "shutoff",
+        }
         assert fleet.service("kvm1")["maintenance"]
     clean(own_lab)
 
@@ -242,7 +271,9 @@ def test_a_destination_that_never_comes_back(fleet):
     """After its evacuation the host is known to be off, and the moves to it go to another host."""
     domains = [Full("full"), Domain("off", state="shutoff")]
     fleet.make("kvm1", *domains)
-    there, status, said = drain_through(fleet, lambda there: fleet.lab.command("kill", there), in_the_middle)
+    there, status, said = drain_through(
+        fleet, lambda there: fleet.lab.command("kill", there), in_the_middle
+    )
     assert status == 2 and "full is lost" in said and f"If {there} will not come back" in said, said
     assert "full is lost" in fleet.refused("drain", "-e", json.dumps(SLOW))
     fleet.playbook("discover", check=False)

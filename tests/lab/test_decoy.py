@@ -75,31 +75,62 @@ class Decoy:
     def __init__(self, folder: pathlib.Path) -> None:
         self.root = lab_layout.as_root()
         self.process = subprocess.Popen(
-            [*self.root, "unshare", "--mount", "--propagation", "private", "sh", "-c", START, "sh", os.fspath(folder)],
+            [
+                *self.root,
+                "unshare",
+                "--mount",
+                "--propagation",
+                "private",
+                "sh",
+                "-c",
+                START,
+                "sh",
+                os.fspath(folder),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.pid = self.process.stdout.readline().strip()
         deadline = time.monotonic() + 60
-        while subprocess.run(self.words("virsh", "-q", "-c", "qemu:///system", "uri"), capture_output=True, check=False).returncode:
+        while subprocess.run(
+            self.words("virsh", "-q", "-c", "qemu:///system", "uri"),
+            capture_output=True,
+            check=False,
+        ).returncode:
             assert time.monotonic() < deadline, "the libvirt of the controller does not answer"
             time.sleep(0.2)
 
     def words(self, *words: str, environment: dict[str, str] | None = None) -> list[str]:
         given = [f"{name}={value}" for name, value in (environment or {}).items()]
-        return [*self.root, "nsenter", f"--target={self.pid}", "--mount", "--root", f"--wd={os.getcwd()}", "env", *given, *words]
+        return [
+            *self.root,
+            "nsenter",
+            f"--target={self.pid}",
+            "--mount",
+            "--root",
+            f"--wd={os.getcwd()}",
+            "env",
+            *given,
+            *words,
+        ]
 
     def virsh(self, *words: str, text: str | None = None) -> str:
         command = self.words("virsh", "-q", "-c", "qemu:///system", *words)
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            command, input=text, capture_output=True, text=True, check=True
+        ).stdout
 
     def state(self) -> list[str]:
         """Return everything that a playbook could change: the guests with their process ids, and
         their definitions."""
         names = [name for name in self.virsh("list", "--all", "--name").split() if name]
         found = [self.virsh("list", "--all"), self.virsh("pool-list", "--all")]
-        return found + [self.virsh(*command, name) for name in names for command in (("dumpxml",), ("dumpxml", "--inactive"))]
+        return found + [
+            self.virsh(*command, name)
+            for name in names
+            for command in (("dumpxml",), ("dumpxml", "--inactive"))
+        ]
 
     def end(self) -> None:
         self.process.communicate("")
@@ -145,7 +176,9 @@ def outcome(done):
 @pytest.mark.long
 def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlled, decoy):
     fleet = controlled
-    inventory = json.loads((fleet.lab.layout.folder / "inventory.yml").read_text().split("\n", 1)[1])
+    inventory = json.loads(
+        (fleet.lab.layout.folder / "inventory.yml").read_text().split("\n", 1)[1]
+    )
     assert "ansible_connection" not in json.dumps(inventory)
     web = Domain("web1", boots=True)
     fleet.make("kvm1", web, Domain("db1", boots=True, state="shutoff"))
@@ -163,9 +196,30 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
         ("instance_reboot", {"drover_instance": "web1"}),
         ("instance_resize", {"drover_instance": "web1", "drover_vcpus": 2}),
         ("instance_resize", {"drover_instance": "web1", "drover_resize": "confirm"}),
-        ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "present"}),
-        ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "absent"}),
-        ("instance_disk", {"drover_instance": "web1", "drover_disk_path": f"{SHARED}/decoy-data.qcow2", "drover_disk_gb": 1}),
+        (
+            "instance_snapshot",
+            {
+                "drover_instance": "web1",
+                "drover_snapshot_name": "one",
+                "drover_snapshot_state": "present",
+            },
+        ),
+        (
+            "instance_snapshot",
+            {
+                "drover_instance": "web1",
+                "drover_snapshot_name": "one",
+                "drover_snapshot_state": "absent",
+            },
+        ),
+        (
+            "instance_disk",
+            {
+                "drover_instance": "web1",
+                "drover_disk_path": f"{SHARED}/decoy-data.qcow2",
+                "drover_disk_gb": 1,
+            },
+        ),
         ("host_disable", {"drover_host": "kvm3"}),
         ("host_enable", {"drover_host": "kvm3"}),
         ("rolling_maintenance", {"drover_rolling_reboot": "never"}),
@@ -175,7 +229,9 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
     ]
     for name, variables in steps:
         done = fleet.playbook(name, "-e", json.dumps({**variables, **SHARED_POOL}), check=False)
-        assert decoy.state() == before, f"{name} touched the libvirt of the controller:\n{done.stdout}{done.stderr}"
+        assert decoy.state() == before, (
+            f"{name} touched the libvirt of the controller:\n{done.stdout}{done.stderr}"
+        )
         assert "LOCAL CONNECTION" not in done.stdout and "not the host" not in done.stdout
         outcome(done)
     # The store and the hosts agree, and the decoy's guests are not among them.
@@ -203,17 +259,37 @@ def test_a_task_that_runs_on_the_controller_all_the_same_is_refused(controlled, 
     before = decoy.state()
     collections = tmp_path / "collections"
     shutil.copytree(fleet.lab.layout.folder / "collections", collections)
-    file = collections / "ansible_collections/drover/compute/plugins/plugin_utils/_ansible_border/delegation.py"
+    file = (
+        collections
+        / "ansible_collections/drover/compute/plugins/plugin_utils/_ansible_border/delegation.py"
+    )
     line = "task.connection = _connection_of(self._action)"
     assert line in file.read_text()
     file.write_text(file.read_text().replace(line, 'task.connection = "local"'))
     environment = fleet.lab.environment
-    fleet.lab.environment = lambda url=None: {**environment(url), "ANSIBLE_COLLECTIONS_PATH": os.fspath(collections)}
+    fleet.lab.environment = lambda url=None: {
+        **environment(url),
+        "ANSIBLE_COLLECTIONS_PATH": os.fspath(collections),
+    }
     try:
         for name, variables in (
             ("drain", {"drover_host": "kvm1"}),
-            ("instance_stop", {"drover_instance": "web1", "drover_instance_force": True, "drover_instance_timeout": 1}),
-            ("instance_delete", {"drover_instance": "web1", "drover_instance_force": True, "drover_instance_timeout": 1}),
+            (
+                "instance_stop",
+                {
+                    "drover_instance": "web1",
+                    "drover_instance_force": True,
+                    "drover_instance_timeout": 1,
+                },
+            ),
+            (
+                "instance_delete",
+                {
+                    "drover_instance": "web1",
+                    "drover_instance_force": True,
+                    "drover_instance_timeout": 1,
+                },
+            ),
             ("instance_migrate", {"drover_instance": "web1", "drover_destination": "kvm2"}),
         ):
             refused = fleet.refused(name, "-e", json.dumps(variables))
@@ -223,5 +299,11 @@ def test_a_task_that_runs_on_the_controller_all_the_same_is_refused(controlled, 
         fleet.lab.environment = environment
     assert fleet.where() == {"web1": ("kvm1", "running")}
     # The move is open, because its host has not answered; with the repair it continues.
-    outcome(fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instance": "web1", "drover_destination": "kvm2"})))
+    outcome(
+        fleet.playbook(
+            "instance_migrate",
+            "-e",
+            json.dumps({"drover_instance": "web1", "drover_destination": "kvm2"}),
+        )
+    )
     assert fleet.settled() == {"web1": ("kvm2", "running")} and decoy.state() == before

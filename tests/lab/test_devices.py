@@ -31,7 +31,12 @@ def task(fleet, module, check=True, **arguments):
     """
     words = ["ansible", "localhost", "-m", f"drover.compute.{module}", "-a", json.dumps(arguments)]
     done = subprocess.run(
-        words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        words,
+        env=fleet.lab.environment(fleet.store_url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     said = " ".join((done.stdout + done.stderr).split())
     assert check in (None, done.returncode == 0) and "Traceback" not in said, said
@@ -39,7 +44,13 @@ def task(fleet, module, check=True, **arguments):
 
 
 def disk(fleet, state="present", check=True, **arguments):
-    return task(fleet, "instance_disk", check, state=state, **{"name": "web", "path": DATA, "timeout": 10, **arguments})
+    return task(
+        fleet,
+        "instance_disk",
+        check,
+        state=state,
+        **{"name": "web", "path": DATA, "timeout": 10, **arguments},
+    )
 
 
 def disks(fleet, host="kvm1", name="web"):
@@ -49,8 +60,15 @@ def disks(fleet, host="kvm1", name="web"):
     return tuple(
         None
         if words is None
-        else {line.split()[2]: line.split(maxsplit=3)[3] for line in fleet.run(host, words).splitlines() if line.startswith(" file")}
-        for words in (f"virsh domblklist --details {name}" if running else None, f"virsh domblklist --details --inactive {name}")
+        else {
+            line.split()[2]: line.split(maxsplit=3)[3]
+            for line in fleet.run(host, words).splitlines()
+            if line.startswith(" file")
+        }
+        for words in (
+            f"virsh domblklist --details {name}" if running else None,
+            f"virsh domblklist --details --inactive {name}",
+        )
     )
 
 
@@ -86,11 +104,19 @@ def test_a_guest_that_does_not_release_a_disk_keeps_it(fleet):
     both = ({"vda": f"{SHARED}/web-0.qcow2", "vdb": DATA},) * 2
     assert disks(fleet) == both
     said = disk(fleet, "absent", check=False)[1]
-    assert "did not release the device within 10 s" in said and disks(fleet) == both and gib(fleet) == 2
+    assert (
+        "did not release the device within 10 s" in said
+        and disks(fleet) == both
+        and gib(fleet) == 2
+    )
     # QEMU has already requested the device from the guest.
     assert "did not release" in disk(fleet, "absent", check=False)[1] and disks(fleet) == both
     fleet.playbook("instance_stop", "-e", "drover_instance=web")
-    assert disk(fleet, "absent")[0] and disks(fleet) == (None, {"vda": f"{SHARED}/web-0.qcow2"}) and gib(fleet) == 1
+    assert (
+        disk(fleet, "absent")[0]
+        and disks(fleet) == (None, {"vda": f"{SHARED}/web-0.qcow2"})
+        and gib(fleet) == 1
+    )
     fleet.settled()
 
 
@@ -106,9 +132,14 @@ def test_what_libvirt_refuses_leaves_the_definition_as_it_was(fleet):
             break
     else:
         pytest.fail("it had a port for each of 12 disks")
-    assert fleet.run("kvm1", "virsh dumpxml --inactive web") == definition and path.rpartition("/")[2] not in fleet.files(SHARED)
+    assert fleet.run("kvm1", "virsh dumpxml --inactive web") == definition and path.rpartition("/")[
+        2
+    ] not in fleet.files(SHARED)
     assert gib(fleet) == number + 1
-    assert "a running guest gets no disk on the bus sata" in disk(fleet, size=1, bus="sata", check=False)[1]
+    assert (
+        "a running guest gets no disk on the bus sata"
+        in disk(fleet, size=1, bus="sata", check=False)[1]
+    )
     fleet.playbook("instance_stop", "-e", "drover_instance=web")
     assert disk(fleet, path=path, size=1)[0], "one that is off gets ports"
     fleet.playbook("instance_start", "-e", "drover_instance=web")
@@ -118,10 +149,14 @@ def test_what_libvirt_refuses_leaves_the_definition_as_it_was(fleet):
 
 def test_interfaces_and_media(fleet):
     drive = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb' bus='sata'/><readonly/></disk>"
-    fleet.run("kvm1", Domain("web", boots=True).script().replace("</devices>", f"{drive}</devices>"))
+    fleet.run(
+        "kvm1", Domain("web", boots=True).script().replace("</devices>", f"{drive}</devices>")
+    )
     fleet.run("kvm1", f"truncate -s 1M {ISO}")
     fleet.playbook("discover")
-    assert task(fleet, "instance_cdrom", name="web", path=ISO)[0] and all(each["sdb"] == ISO for each in disks(fleet))
+    assert task(fleet, "instance_cdrom", name="web", path=ISO)[0] and all(
+        each["sdb"] == ISO for each in disks(fleet)
+    )
     assert not task(fleet, "instance_cdrom", name="web", path=ISO)[0]
     assert task(fleet, "instance_cdrom", name="web", path=ISO, state="absent")[0]
     assert all(each["sdb"] == "-" for each in disks(fleet))
@@ -130,7 +165,10 @@ def test_interfaces_and_media(fleet):
     for flag in ("", " --inactive"):
         assert "br0" in fleet.run("kvm1", f"virsh domiflist{flag} web")
     assert not task(fleet, "instance_interface", name="web", bridge="br0")[0]
-    assert "There is no bridge br9" in task(fleet, "instance_interface", check=False, name="web", bridge="br9")[1]
+    assert (
+        "There is no bridge br9"
+        in task(fleet, "instance_interface", check=False, name="web", bridge="br9")[1]
+    )
     fleet.playbook("instance_stop", "-e", "drover_instance=web")
     assert task(fleet, "instance_interface", name="web", bridge="br0", state="absent")[0]
     assert "br0" not in fleet.run("kvm1", "virsh domiflist --inactive web")
@@ -144,6 +182,8 @@ def test_a_file_that_was_there_before_outlives_its_guest(fleet):
     mine, made = f"{SHARED}/golden.qcow2", f"{SHARED}/made.qcow2"
     fleet.run("kvm1", f"qemu-img create -q -f qcow2 {mine} 64M")
     assert disk(fleet, path=mine, bus="usb")[0] and disk(fleet, path=made, size=1, bus="usb")[0]
-    fleet.playbook("instance_delete", "-e", "drover_instance=web", "-e", "drover_instance_force=true")
+    fleet.playbook(
+        "instance_delete", "-e", "drover_instance=web", "-e", "drover_instance_force=true"
+    )
     files = fleet.files(SHARED)
     assert "golden.qcow2" in files and "made.qcow2" not in files

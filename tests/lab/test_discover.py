@@ -18,16 +18,32 @@ pytest_plugins = ["test_fleet"]
 def capacity(host):
     """Return vCPUs and MiB of a host, as virsh reports them."""
     said = host.run("virsh nodeinfo").stdout
-    return int(re.search(r"CPU\(s\): +(\d+)", said).group(1)), int(re.search(r"Memory size: +(\d+)", said).group(1)) // 1024
+    return int(re.search(r"CPU\(s\): +(\d+)", said).group(1)), int(
+        re.search(r"Memory size: +(\d+)", said).group(1)
+    ) // 1024
 
 
 def test_what_it_records_is_what_virsh_says(empty_fleet):
     fleet = empty_fleet
-    fleet.make("kvm1", Domain("old1", vcpus=2, memory_mb=96, disks=2), Domain("old2", state="shutoff"))
-    fleet.make("kvm2", Domain("old3", state="paused", folder=LOCAL, metadata="<drover:project>blue</drover:project>"))
+    fleet.make(
+        "kvm1", Domain("old1", vcpus=2, memory_mb=96, disks=2), Domain("old2", state="shutoff")
+    )
+    fleet.make(
+        "kvm2",
+        Domain(
+            "old3", state="paused", folder=LOCAL, metadata="<drover:project>blue</drover:project>"
+        ),
+    )
     done = fleet.playbook("discover")
-    assert {host: counts["changed"] for host, counts in recap(done).items()} == {"kvm1": 1, "kvm2": 1, "kvm3": 1, "localhost": 0}
-    assert re.search(r"kvm1 +up +a +3/8 37% +\S+ \wiB \d+% +\S+ \wiB \d+%( shared)? +2 +just now", done.stdout)
+    assert {host: counts["changed"] for host, counts in recap(done).items()} == {
+        "kvm1": 1,
+        "kvm2": 1,
+        "kvm3": 1,
+        "localhost": 0,
+    }
+    assert re.search(
+        r"kvm1 +up +a +3/8 37% +\S+ \wiB \d+% +\S+ \wiB \d+%( shared)? +2 +just now", done.stdout
+    )
 
     for name in fleet.hosts:
         rows = {
@@ -41,17 +57,29 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
         }
         vcpus, memory_mb = capacity(fleet.lab.host(name))
         assert rows["VCPU"] == (vcpus, name) and rows["MEMORY_MB"] == (memory_mb, name)
-        disk = fleet.lab.host(name).run("df --block-size=1G --output=size /srv/shared/instances").stdout
+        disk = (
+            fleet.lab.host(name)
+            .run("df --block-size=1G --output=size /srv/shared/instances")
+            .stdout
+        )
         assert abs(rows["DISK_GB"][0] - int(disk.split()[-1])) <= 1
 
     # Domains that a person started by hand are instances, with their room.
-    assert fleet.settled() == {"old1": ("kvm1", "running"), "old2": ("kvm1", "shutoff"), "old3": ("kvm2", "paused")}
+    assert fleet.settled() == {
+        "old1": ("kvm1", "running"),
+        "old2": ("kvm1", "shutoff"),
+        "old3": ("kvm2", "paused"),
+    }
     assert fleet.booked() == {
         "old1": {"kvm1": {"VCPU": 2, "MEMORY_MB": 96, "DISK_GB": 2}},
         "old2": {"kvm1": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}},
         "old3": {"kvm2": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}},
     }
-    assert dict(fleet.query("SELECT name, state FROM domains")) == {"old1": "running", "old2": "shutoff", "old3": "paused"}
+    assert dict(fleet.query("SELECT name, state FROM domains")) == {
+        "old1": "running",
+        "old2": "shutoff",
+        "old3": "paused",
+    }
     assert fleet.query("SELECT name FROM instances WHERE project = 'blue'") == [("old3",)]
 
     # A second run changes nothing. Then the world changes, and so does the store.
@@ -60,7 +88,10 @@ def test_what_it_records_is_what_virsh_says(empty_fleet):
     done = fleet.playbook("discover", "--limit", "kvm1,localhost")
     assert changed(done) == 1 and "missing here: old1" in done.stdout
     assert dict(fleet.query("SELECT name, state FROM instances"))["old1"] == "missing"
-    assert dict(fleet.query("SELECT name, state FROM domains")) == {"old2": "running", "old3": "paused"}
+    assert dict(fleet.query("SELECT name, state FROM domains")) == {
+        "old2": "running",
+        "old3": "paused",
+    }
 
 
 def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet):
@@ -78,7 +109,15 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     assert re.search(r"kvm3 down .* reached over ssh", said), said
     # Nothing is placed on it in this state: there is no room on another host in zone b.
     said = fleet.refused(
-        "place", "-e", json.dumps({"drover_instance_definitions": [{"name": "new", "memory_mb": 64, "availability_zone": "b"}]})
+        "place",
+        "-e",
+        json.dumps(
+            {
+                "drover_instance_definitions": [
+                    {"name": "new", "memory_mb": 64, "availability_zone": "b"}
+                ]
+            }
+        ),
     )
     assert "ComputeFilter" in said and "No valid host" in said
 
@@ -91,14 +130,21 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
 @pytest.mark.long
 def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
     # This hides python3-libvirt: a host has its own mounts.
-    folder = fleet.run("kvm2", "dirname $(/usr/bin/python3 -c 'import libvirt; print(libvirt.__file__)')").strip()
+    folder = fleet.run(
+        "kvm2", "dirname $(/usr/bin/python3 -c 'import libvirt; print(libvirt.__file__)')"
+    ).strip()
     fleet.run("kvm2", f"mount -t tmpfs none {folder}")
     try:
         done = fleet.playbook("discover", check=False)
     finally:
         fleet.run("kvm2", f"umount {folder}")
     assert done.returncode == 2, done.stdout
-    assert {host: counts["failed"] for host, counts in recap(done).items()} == {"kvm1": 0, "kvm2": 1, "kvm3": 0, "localhost": 0}
+    assert {host: counts["failed"] for host, counts in recap(done).items()} == {
+        "kvm1": 0,
+        "kvm2": 1,
+        "kvm3": 0,
+        "localhost": 0,
+    }
     said = " ".join(done.stdout.split())
     assert re.search(r"kvm2\S*: FAILED! .*python3-libvirt", said)
     assert "python3-libvirt" in fleet.service("kvm2")["last_error"]
@@ -118,13 +164,23 @@ def test_without_pipelining(fleet):
     fleet.make("kvm3", Domain("one"))
     environment = {**fleet.lab.environment(fleet.store_url), "ANSIBLE_CONFIG": str(config)}
     subprocess.run(
-        ["ansible-playbook", "drover.compute.discover"], env=environment, check=True, stdin=subprocess.DEVNULL, capture_output=True
+        ["ansible-playbook", "drover.compute.discover"],
+        env=environment,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
     )
     assert fleet.settled() == {"one": ("kvm3", "running")}
 
 
 def test_a_malformed_store_url_is_an_error_without_its_password(fleet):
-    words = ("discover", "-e", "drover_store_url=postgresql://drover:hunter2@@:host/x", "--limit", "kvm1,localhost")
+    words = (
+        "discover",
+        "-e",
+        "drover_store_url=postgresql://drover:hunter2@@:host/x",
+        "--limit",
+        "kvm1,localhost",
+    )
     said = fleet.refused(*words)
     assert "URL" in said and "hunter2" not in said
     # With -vvv ansible-core before 2.19 shows the traceback of every failure.

@@ -26,9 +26,14 @@ WRITTEN_MB = 16
 @pytest.fixture
 def storage(fleet):
     """Return the fleet with a second pool on kvm1."""
-    fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
+    fleet.run(
+        "kvm1",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+    )
     yield fleet
-    fleet.run("kvm1", f"umount {FAST} 2> /dev/null; virsh pool-destroy fast; virsh pool-undefine fast")
+    fleet.run(
+        "kvm1", f"umount {FAST} 2> /dev/null; virsh pool-destroy fast; virsh pool-undefine fast"
+    )
 
 
 def mount_small(fleet, mb):
@@ -51,13 +56,22 @@ def move(fleet, *words, check=True, **variables):
 
 def refused(fleet, **variables):
     return fleet.refused(
-        "instance_disk_move", "-e", json.dumps({"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", **variables})
+        "instance_disk_move",
+        "-e",
+        json.dumps(
+            {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", **variables}
+        ),
     )
 
 
 def start(fleet, mib=2):
     """Begin a move that takes seconds, and wait until libvirt copies."""
-    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", "drover_migration": {"bandwidth_mib": mib}}
+    given = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_pool": "fast",
+        "drover_migration": {"bandwidth_mib": mib},
+    }
     run = fleet.start("instance_disk_move", "-e", json.dumps(given))
     eventually(lambda: copies(fleet))
     return run
@@ -75,10 +89,20 @@ def record(fleet):
 
 def nothing_left(fleet):
     """Check that no order, lease, record or temporary file is left, and that store and hosts agree."""
-    assert fleet.query("SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    assert (
+        fleet.query(
+            "SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+        )
+        == []
+    )
     assert fleet.query("SELECT name, purpose FROM leases") == []
     assert not record(fleet) and not copies(fleet)
-    assert [name for folder in (SHARED, LOCAL, FAST) for name in fleet.files(folder) if ".drover" in name] == []
+    assert [
+        name
+        for folder in (SHARED, LOCAL, FAST)
+        for name in fleet.files(folder)
+        if ".drover" in name
+    ] == []
     fleet.settled()
 
 
@@ -94,7 +118,11 @@ def test_live(storage):
     fleet.playbook("discover")
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
     before = fleet.dump()
-    assert NEW in said(move(fleet, "--check", "--diff")) and disks(fleet) == ({"vda": OLD},) * 2 and fleet.dump() == before
+    assert (
+        NEW in said(move(fleet, "--check", "--diff"))
+        and disks(fleet) == ({"vda": OLD},) * 2
+        and fleet.dump() == before
+    )
 
     done = move(fleet, "--diff")
     assert changed(done) == 1 and disks(fleet) == ({"vda": NEW},) * 2
@@ -119,7 +147,9 @@ def test_cold(storage):
     fleet.playbook("discover")
     assert changed(move(fleet, "--check")) == 1 and disks(fleet) == (None, {"vda": OLD})
     assert changed(move(fleet)) == 1 and disks(fleet) == (None, {"vda": NEW})
-    assert not fleet.lab.host("kvm1").file(OLD).exists and "Pattern verification failed" not in digest(fleet, NEW)
+    assert not fleet.lab.host("kvm1").file(
+        OLD
+    ).exists and "Pattern verification failed" not in digest(fleet, NEW)
     nothing_left(fleet)
     assert changed(move(fleet)) == 0
     fleet.playbook("instance_start", "-e", "drover_instance=web")
@@ -133,9 +163,15 @@ def test_the_image_behind_it_stays(storage, state):
     script = (
         web(state=state)
         .script()
-        .replace(f"qemu-img create -q -f qcow2 {OLD} 64M", f"qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 {OLD}")
+        .replace(
+            f"qemu-img create -q -f qcow2 {OLD} 64M",
+            f"qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 {OLD}",
+        )
     )
-    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {BASE} 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {BASE}")
+    fleet.run(
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {BASE} 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {BASE}",
+    )
     fleet.run("kvm1", script)
     fleet.playbook("discover")
     assert changed(move(fleet)) == 1
@@ -154,7 +190,9 @@ def test_killed(storage, when):
     fleet.playbook("discover")
     start(fleet).kill()
     if when == "libvirtd too":
-        fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid); sleep 1; /usr/sbin/libvirtd -d && virsh list")
+        fleet.run(
+            "kvm1", "kill -9 $(cat /run/libvirtd.pid); sleep 1; /usr/sbin/libvirtd -d && virsh list"
+        )
     assert copies(fleet) and record(fleet)
     for name in ("instance_stop", "instance_delete", "instance_migrate"):
         assert "has a disk moved" in fleet.refused(name, "-e", "drover_instance=web")
@@ -204,12 +242,23 @@ def test_a_copy_of_a_guest_that_is_off_is_aborted(storage):
     fleet = storage
     fleet.make("kvm1", web(state="shutoff"))
     fleet.playbook("discover")
-    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", "drover_migration": {"bandwidth_mib": 1}}
+    given = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_pool": "fast",
+        "drover_migration": {"bandwidth_mib": 1},
+    }
     run = fleet.start("instance_disk_move", "-e", json.dumps(given))
     eventually(lambda: any(".drover" in name for name in fleet.files(FAST)))
-    assert fleet.lab.host("kvm1").run("virsh start web").rc != 0, "the lock of qemu-img keeps it off"
+    assert fleet.lab.host("kvm1").run("virsh start web").rc != 0, (
+        "the lock of qemu-img keeps it off"
+    )
     assert changed(move(fleet, drover_abort=True)) <= 1
-    assert "it was aborted" in run.finish() and disks(fleet) == (None, {"vda": OLD}) and fleet.files(FAST) == []
+    assert (
+        "it was aborted" in run.finish()
+        and disks(fleet) == (None, {"vda": OLD})
+        and fleet.files(FAST) == []
+    )
     nothing_left(fleet)
 
 
@@ -219,7 +268,10 @@ def test_refused(storage):
     fleet.make("kvm1", web())
     fleet.playbook("discover")
     fleet.run("kvm1", f"echo precious > {NEW}")
-    assert f"The file {NEW} exists" in refused(fleet) and fleet.run("kvm1", f"cat {NEW}") == "precious\n"
+    assert (
+        f"The file {NEW} exists" in refused(fleet)
+        and fleet.run("kvm1", f"cat {NEW}") == "precious\n"
+    )
     fleet.run("kvm1", f"rm {NEW}")
     mount_small(fleet, 8)
     assert "MiB free" in refused(fleet) and fleet.files(FAST) == []
@@ -229,8 +281,13 @@ def test_refused(storage):
     assert "no storage pool slow" in refused(fleet, drover_pool="slow")
     assert "has no disk vdz" in refused(fleet, drover_disk="vdz")
     assert "drover_pool, such as" in refused(fleet, drover_pool="")
-    fleet.run("kvm1", "virsh snapshot-create-as web before --diskspec vda,snapshot=no --no-metadata 2> /dev/null; true")
-    fleet.run("kvm1", "virsh snapshot-create-as web before --disk-only --diskspec vda,snapshot=external")
+    fleet.run(
+        "kvm1",
+        "virsh snapshot-create-as web before --diskspec vda,snapshot=no --no-metadata 2> /dev/null; true",
+    )
+    fleet.run(
+        "kvm1", "virsh snapshot-create-as web before --disk-only --diskspec vda,snapshot=external"
+    )
     assert "has snapshots" in refused(fleet)
     fleet.run("kvm1", "virsh snapshot-delete web before --metadata")
     assert disks(fleet)[0] != {"vda": NEW}
@@ -262,7 +319,9 @@ def test_a_file_that_somebody_else_needs_stays(storage):
     nothing_left(fleet)
 
 
-@pytest.mark.parametrize("command", [f"rm {NEW}", f"mv {NEW} {FAST}/x; cp {FAST}/x {NEW}", f"mount -t tmpfs over {FAST}"])
+@pytest.mark.parametrize(
+    "command", [f"rm {NEW}", f"mv {NEW} {FAST}/x; cp {FAST}/x {NEW}", f"mount -t tmpfs over {FAST}"]
+)
 def test_a_copy_that_loses_its_name_while_it_is_made(storage, command):
     """QEMU would continue to write to it, and the guest would never start again with these writes."""
     fleet = storage
@@ -272,5 +331,7 @@ def test_a_copy_that_loses_its_name_while_it_is_made(storage, command):
     fleet.run("kvm1", command)
     text = run.finish()
     assert run.process.returncode and "was not switched over" in text, text
-    assert disks(fleet) == ({"vda": OLD},) * 2 and "Pattern verification failed" not in digest(fleet, OLD)
+    assert disks(fleet) == ({"vda": OLD},) * 2 and "Pattern verification failed" not in digest(
+        fleet, OLD
+    )
     nothing_left(fleet)

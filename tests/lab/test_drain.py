@@ -14,18 +14,29 @@ from test_fleet import LOCAL, SHARED, Domain, changed
 
 pytest_plugins = ["test_fleet"]
 
-PAIR = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"} for name in ("web1", "web2")]
+PAIR = [
+    {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"}
+    for name in ("web1", "web2")
+]
 GROUPS = {"drover_server_groups": [{"name": "web", "policy": "anti-affinity"}]}
 
 
 def without_times(dump):
     """Return a dump of the store without the times of the last report, and without the sizes that a
     file system reports only after a write."""
-    return [[tuple(without_sizes(value) for value in row if not isinstance(value, float)) for row in rows] for rows in dump]
+    return [
+        [
+            tuple(without_sizes(value) for value in row if not isinstance(value, float))
+            for row in rows
+        ]
+        for rows in dump
+    ]
 
 
 def without_sizes(value):
-    return re.sub(r'("allocation_bytes": )\d+', r"\1...", value) if isinstance(value, str) else value
+    return (
+        re.sub(r'("allocation_bytes": )\d+', r"\1...", value) if isinstance(value, str) else value
+    )
 
 
 def undrain(fleet, host):
@@ -37,7 +48,10 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     host, other = (fleet.where()[name][0] for name in ("web1", "web2"))
     (third,) = set(fleet.hosts) - {host, other}
     fleet.make(
-        host, Domain("running", memory_mb=96, boots=True), Domain("paused", state="paused"), Domain("cold", state="shutoff", vcpus=2)
+        host,
+        Domain("running", memory_mb=96, boots=True),
+        Domain("paused", state="paused"),
+        Domain("cold", state="shutoff", vcpus=2),
     )
     fleet.playbook("discover")
     before, where = fleet.dump(), fleet.settled()
@@ -62,11 +76,21 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     done = fleet.drain(host, drover_reason="new kernel")
     after = fleet.settled()
     assert fleet.run(host, "virsh list --all --name").split() == []
-    assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
+    assert {name: state for name, (dummy, state) in after.items()} == {
+        name: state for name, (dummy, state) in where.items()
+    }
     assert after["web2"] == where["web2"] and after["web1"] == (third, "running")  # the last host
-    assert fleet.service(host) == {"disabled": True, "reason": "new kernel", "maintenance": True, "forced_down": False, "last_error": None}
+    assert fleet.service(host) == {
+        "disabled": True,
+        "reason": "new kernel",
+        "maintenance": True,
+        "forced_down": False,
+        "last_error": None,
+    }
     for name in ("running", "paused", "cold", "web1"):
-        assert re.search(rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4[],]", done.stdout, re.M)
+        assert re.search(
+            rf"^{name}: {host} -> kvm\d, \w+ there after [\d.]+ s \[\d of 4[],]", done.stdout, re.M
+        )
     assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(SHARED) == files
     # It is the same guest: it still obeys the power button.
@@ -81,10 +105,18 @@ def test_running_paused_and_shut_off_on_shared_storage(fleet):
     assert host not in {where for where, dummy in fleet.where().values()}
 
     done = undrain(fleet, host)
-    assert fleet.service(host) == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
+    assert fleet.service(host) == {
+        "disabled": False,
+        "reason": None,
+        "maintenance": False,
+        "forced_down": False,
+        "last_error": None,
+    }
     assert changed(done) == 1
     again = undrain(fleet, host)
-    assert changed(again) == 0 and "was not drained; nothing was changed" in " ".join(again.stdout.split())
+    assert changed(again) == 0 and "was not drained; nothing was changed" in " ".join(
+        again.stdout.split()
+    )
 
 
 def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
@@ -97,11 +129,19 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     fleet.run("kvm1", f"echo keep > {LOCAL}/notes.txt")
     variables = {"drover_instances_path": LOCAL}
     fleet.playbook("discover", "-e", json.dumps(variables))
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "state": "disabled", "reason": "bad fan"}))
+    fleet.playbook(
+        "host_state.yml",
+        "-e",
+        json.dumps({"service_host": "kvm1", "state": "disabled", "reason": "bad fan"}),
+    )
 
     done = fleet.drain("kvm1", **variables)
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == {"live": "running", "cold": "shutoff", "paused": "paused"}
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        "live": "running",
+        "cold": "shutoff",
+        "paused": "paused",
+    }
     assert "kvm1" not in {host for host, dummy in where.values()}
     assert fleet.files(LOCAL, "kvm1") == ["notes.txt"]  # removed, and no others
     for domain in domains:
@@ -110,15 +150,26 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
             fleet.run(host, f"test -f {path}")
     # The guest's writes are on the disk.
     cold = domains[1]
-    said = fleet.run(where["cold"][0], f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M' {cold.paths[0]}")
+    said = fleet.run(
+        where["cold"][0],
+        f"qemu-img check -q {cold.paths[0]} && qemu-io -r -f qcow2 -c 'read -P 90 0 4M' {cold.paths[0]}",
+    )
     assert "read 4194304/4194304" in said and "verification failed" not in said
-    said = fleet.run(where["live"][0], f"qemu-io -U -r -f qcow2 -c 'read -P 90 0 8M' {domains[0].paths[0]}")
+    said = fleet.run(
+        where["live"][0], f"qemu-io -U -r -f qcow2 -c 'read -P 90 0 8M' {domains[0].paths[0]}"
+    )
     assert "read 8388608/8388608" in said and "verification failed" not in said
     assert fleet.service("kvm1")["maintenance"]
     assert "kvm1 is empty and in maintenance" in " ".join(done.stdout.split())
 
     undrain(fleet, "kvm1")
-    assert fleet.service("kvm1") == {"disabled": True, "reason": "bad fan", "maintenance": False, "forced_down": False, "last_error": None}
+    assert fleet.service("kvm1") == {
+        "disabled": True,
+        "reason": "bad fan",
+        "maintenance": False,
+        "forced_down": False,
+        "last_error": None,
+    }
 
 
 @pytest.mark.long
@@ -143,20 +194,32 @@ def test_two_hosts_at_once(fleet):
         }  # fmt: skip
         assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
     assert fleet.files(LOCAL, "kvm2") == []
-    assert fleet.query("SELECT DISTINCT destination FROM migrations") == [("kvm3",)] and fleet.query("SELECT name FROM leases") == []
+    assert (
+        fleet.query("SELECT DISTINCT destination FROM migrations") == [("kvm3",)]
+        and fleet.query("SELECT name FROM leases") == []
+    )
     assert changed(fleet.drain("kvm1,kvm2", drover_reason="new rack")) == 0
 
     back = undrain(fleet, "kvm1,kvm2")
     assert not any(fleet.service(host)["disabled"] for host in ("kvm1", "kvm2"))
     said = " ".join(back.stdout.split())
-    assert all(f"{host} is as it was before its drain or evacuation: enabled." in said for host in ("kvm1", "kvm2"))
+    assert all(
+        f"{host} is as it was before its drain or evacuation: enabled." in said
+        for host in ("kvm1", "kvm2")
+    )
 
 
 @pytest.mark.long
 def test_what_cannot_move(fleet):
     # With as many vCPUs as CPUs, kvm2 and kvm3 have one left each.
     ratio = {"drover_cpu_allocation_ratio": 1}
-    fleet.make("kvm1", Domain("saved"), Domain("snapped", boots=True), Domain("big", vcpus=2, boots=True), Domain("fine"))
+    fleet.make(
+        "kvm1",
+        Domain("saved"),
+        Domain("snapped", boots=True),
+        Domain("big", vcpus=2, boots=True),
+        Domain("fine"),
+    )
     fleet.make("kvm3", Domain("full"))
     fleet.run("kvm1", "virsh managedsave saved && virsh snapshot-create-as snapped one")
     fleet.playbook("discover", "-e", json.dumps(ratio))
@@ -188,7 +251,9 @@ def test_what_cannot_move(fleet):
     # shutdown: they are shut down in order, and the host is in maintenance.
     done = fleet.drain("kvm1", drover_unmovable="shutdown", drover_shutdown_timeout=20, **ratio)
     where = fleet.settled()
-    assert {name: where[name] for name in ("saved", "snapped", "big")} == dict.fromkeys(("saved", "snapped", "big"), ("kvm1", "shutoff"))
+    assert {name: where[name] for name in ("saved", "snapped", "big")} == dict.fromkeys(
+        ("saved", "snapped", "big"), ("kvm1", "shutoff")
+    )
     assert fleet.run("kvm1", "virsh domstate --reason big").split() == ["shut", "off", "(shutdown)"]
     assert fleet.service("kvm1")["maintenance"]
     undrain(fleet, "kvm1")
@@ -204,7 +269,9 @@ def test_mistakes(fleet):
     assert "max_migrations must be at least 1" in fleet.refused(
         "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_max_migrations": 0})
     )
-    said = fleet.refused("drain", "-e", json.dumps({"drover_host": "kvm1", "drover_unmovable": "kill"}))
+    said = fleet.refused(
+        "drain", "-e", json.dumps({"drover_host": "kvm1", "drover_unmovable": "kill"})
+    )
     assert "fail" in said and "skip" in said and "shutdown" in said
     assert "kvm9" in fleet.refused("undrain", "-e", "drover_host=kvm9")
     assert without_times(fleet.dump()) == without_times(before)

@@ -24,7 +24,12 @@ def test_one_is_aborted_and_the_others_go(fleet):
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     try:
         run.until(r"^full: kvm1 -> kvm\d, live, started")
-        eventually(lambda: "Memory remaining" in fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout, 60)
+        eventually(
+            lambda: (
+                "Memory remaining" in fleet.lab.host("kvm1").run("virsh domjobinfo full").stdout
+            ),
+            60,
+        )
         fleet.playbook("migration_abort", "-e", '{"drover_instances": ["full"]}')
         said = " ".join(run.finish().split())
     finally:
@@ -34,7 +39,10 @@ def test_one_is_aborted_and_the_others_go(fleet):
     assert "kvm1 is not empty: full is still there after 1 round." in said, said
     assert "it was aborted on request. It is running at the source." in said, said
     where = fleet.settled()
-    assert where["full"] == ("kvm1", "running") and "kvm1" not in {where["quick"][0], where["off"][0]}
+    assert where["full"] == ("kvm1", "running") and "kvm1" not in {
+        where["quick"][0],
+        where["off"][0],
+    }
     assert sorted(fleet.query("SELECT instance_name, status FROM migrations")) == [
         ("full", "cancelled"),
         ("off", "completed"),

@@ -14,7 +14,11 @@ pytest_plugins = ["test_fleet"]
 
 #: The copy of the disk of "slow" takes some 3 s at this many MiB per second: QEMU counts empty
 #: parts too.
-SLOW = {"drover_host": "kvm1", "drover_max_migrations": 1, "drover_migration": {"bandwidth_mib": 14}}
+SLOW = {
+    "drover_host": "kvm1",
+    "drover_max_migrations": 1,
+    "drover_migration": {"bandwidth_mib": 14},
+}
 
 
 def migrates(fleet, name):
@@ -53,7 +57,11 @@ def one_has_arrived(fleet, run):
 def test_killed_and_run_again(fleet, moment, kill):
     """kill: all processes of ansible-playbook, or its process group, which does not contain its
     workers."""
-    domains = [Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8), Domain("quick"), Domain("cold", state="shutoff")]
+    domains = [
+        Domain("slow", memory_mb=96, folder=LOCAL, size="40M", written_mb=8),
+        Domain("quick"),
+        Domain("cold", state="shutoff"),
+    ]
     fleet.make("kvm1", *domains)
     run = fleet.start("drain", "-e", json.dumps(SLOW))
     orphans = []
@@ -74,14 +82,20 @@ def test_killed_and_run_again(fleet, moment, kill):
     finally:
         end(orphans)
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == {"slow": "running", "quick": "running", "cold": "shutoff"}
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        "slow": "running",
+        "quick": "running",
+        "cold": "shutoff",
+    }
     assert [name for name, (host, dummy) in where.items() if host == "kvm1"] == []
     assert fleet.files(LOCAL, "kvm1") == []
     for host in ("kvm2", "kvm3"):
         assert fleet.files(LOCAL, host) == (["slow-0.qcow2"] if where["slow"][0] == host else [])
     assert fleet.service("kvm1")["maintenance"]
     # No instance was moved twice.
-    moved = fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1")
+    moved = fleet.query(
+        "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name ORDER BY 1"
+    )
     assert sorted(map(tuple, moved)) == [("cold", 1), ("quick", 1), ("slow", 1)]
     if moment is one_has_arrived:  # restored, although two runs have disabled it
         fleet.playbook("undrain", "-e", "drover_host=kvm1")

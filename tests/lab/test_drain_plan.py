@@ -35,7 +35,11 @@ def crowd(fleet, **of_mid):
 
 
 def moved(fleet):
-    return dict(fleet.query("SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name"))
+    return dict(
+        fleet.query(
+            "SELECT instance_name, count(*) FROM migrations WHERE status = 'completed' GROUP BY instance_name"
+        )
+    )
 
 
 def test_room_is_made_on_another_host(fleet):
@@ -64,10 +68,16 @@ def test_room_is_made_on_another_host(fleet):
 
 def test_killed_while_it_makes_room(fleet):
     crowd(fleet, folder=LOCAL, size="40M", written_mb=8)
-    run = fleet.start("drain", "-e", json.dumps({"drover_host": "kvm2", "drover_extra_moves": 4, "drover_migration": SLOW}))
+    run = fleet.start(
+        "drain",
+        "-e",
+        json.dumps({"drover_host": "kvm2", "drover_extra_moves": 4, "drover_migration": SLOW}),
+    )
     try:
         run.until(r"^mid: kvm3 -> kvm1, live, started")
-        eventually(lambda: "Operation:" in fleet.lab.host("kvm3").run("virsh domjobinfo mid").stdout)
+        eventually(
+            lambda: "Operation:" in fleet.lab.host("kvm3").run("virsh domjobinfo mid").stdout
+        )
     finally:
         run.kill()
     assert dict(fleet.query("SELECT instance_name, status FROM migrations")) == {"mid": "accepted"}
@@ -92,18 +102,26 @@ def test_policies_and_priority(fleet):
         Domain("odd", metadata=policy(move="live", on_drain="shutdown")),
     )
     done = fleet.playbook("discover")
-    assert "odd: move live says that it must not be stopped, on_drain shutdown stops it" in said(done)
+    assert "odd: move live says that it must not be stopped, on_drain shutdown stops it" in said(
+        done
+    )
     before = fleet.where()
     done = fleet.drain("kvm1", check=False)
     assert done.returncode == 2 and fleet.where() == before
     assert "pinned: its migration policy is 'never'" in said(done)
     assert "odd: its policy cannot be read" in said(done)
-    assert re.search(r"\d cold running .* cold, shut down and started again", said(done)), said(done)
+    assert re.search(r"\d cold running .* cold, shut down and started again", said(done)), said(
+        done
+    )
     assert "To be shut down by their policy: halts." in said(done)
 
     done = fleet.drain("kvm1", drover_unmovable="skip", drover_max_migrations=1)
     where = fleet.settled()
-    assert {name for name, (host, dummy) in where.items() if host == "kvm1"} == {"pinned", "odd", "halts"}
+    assert {name for name, (host, dummy) in where.items() if host == "kvm1"} == {
+        "pinned",
+        "odd",
+        "halts",
+    }
     assert {name: state for name, (dummy, state) in where.items()} == {
         "pinned": "running",
         "odd": "running",
@@ -114,10 +132,18 @@ def test_policies_and_priority(fleet):
         "high": "running",
     }
     begun = re.findall(r"^(\w+): kvm1 -> kvm\d, \w+, started", done.stdout, re.M)
-    assert begun[0] == "high" and begun[-1] == "low" and sorted(begun) == ["cold", "high", "low", "usual"]
+    assert (
+        begun[0] == "high"
+        and begun[-1] == "low"
+        and sorted(begun) == ["cold", "high", "low", "usual"]
+    )
     assert re.search(r"^cold: kvm1 -> kvm\d, cold, started, shut down first", done.stdout, re.M)
     # Shut down in order, with the same disks.
-    assert fleet.run("kvm1", "virsh domstate --reason halts").split() == ["shut", "off", "(shutdown)"]
+    assert fleet.run("kvm1", "virsh domstate --reason halts").split() == [
+        "shut",
+        "off",
+        "(shutdown)",
+    ]
     assert changed(fleet.drain("kvm1", drover_unmovable="skip", drover_max_migrations=1)) == 0
 
 
@@ -144,13 +170,28 @@ def test_a_cap_holds_for_two_drains_at_once(fleet):
         fleet.make(host, *(Domain(name, folder=LOCAL, size="40M") for name in names))
     fleet.playbook("discover")
     for host in ("kvm1", "kvm3"):
-        fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": host, "state": "disabled", "reason": "both are to be emptied"}))
-    cap = {"drover_max_migrations_per_destination": 1, "drover_max_migrations": 3, "drover_migration": SLOW}
-    runs = [fleet.start("drain", "-e", json.dumps({"drover_host": host, **cap})) for host in ("kvm1", "kvm3")]
+        fleet.playbook(
+            "host_state.yml",
+            "-e",
+            json.dumps(
+                {"service_host": host, "state": "disabled", "reason": "both are to be emptied"}
+            ),
+        )
+    cap = {
+        "drover_max_migrations_per_destination": 1,
+        "drover_max_migrations": 3,
+        "drover_migration": SLOW,
+    }
+    runs = [
+        fleet.start("drain", "-e", json.dumps({"drover_host": host, **cap}))
+        for host in ("kvm1", "kvm3")
+    ]
     most = 0
     try:
         while any(run.process.poll() is None for run in runs):
-            ((count,),) = fleet.query("SELECT count(*) FROM migrations WHERE status IN ('accepted', 'running')")
+            ((count,),) = fleet.query(
+                "SELECT count(*) FROM migrations WHERE status IN ('accepted', 'running')"
+            )
             most = max(most, count)
             time.sleep(0.1)
     finally:
@@ -161,7 +202,11 @@ def test_a_cap_holds_for_two_drains_at_once(fleet):
     assert [run.process.returncode for run in runs] == [0, 0], "\n====\n".join(spoken)
     assert most == 1
     assert any(
-        re.search(r"\w waits: 1 migration to kvm2 is open, 1 at a time are allowed: \w from kvm\d to kvm2", text) for text in spoken
+        re.search(
+            r"\w waits: 1 migration to kvm2 is open, 1 at a time are allowed: \w from kvm\d to kvm2",
+            text,
+        )
+        for text in spoken
     ), spoken
     assert set(fleet.settled().values()) == {("kvm2", "running")}
     assert moved(fleet) == dict.fromkeys("abcxyz", 1)

@@ -78,7 +78,9 @@ def test_refusals(sharing):
     text = refused(fleet, **OFF)
     assert "kvm1 is up in the store" in text and "drover.compute.drain" in text
     # Only the store has the host as down.
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "forced_down": True}))
+    fleet.playbook(
+        "host_state.yml", "-e", json.dumps({"service_host": "kvm1", "forced_down": True})
+    )
     text = refused(fleet, **OFF)
     assert "kvm1 answers" in text and "drover.compute.drain" in text
     # libvirt is dead, and the guest runs: the word of a person does not outweigh that.
@@ -101,7 +103,12 @@ def test_refusals(sharing):
 
 def test_there_and_back(sharing):
     fleet = sharing
-    domains = [Domain("one"), Domain("two", memory_mb=96), Domain("off", state="shutoff"), Domain("local", folder=LOCAL)]
+    domains = [
+        Domain("one"),
+        Domain("two", memory_mb=96),
+        Domain("off", state="shutoff"),
+        Domain("local", folder=LOCAL),
+    ]
     fleet.make("kvm1", *domains)
     fleet.run("kvm1", "virsh autostart two")
     discover(fleet)
@@ -111,25 +118,47 @@ def test_there_and_back(sharing):
 
     # Only the plan.
     done = evacuate(fleet, "--check", check=False)
-    assert done.returncode == 2 and "nothing would be restarted now. kvm1 has no power driver" in said(done)
+    assert (
+        done.returncode == 2
+        and "nothing would be restarted now. kvm1 has no power driver" in said(done)
+    )
     assert "one kvm1 -> kvm" in said(done) and "3 instances would be restarted, 1 not" in said(done)
     done = evacuate(fleet, "--check", check=False, **OFF)
-    assert done.returncode == 2 and "nothing would be" not in said(done) and "3 instances would be restarted, 1 not" in said(done)
+    assert (
+        done.returncode == 2
+        and "nothing would be" not in said(done)
+        and "3 instances would be restarted, 1 not" in said(done)
+    )
     done = evacuate(fleet, "--check", drover_unmovable="skip", **OFF)
     assert "3 instances would be restarted, 1 not" in said(done)
-    assert living(fleet) == {} and migrations(fleet) == [] and not fleet.service("kvm1")["forced_down"]
+    assert (
+        living(fleet) == {} and migrations(fleet) == [] and not fleet.service("kvm1")["forced_down"]
+    )
 
     done = evacuate(fleet, check=False, **OFF)
     text = said(done)
-    assert done.returncode == 2 and f"local: its disk {LOCAL}/local-0.qcow2 is on the dead host alone" in text, text
+    assert (
+        done.returncode == 2
+        and f"local: its disk {LOCAL}/local-0.qcow2 is on the dead host alone" in text
+    ), text
     assert "drover_unmovable=skip" in text
     where = living(fleet)
-    assert {name: state for name, (dummy, state) in where.items()} == {"one": "running", "two": "running", "off": "shutoff"}
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        "one": "running",
+        "two": "running",
+        "off": "shutoff",
+    }
     assert fleet.run(where["two"][0], "virsh dominfo two | grep Autostart").split()[1] == "enable"
     service = fleet.service("kvm1")
-    assert service["disabled"] and service["forced_down"] and service["reason"] == "evacuated by drover.compute"
+    assert (
+        service["disabled"]
+        and service["forced_down"]
+        and service["reason"] == "evacuated by drover.compute"
+    )
     (event,) = fleet.query("SELECT action, driver, status, power_state, message FROM power_events")
-    assert event[:4] == ("fence", "operator", "completed", "off") and event[4].endswith("says: kvm1 is powered off")
+    assert event[:4] == ("fence", "operator", "completed", "off") and event[4].endswith(
+        "says: kvm1 is powered off"
+    )
     assert migrations(fleet) == [(name, "evacuation", "done") for name in ("off", "one", "two")]
     booked = fleet.booked()
     for name in ("one", "two", "off"):
@@ -157,7 +186,13 @@ def test_there_and_back(sharing):
     assert fleet.service("kvm1")["forced_down"]
     done = fleet.playbook("undrain", *extra(drover_host="kvm1"))
     assert went_down in said(done) and "local ran before" in said(fleet.playbook("audit"))
-    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
+    assert fleet.service("kvm1") == {
+        "disabled": False,
+        "reason": None,
+        "maintenance": False,
+        "forced_down": False,
+        "last_error": None,
+    }
     assert changed(discover(fleet)) == 0
     fleet.playbook("instance_start", "-e", "drover_instances=local")
     assert went_down not in said(discover(fleet))
@@ -168,7 +203,9 @@ def test_fenced_by_redfish(with_bmcs, sharing):
     fleet, domain = sharing, Domain("web")
     fleet.make("kvm1", domain)
     discover(fleet)
-    fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
+    fleet.run(
+        "kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)"
+    )
     discover(fleet, "--limit", "kvm1,localhost", check=False)
     assert fleet.service("kvm1")["last_error"] and runs_somewhere(domain)
     done = evacuate(fleet)
@@ -177,7 +214,9 @@ def test_fenced_by_redfish(with_bmcs, sharing):
     assert where[1] == "running" and where[0] in ("kvm2", "kvm3")
     with pytest.raises(RuntimeError):  # no host answers
         fleet.lab.host("kvm1").run("true")
-    assert ("fence", "redfish", "completed") in fleet.query("SELECT action, driver, status FROM power_events")
+    assert ("fence", "redfish", "completed") in fleet.query(
+        "SELECT action, driver, status FROM power_events"
+    )
 
 
 def test_already_started_elsewhere(sharing):
@@ -185,20 +224,28 @@ def test_already_started_elsewhere(sharing):
     one, two, both = Domain("one"), Domain("two", state="shutoff"), Domain("both", state="shutoff")
     fleet.make("kvm1", one, two, both)
     discover(fleet)
-    xml = {name: fleet.run("kvm1", f"virsh dumpxml --inactive {name}") for name in ("one", "two", "both")}
+    xml = {
+        name: fleet.run("kvm1", f"virsh dumpxml --inactive {name}")
+        for name in ("one", "two", "both")
+    }
     die(fleet)
     for host, name in (("kvm2", "one"), ("kvm2", "both"), ("kvm3", "both")):
         fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml[name]}\nEND")
     fleet.run("kvm2", "virsh start one")
     text = refused(fleet, **OFF)
-    assert "disks of its instances are in use" in text and "run drover.compute.discover first" in text
+    assert (
+        "disks of its instances are in use" in text and "run drover.compute.discover first" in text
+    )
     discover(fleet, check=False)
     done = evacuate(fleet, check=False, **OFF)
     text = said(done)
     assert done.returncode == 2 and "one: it is running on kvm2 already" in text
     assert "both: it is on kvm2 and kvm3 at once" in text
     looked = fleet.look(["kvm2", "kvm3"])
-    names = {host: sorted((domain["name"], domain["state"]) for domain in found) for host, found in looked.items()}
+    names = {
+        host: sorted((domain["name"], domain["state"]) for domain in found)
+        for host, found in looked.items()
+    }
     assert ("one", "running") in names["kvm2"] and ("one", "running") not in names["kvm3"]
     assert sum(("two", "shutoff") in found for found in names.values()) == 1
     assert ("one", "evacuation", "done") in migrations(fleet)
@@ -246,7 +293,10 @@ def test_a_destination_that_does_not_start_it(sharing):
     fleet.make(first, Domain("web", state="shutoff", folder=LOCAL, memory_mb=8))
     done = evacuate(fleet, **OFF)
     assert "did not start: another domain named web" in said(done)
-    states = {host: [each["state"] for each in found] for host, found in fleet.look(["kvm2", "kvm3"]).items()}
+    states = {
+        host: [each["state"] for each in found]
+        for host, found in fleet.look(["kvm2", "kvm3"]).items()
+    }
     assert states == {first: ["shutoff"], other: ["running"]}
     assert sorted(row[2] for row in migrations(fleet)) == ["done", "failed"]
 
@@ -279,7 +329,9 @@ def test_safety_09_a_destination_that_does_not_answer_in_time(sharing):
         assert migrations(fleet) == [("web", "evacuation", "running")]
         assert fleet.query("SELECT * FROM leases") == []
         # The guest is paused for a moment before it runs.
-        eventually(lambda: [state for _host, state in fleet.where(others).values()] == ["running"], 90)
+        eventually(
+            lambda: [state for _host, state in fleet.where(others).values()] == ["running"], 90
+        )
         ((where, _state),) = fleet.where(others).values()
     finally:
         fleet.everywhere(AS_BEFORE, others)
@@ -308,7 +360,9 @@ def test_killed_and_run_again(sharing, moment):
         run.kill()
     done = evacuate(fleet, **OFF)
     where = living(fleet)  # none is on two hosts
-    assert {name: state for name, (dummy, state) in where.items()} == {each.name: "running" for each in domains}, said(done)
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        each.name: "running" for each in domains
+    }, said(done)
     closed = [row[2] for row in migrations(fleet)]
     assert closed.count("done") == 6 and set(closed) <= {"done", "failed", "cancelled"}
     fleet.lab.command("start", "kvm1")
@@ -331,8 +385,12 @@ def test_suspected_3_the_next_run_withdraws_what_a_killed_one_had_ordered(sharin
     ((where, details),) = fleet.query(begun)
     done = evacuate(fleet, **OFF)
     ((host, state),) = living(fleet).values()
-    assert state == "running" and [row[2] for row in migrations(fleet)].count("done") == 1, said(done)
-    assert json.loads(details)["orders"][-1] in json.loads(fleet.run(where, f"cat /var/lib/drover/migrations/{domain.uuid}.withdrawn"))
+    assert state == "running" and [row[2] for row in migrations(fleet)].count("done") == 1, said(
+        done
+    )
+    assert json.loads(details)["orders"][-1] in json.loads(
+        fleet.run(where, f"cat /var/lib/drover/migrations/{domain.uuid}.withdrawn")
+    )
 
 
 def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):
@@ -343,7 +401,10 @@ def test_suspected_2_a_host_that_was_not_read_may_have_it(sharing):
     die(fleet)
     fleet.run("kvm3", "kill -9 $(cat /run/libvirtd.pid)")
     text = refused(fleet, **OFF)
-    assert "web: it may run on kvm3, not read now" in text and "drover_evacuate_force=unread_hosts" in text
+    assert (
+        "web: it may run on kvm3, not read now" in text
+        and "drover_evacuate_force=unread_hosts" in text
+    )
     assert fleet.where(["kvm2"]) == {} and migrations(fleet) == []
     evacuate(fleet, drover_evacuate_force="unread_hosts", **OFF)
     assert fleet.where(["kvm2"]) == {"web": ("kvm2", "running")}
@@ -366,8 +427,14 @@ def test_safety_01_a_host_that_comes_back_while_the_others_are_read(sharing):
     finally:
         fleet.run("kvm3", "kill -CONT $(cat /run/libvirtd.pid)")
     text = run.finish()
-    assert "kvm1 has come back while its instances were to be started elsewhere" in " ".join(text.split()), text
-    assert living(fleet) == {} and fleet.where(["kvm1"])["web"][0] == "kvm1" and fleet.query("SELECT * FROM leases") == []
+    assert "kvm1 has come back while its instances were to be started elsewhere" in " ".join(
+        text.split()
+    ), text
+    assert (
+        living(fleet) == {}
+        and fleet.where(["kvm1"])["web"][0] == "kvm1"
+        and fleet.query("SELECT * FROM leases") == []
+    )
     fleet.playbook("undrain", *extra(drover_host="kvm1"))
     assert fleet.settled() == {"web": ("kvm1", "running")}
 

@@ -19,7 +19,21 @@ import pytest
 from test_devices import task
 from test_examples import storage_network
 from test_fleet import IMAGE, SHARED, changed, said
-from test_hardware import FULL, NVRAM, OLD, OLD_SEEN, PASSWORD, SEEN, SWTPM, VNC_AUTHENTICATION, exists, fill, knock, live, see
+from test_hardware import (
+    FULL,
+    NVRAM,
+    OLD,
+    OLD_SEEN,
+    PASSWORD,
+    SEEN,
+    SWTPM,
+    VNC_AUTHENTICATION,
+    exists,
+    fill,
+    knock,
+    live,
+    see,
+)
 from test_labels import of_host
 from test_place import images, read_iso
 
@@ -126,11 +140,19 @@ SEEN_IN = {
         ("devices/disk/serial", None, ["OWN-1"]),
         ("vcpu", "cpuset", ["1"]),
     ],
-    "beside": [("devices/interface/source", "network", ["storage"]), ("devices/interface/mac", "address", ["52:54:00:ab:cd:05"])],
+    "beside": [
+        ("devices/interface/source", "network", ["storage"]),
+        ("devices/interface/mac", "address", ["52:54:00:ab:cd:05"]),
+    ],
     "zoned": [(".", "type", ["qemu"])],
 }
 #: vCPU -> CPU of the host, as virsh shows it for the running domain.
-PINS = {"vault": {"0": "0", "1": "1"}, "mixed": {"0": "1", "1": "0"}, "pinned": {"0": "0"}, "apart": {"0": "1"}}
+PINS = {
+    "vault": {"0": "0", "1": "1"},
+    "mixed": {"0": "1", "1": "0"},
+    "pinned": {"0": "0"},
+    "apart": {"0": "1"},
+}
 #: In kB, as the kernel reports it for the guest's process.
 HUGE = {"vault": 192 * 1024, "mixed": 64 * 1024, "pinned": 0}
 BOOKED = {
@@ -143,7 +165,10 @@ BOOKED = {
 #: One more instance each, and place's answer.
 REFUSED = [
     ({"name": "foreign", "memory_mb": 32, "image": "arm"}, "ImagePropertiesFilter rejected 3"),
-    ({"name": "more", "memory_mb": 32, "project": "shop"}, "Project shop has a limit of 3 for instances. It uses 3, and 1 more"),
+    (
+        {"name": "more", "memory_mb": 32, "project": "shop"},
+        "Project shop has a limit of 3 for instances. It uses 3, and 1 more",
+    ),
     (
         {"name": "licensed", "memory_mb": 32, "resources": {"CUSTOM_LICENCE": 2}},
         "IsolatedHostsFilter rejected 1, CUSTOM_LICENCE rejected 2",
@@ -165,13 +190,22 @@ def prepared(fleet, pages):
     """Yield variables of each host, a trait and a resource of kvm3, a quota, an ISO image; the
     file, and the words for each run."""
     inventory = fleet.folder / "hosts.yml"
-    hosts = {host: {"drover_reserved_host_cpus": 0, "drover_cpu_allocation_ratio": 8.0, **given} for host, given in HOSTS.items()}
+    hosts = {
+        host: {"drover_reserved_host_cpus": 0, "drover_cpu_allocation_ratio": 8.0, **given}
+        for host, given in HOSTS.items()
+    }
     inventory.write_text(json.dumps({"hypervisors": {"hosts": hosts}}), encoding="utf-8")
     words = ["-i", os.fspath(fleet.lab.layout.folder / "inventory.yml"), "-i", os.fspath(inventory)]
     fleet.playbook("discover", *words)
     task(fleet, "resource_class", name="CUSTOM_LICENCE")
     task(fleet, "trait", names=["CUSTOM_FAST", "CUSTOM_SLOW"])
-    task(fleet, "resource_provider", name="kvm3", inventories={"CUSTOM_LICENCE": {"total": 3}}, traits=["CUSTOM_FAST"])
+    task(
+        fleet,
+        "resource_provider",
+        name="kvm3",
+        inventories={"CUSTOM_LICENCE": {"total": 3}},
+        traits=["CUSTOM_FAST"],
+    )
     task(fleet, "quota", project="shop", instances=3, cores=4)
     fill(fleet)
     storage_network(fleet)
@@ -184,15 +218,25 @@ def digits(fleet):
 
 def written(fleet, *more):
     """Return the file, with the checksum and with instances that other tests have."""
-    others = [{**FULL, "vcpus": 1, "image": "windows"}, {**OLD, "requested_destination": {"host": "kvm1"}}, *more]
+    others = [
+        {**FULL, "vcpus": 1, "image": "windows"},
+        {**OLD, "requested_destination": {"host": "kvm1"}},
+        *more,
+    ]
     text = DEFINITIONS.read_text(encoding="utf-8").replace("CHECKSUM", f"sha256:{digits(fleet)}")
     file = fleet.folder / "fleet.yml"
-    file.write_text(text + "".join(f"  - {json.dumps(each)}\n" for each in others), encoding="utf-8")
+    file.write_text(
+        text + "".join(f"  - {json.dumps(each)}\n" for each in others), encoding="utf-8"
+    )
     return file
 
 
 def vcpupin(fleet, host, name):
-    return dict(re.findall(r"^ *(\d+) +(\S+)$", fleet.run(host, f"virsh vcpupin {name} --live"), re.MULTILINE))
+    return dict(
+        re.findall(
+            r"^ *(\d+) +(\S+)$", fleet.run(host, f"virsh vcpupin {name} --live"), re.MULTILINE
+        )
+    )
 
 
 def test_each_thing_asked_for_is_seen(fleet, prepared):
@@ -200,7 +244,9 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
     file, before = written(fleet), fleet.dump()
     foretold = fleet.place(file, *prepared, "--check", "--diff", **variables)
     assert fleet.where() == {} and fleet.dump() == before
-    assert all(word in foretold.stdout for word in ("flavor small", "web-2", "vault", "full")), foretold.stdout
+    assert all(word in foretold.stdout for word in ("flavor small", "web-2", "vault", "full")), (
+        foretold.stdout
+    )
 
     done = fleet.place(file, *prepared, "--diff", **variables)
     where = fleet.where()
@@ -223,9 +269,15 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
 
     # No running domain differs from the file, and a later change in the file gives a difference.
     again = fleet.place(file, *prepared, "--diff", drover_apply_changes=True, **variables)
-    assert changed(again) == 0 and "the definition says" not in said(again) and fleet.where() == where, said(again)
-    file.write_text(file.read_text(encoding="utf-8").replace("tier: front", "tier: back"), encoding="utf-8")
-    assert "seeded: labels tier=front, the definition says tier=back" in said(fleet.place(file, *prepared, **variables))
+    assert (
+        changed(again) == 0 and "the definition says" not in said(again) and fleet.where() == where
+    ), said(again)
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("tier: front", "tier: back"), encoding="utf-8"
+    )
+    assert "seeded: labels tier=front, the definition says tier=back" in said(
+        fleet.place(file, *prepared, **variables)
+    )
 
     before = fleet.dump()
     for more, words in REFUSED:
@@ -234,14 +286,19 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
     assert fleet.where() == where and fleet.dump() == before
     for run in (foretold, done, again, told):
         assert PASSWORD not in said(run)
-    assert not [path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()]
+    assert not [
+        path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()
+    ]
 
 
 def see_files(fleet, image):
     """Check the files of the instances on their hosts, beside the domains."""
     domains = {domain["name"]: domain for found in fleet.look().values() for domain in found}
     assert [name for name, domain in domains.items() if domain["autostart"]] == ["seeded"]
-    assert images(fleet, domains["seeded"]) == [("qcow2", 1, f"{SHARED}/_base/{image}"), ("qcow2", 2, None)]
+    assert images(fleet, domains["seeded"]) == [
+        ("qcow2", 1, f"{SHARED}/_base/{image}"),
+        ("qcow2", 2, None),
+    ]
     assert images(fleet, domains["web-1"]) == [("qcow2", 1, f"{SHARED}/_base/{image}")]
     (seed,) = domains["seeded"]["cdroms"]
     files = read_iso(base64.b64decode(fleet.run("kvm1", f"base64 -w0 {seed}")))
@@ -252,7 +309,9 @@ def see_files(fleet, image):
     ):
         assert text in files[name]
     for host, name in (("kvm2", "vault"), ("kvm3", "full")):
-        assert exists(fleet, host, f"{NVRAM}/{name}_VARS.fd") and exists(fleet, host, f"{SWTPM}/{domains[name]['uuid']}")
+        assert exists(fleet, host, f"{NVRAM}/{name}_VARS.fd") and exists(
+            fleet, host, f"{SWTPM}/{domains[name]['uuid']}"
+        )
     assert exists(fleet, "kvm3", f"{SHARED}/{domains['full']['uuid']}-console.log")
     assert knock(fleet, "kvm3", "full") == {VNC_AUTHENTICATION}
 
@@ -261,9 +320,21 @@ def see_records(fleet):
     """Check labels, policies, projects and sizes in the domains and in the store."""
     assert of_host(fleet, "kvm1", "seeded") == ["tier=front"] * 2
     text = fleet.run("kvm1", "virsh dumpxml seeded")
-    assert "<drover:move>cold</drover:move>" in text and "<drover:priority>7</drover:priority>" in text
+    assert (
+        "<drover:move>cold</drover:move>" in text and "<drover:priority>7</drover:priority>" in text
+    )
     text = fleet.run(fleet.where()["web-2"][0], "virsh dumpxml web-2")
-    assert all(f"<drover:{key}>{value}<" in text for key, value in (("project", "shop"), ("user", "ann"), ("flavor", "small")))
-    known = {name: given for name, *given in fleet.query("SELECT name, flavor, image_name, project FROM instances")}
-    assert known["vault"] == ["secure", "appliance", "shop"] and known["mixed"] == ["half", None, None]
+    assert all(
+        f"<drover:{key}>{value}<" in text
+        for key, value in (("project", "shop"), ("user", "ann"), ("flavor", "small"))
+    )
+    known = {
+        name: given
+        for name, *given in fleet.query("SELECT name, flavor, image_name, project FROM instances")
+    }
+    assert known["vault"] == ["secure", "appliance", "shop"] and known["mixed"] == [
+        "half",
+        None,
+        None,
+    ]
     assert "shop 3 of 3 4 of 4" in " ".join(task(fleet, "quota_info", project="shop")[1].split())

@@ -32,7 +32,12 @@ instances:
     server_group: web
 """
 DISKLESS = DOMAIN.format(
-    name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="", disks=DISK.format(path=f"{LOCAL}/web-1.qcow2", target="vda")
+    name="web-1",
+    uuid=FIRST,
+    memory_mb=64,
+    vcpus=1,
+    metadata="",
+    disks=DISK.format(path=f"{LOCAL}/web-1.qcow2", target="vda"),
 ).replace(f"<uuid>{FIRST}</uuid>", "")
 
 
@@ -41,7 +46,9 @@ CDROM_GUEST = Domain("web1", boots=True).script().replace("</devices>", f"{DRIVE
 
 
 def two_guests(fleet):
-    fleet.make("kvm1", Domain("web-1", uuid=FIRST, boots=True), Domain("web-2", uuid=SECOND, boots=True))
+    fleet.make(
+        "kvm1", Domain("web-1", uuid=FIRST, boots=True), Domain("web-2", uuid=SECOND, boots=True)
+    )
     fleet.playbook("discover")
 
 
@@ -71,7 +78,10 @@ def is_moved(fleet, name):
 
 
 def with_a_drive(fleet):
-    fleet.run("kvm1", f"mkdir -p /srv/shared/isos && truncate -s 1M /srv/shared/isos/tools.iso\n{CDROM_GUEST}")
+    fleet.run(
+        "kvm1",
+        f"mkdir -p /srv/shared/isos && truncate -s 1M /srv/shared/isos/tools.iso\n{CDROM_GUEST}",
+    )
     fleet.playbook("discover")
 
 
@@ -95,7 +105,9 @@ def off(fleet):
 
 
 def four(fleet):
-    fleet.make("kvm1", *[Domain(f"web{number}", memory_mb=32, boots=True) for number in range(1, 5)])
+    fleet.make(
+        "kvm1", *[Domain(f"web{number}", memory_mb=32, boots=True) for number in range(1, 5)]
+    )
     fleet.playbook("discover")
 
 
@@ -113,7 +125,12 @@ def a_shared_image(fleet):
 def of_a_dead_host(fleet):
     fleet.run("kvm1", "qemu-img create -q -f qcow2 /srv/shared/web-1.qcow2 1G")
     xml = DOMAIN.format(
-        name="web-1", uuid=FIRST, memory_mb=64, vcpus=1, metadata="", disks=DISK.format(path="/srv/shared/web-1.qcow2", target="vda")
+        name="web-1",
+        uuid=FIRST,
+        memory_mb=64,
+        vcpus=1,
+        metadata="",
+        disks=DISK.format(path="/srv/shared/web-1.qcow2", target="vda"),
     )
     (fleet.folder / "web-1.xml").write_text(xml, encoding="utf-8")
 
@@ -122,7 +139,15 @@ def resized(fleet):
     web1(fleet)
     flavor = {"name": "big", "vcpus": 1, "memory_mb": 96, "disk_gb": 0}
     fleet.playbook("flavor.yml", "-e", json.dumps({"flavor": flavor, **flavor}))
-    fleet.playbook("instance_resize", "-e", "drover_instance=web1", "-e", "drover_flavor=big", "-e", "drover_destination=kvm1")
+    fleet.playbook(
+        "instance_resize",
+        "-e",
+        "drover_instance=web1",
+        "-e",
+        "drover_flavor=big",
+        "-e",
+        "drover_destination=kvm1",
+    )
 
 
 def large(fleet):
@@ -212,10 +237,16 @@ PREPARE = {
 AFTER = {
     ("module", "_disk_move"): lambda fleet: is_moved(fleet, "web1"),
     ("module", "_domain_disk_move"): lambda fleet: is_moved(fleet, "web-1"),
-    ("module", "_pool_contents"): lambda fleet: "destroyed" in fleet.run("kvm1", "virsh pool-destroy fast"),
-    ("module", "_domain_backup"): lambda fleet: [name for name in fleet.files(LOCAL) if "-vda-" in name] != [],
+    ("module", "_pool_contents"): lambda fleet: (
+        "destroyed" in fleet.run("kvm1", "virsh pool-destroy fast")
+    ),
+    ("module", "_domain_backup"): lambda fleet: (
+        [name for name in fleet.files(LOCAL) if "-vda-" in name] != []
+    ),
     ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
-    ("module", "_domain_snapshot"): lambda fleet: fleet.run("kvm1", "virsh snapshot-list web-1 --name").split() == ["before-upgrade"],
+    ("module", "_domain_snapshot"): lambda fleet: (
+        fleet.run("kvm1", "virsh snapshot-list web-1 --name").split() == ["before-upgrade"]
+    ),
     ("module", "instance_snapshot"): lambda fleet: (
         fleet.run("kvm1", "virsh snapshot-list web1 --name").split() == []
         and not [name for name in fleet.files(SHARED) if "before" in name]
@@ -223,14 +254,22 @@ AFTER = {
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
-    ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
-    ("module", "fleet_cpu"): lambda fleet: (
-        [json.loads(hosts) for (hosts,) in fleet.query("SELECT hosts FROM fleet_cpus")] == [["kvm1", "kvm2"]]
+    ("module", "drain"): lambda fleet: (
+        fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1"
     ),
-    ("module", "_image_cache"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
-    ("module", "_image_file"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
+    ("module", "fleet_cpu"): lambda fleet: (
+        [json.loads(hosts) for (hosts,) in fleet.query("SELECT hosts FROM fleet_cpus")]
+        == [["kvm1", "kvm2"]]
+    ),
+    ("module", "_image_cache"): lambda fleet: (
+        len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2
+    ),
+    ("module", "_image_file"): lambda fleet: (
+        len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2
+    ),
     ("module", "instance"): lambda fleet: (
-        fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
+        fleet.where()
+        == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
         and "web4" not in fleet.booked()
     ),
     ("module", "instance_labels"): lambda fleet: (
@@ -241,10 +280,16 @@ AFTER = {
     ("module", "instance_disk"): lambda fleet: "web1-data.qcow2" in fleet.files(SHARED),
     ("module", "instance_interface"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "shutoff"),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
-    ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
-    ("module", "_migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
+    ("module", "instance_resize"): lambda fleet: (
+        {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2}
+    ),
+    ("module", "_migration"): lambda fleet: (
+        "kvm1" not in {host for host, dummy in fleet.settled().values()}
+    ),
     ("module", "undrain"): lambda fleet: not fleet.service("kvm1")["disabled"],
-    ("role", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
+    ("role", "drain"): lambda fleet: (
+        fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1"
+    ),
     ("role", "evacuate"): lambda fleet: fleet.where(["kvm2", "kvm3"])["web1"][1] == "running",
     ("role", "instance"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("role", "migrate"): lambda fleet: fleet.settled()["web1"][0] != "kvm1",

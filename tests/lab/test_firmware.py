@@ -15,7 +15,13 @@ pytest_plugins = ["test_fleet"]
 
 NVRAM, SWTPM = "/var/lib/libvirt/qemu/nvram", "/var/lib/libvirt/swtpm"
 UEFI = {"name": "uefi", "memory_mb": 128, "firmware": "uefi", "disks": [{"size_gb": 1}]}
-SECURE = {**UEFI, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "tpm": {"version": "2.0"}}
+SECURE = {
+    **UEFI,
+    "name": "secure",
+    "memory_mb": 192,
+    "firmware": "uefi-secure-boot",
+    "tpm": {"version": "2.0"},
+}
 
 
 def test_placed_drained_evacuated_and_deleted(fleet):
@@ -30,16 +36,23 @@ def test_placed_drained_evacuated_and_deleted(fleet):
     fleet.playbook("discover", *extra())
     done = fleet.playbook("drain", *extra(drover_host=first))
     where = fleet.settled()
-    assert {state for _host, state in where.values()} == {"running"} and first not in {host for host, _state in where.values()}, said(done)
+    assert {state for _host, state in where.values()} == {"running"} and first not in {
+        host for host, _state in where.values()
+    }, said(done)
     uuids = dict(fleet.query("SELECT name, uuid FROM instances"))
     host = where["secure"][0]
     # In a live move, the variables and the state of the TPM move too.
-    assert fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists and fleet.lab.host(host).file(f"{NVRAM}/secure_VARS.fd").exists
+    assert (
+        fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists
+        and fleet.lab.host(host).file(f"{NVRAM}/secure_VARS.fd").exists
+    )
     assert not fleet.lab.host(first).file(f"{SWTPM}/{uuids['secure']}").exists
 
     # The other one comes to the host that dies.
     if where["uefi"][0] != host:
-        fleet.playbook("instance_migrate", "-e", "drover_instance=uefi", "-e", f"drover_destination={host}")
+        fleet.playbook(
+            "instance_migrate", "-e", "drover_instance=uefi", "-e", f"drover_destination={host}"
+        )
     fleet.playbook("undrain", *extra(drover_host=first))
     fleet.playbook("discover", *extra())
     fleet.lab.command("kill", host)
@@ -63,6 +76,12 @@ def test_placed_drained_evacuated_and_deleted(fleet):
         fleet.delete(name)
         assert not fleet.lab.host(there).file(f"{NVRAM}/{name}_VARS.fd").exists
     assert not fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists
-    assert fleet.where() == {} and [path for path in fleet.files(SHARED) if any(uuid[:8] in path for uuid in uuids.values())] == []
+    assert (
+        fleet.where() == {}
+        and [
+            path for path in fleet.files(SHARED) if any(uuid[:8] in path for uuid in uuids.values())
+        ]
+        == []
+    )
     # The dead host's files of the guest that left stay there, and belong to no instance.
     assert fleet.query("SELECT COUNT(*) FROM allocations") == [(0,)]

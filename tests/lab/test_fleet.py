@@ -89,7 +89,12 @@ DOMAIN = """
 #: A guest's whole operating system: it waits for the power button and then switches itself off.
 #: cli; outw(0x602, 0x100) (ACPI: enable the button); sti; do hlt, ax = inw(0x600) while not ax & 0x100;
 #: outw(0x604, 0x2000) (soft off)
-BOOT_SECTOR = bytes.fromhex("fa ba0206 b80001 ef fb ba0006 f4 ed f6c401 74f9 ba0406 b80020 ef ebfe").ljust(510, b"\0") + b"\x55\xaa"
+BOOT_SECTOR = (
+    bytes.fromhex("fa ba0206 b80001 ef fb ba0006 f4 ed f6c401 74f9 ba0406 b80020 ef ebfe").ljust(
+        510, b"\0"
+    )
+    + b"\x55\xaa"
+)
 
 DISK = """<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/>
 <source file='{path}'/><target dev='{target}' bus='virtio'/></disk>"""
@@ -121,13 +126,24 @@ class Domain:
         for path in self.paths:
             lines.append(f"qemu-img create -q -f qcow2 {path} {self.size}")
         if self.written_mb:
-            lines.append(f"qemu-io -f qcow2 -c 'write -q -P 90 0 {self.written_mb}M' {self.paths[0]}")
+            lines.append(
+                f"qemu-io -f qcow2 -c 'write -q -P 90 0 {self.written_mb}M' {self.paths[0]}"
+            )
         if self.boots:
             sector = base64.b64encode(BOOT_SECTOR).decode()
             lines.append(f"echo {sector} | base64 -d > /tmp/boot")
             lines.append(f"qemu-io -f qcow2 -c 'write -q -s /tmp/boot 0 512' {self.paths[0]}")
-        disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}") for number, path in enumerate(self.paths))
-        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")})
+        disks = "".join(
+            DISK.format(path=path, target=f"vd{'abcdef'[number]}")
+            for number, path in enumerate(self.paths)
+        )
+        xml = DOMAIN.format(
+            disks=disks,
+            **{
+                field: getattr(self, field)
+                for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")
+            },
+        )
         lines.append(f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
         if self.state != "shutoff":
             lines.append(f"virsh start {self.name}{' --paused' if self.state == 'paused' else ''}")
@@ -189,7 +205,9 @@ def descendants(pid: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for file in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            parent = int(file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+            parent = int(
+                file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+            )
         except OSError:
             continue
         children.setdefault(parent, []).append(int(file.parent.name))
@@ -219,13 +237,20 @@ class Fleet:
 
     # Ansible
 
-    def playbook(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def playbook(
+        self, name: str, *words: str, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection, or one of tests/lab/playbooks, on this test's store."""
-        return self.lab.playbook(self.path_of(name), *read_by(name, words), store_url=self.store_url, check=check)
+        return self.lab.playbook(
+            self.path_of(name), *read_by(name, words), store_url=self.store_url, check=check
+        )
 
     def start(self, name: str, *words: str) -> Run:
         """Start a playbook and continue at once."""
-        return Run(["ansible-playbook", self.path_of(name), *read_by(name, words)], self.lab.environment(self.store_url))
+        return Run(
+            ["ansible-playbook", self.path_of(name), *read_by(name, words)],
+            self.lab.environment(self.store_url),
+        )
 
     def path_of(self, name: str) -> str:
         return os.fspath(PLAYBOOKS / name) if name.endswith(".yml") else f"drover.compute.{name}"
@@ -251,7 +276,11 @@ class Fleet:
 
     def delete(self, name: str, **variables: object):
         """Delete an instance by force, because the guests of the lab ignore the power button."""
-        gone = {"drover_instance": name, "drover_instance_timeout": 1, "drover_instance_force": True}
+        gone = {
+            "drover_instance": name,
+            "drover_instance_timeout": 1,
+            "drover_instance_force": True,
+        }
         return self.playbook("instance_delete", "-e", json.dumps({**gone, **variables}))
 
     def move_live(self, name: str, **variables: object) -> str:
@@ -262,11 +291,15 @@ class Fleet:
         given = {"drover_instance": name, "drover_destination": destination, **variables}
         done = self.playbook("instance_migrate", "-e", json.dumps(given))
         assert state == "running" and self.settled()[name] == (destination, "running"), said(done)
-        (uuid_,) = [each["uuid"] for each in self.look([destination])[destination] if each["name"] == name]
+        (uuid_,) = [
+            each["uuid"] for each in self.look([destination])[destination] if each["name"] == name
+        ]
         assert len(processes(uuid_)) == 1, said(done)
         query = "SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND destination = :host"
         moves = self.query(query, name=name, host=destination)
-        assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)], moves
+        assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)], (
+            moves
+        )
         return destination
 
     # The hosts
@@ -287,7 +320,9 @@ class Fleet:
         """Make domains by hand."""
         self.run(host, "\n".join(domain.script() for domain in domains))
 
-    def look(self, hosts: typing.Iterable[str] | None = None) -> dict[str, list[dict[str, typing.Any]]]:
+    def look(
+        self, hosts: typing.Iterable[str] | None = None
+    ) -> dict[str, list[dict[str, typing.Any]]]:
         """Return libvirt's domains on each host: host -> domains."""
         said = self.everywhere(f"/usr/bin/python3 -c {shlex.quote(LOOK)}", hosts)
         return {host: json.loads(text) for host, text in said.items()}
@@ -297,7 +332,9 @@ class Fleet:
         found: dict[str, tuple[str, str]] = {}
         for host, domains in self.look(hosts).items():
             for domain in domains:
-                assert domain["name"] not in found, f"{domain['name']}: on {host} and {found[domain['name']]}"
+                assert domain["name"] not in found, (
+                    f"{domain['name']}: on {host} and {found[domain['name']]}"
+                )
                 found[domain["name"]] = (host, domain["state"])
         return found
 
@@ -331,7 +368,8 @@ class Fleet:
     def service(self, host: str) -> dict[str, typing.Any]:
         """Return a host's service: disabled, reason, maintenance, last_error."""
         (row,) = self.query(
-            "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services WHERE host = :host", host=host
+            "SELECT disabled, disabled_reason, maintenance, forced_down, last_error FROM services WHERE host = :host",
+            host=host,
         )
         return dict(zip(("disabled", "reason", "maintenance", "forced_down", "last_error"), row))
 
@@ -339,7 +377,15 @@ class Fleet:
         """Return the part of the store that a dry run must not change."""
         return [
             self.query(f"SELECT * FROM {table} ORDER BY 1, 2")
-            for table in ("instances", "allocations", "consumers", "migrations", "server_groups", "domains", "services")
+            for table in (
+                "instances",
+                "allocations",
+                "consumers",
+                "migrations",
+                "server_groups",
+                "domains",
+                "services",
+            )
         ]
 
     def settled(self, hosts: typing.Iterable[str] | None = None) -> dict[str, tuple[str, str]]:
@@ -352,10 +398,16 @@ class Fleet:
         names = [domain["name"] for dummy, domain in domains]
         assert len(names) == len(set(names)), f"on two hosts: {domains}"
         booked = {
-            name: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"} for host, amounts in hosts.items()}
+            name: {
+                host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"}
+                for host, amounts in hosts.items()
+            }
             for name, hosts in self.booked().items()
         }
-        assert booked == {domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}} for host, domain in domains}
+        assert booked == {
+            domain["name"]: {host: {"VCPU": domain["vcpus"], "MEMORY_MB": domain["memory_mb"]}}
+            for host, domain in domains
+        }
         assert (
             self.query(
                 "SELECT instance_name, status FROM migrations"
@@ -363,9 +415,11 @@ class Fleet:
             )
             == []
         )
-        assert dict(self.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id")) == {
-            domain["name"]: host for host, domain in domains
-        }
+        assert dict(
+            self.query(
+                "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"
+            )
+        ) == {domain["name"]: host for host, domain in domains}
         return {domain["name"]: (host, domain["state"]) for host, domain in domains}
 
 
@@ -394,7 +448,9 @@ def clean(lab: typing.Any) -> None:
     It works only in a lab that these tests have made, which has their mark.
     """
     mark = lab.layout.folder / MARK
-    assert mark.exists(), f"{lab.layout.folder} is not a lab of these tests: nothing in it is touched"
+    assert mark.exists(), (
+        f"{lab.layout.folder} is not a lab of these tests: nothing in it is touched"
+    )
     power = control.ask(lab.layout, "status")
     if not all(power[host] for host in lab.hosts):
         lab.command("up")
@@ -446,7 +502,10 @@ def empty_fleet(own_lab, tmp_path):
 @pytest.fixture
 def fleet(discovered, empty_fleet, tmp_path):
     """Return empty hosts, and a store that knows them."""
-    with contextlib.closing(sqlite3.connect(discovered)) as source, contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
+    with (
+        contextlib.closing(sqlite3.connect(discovered)) as source,
+        contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target,
+    ):
         source.backup(target)
     # Without this file the store would count as restored from a backup.
     shutil.copyfile(f"{discovered}.claims", tmp_path / "store.db.claims")

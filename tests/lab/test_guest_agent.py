@@ -37,7 +37,9 @@ XML = """<domain type='qemu'><name>web</name><uuid>{uuid}</uuid><memory unit='Mi
 def start(fleet, channel=CHANNEL):
     """Start the guest, and wait until it writes."""
     if not (FILES / "vmlinuz").exists():
-        pytest.skip("There is no guest with an agent on this machine. Make one once with tests/lab/agent_guest.sh.")
+        pytest.skip(
+            "There is no guest with an agent on this machine. Make one once with tests/lab/agent_guest.sh."
+        )
     fleet.run("kvm1", f"mkdir -p {SHARED} && truncate -s 32M {DISK} && mkfs.ext4 -q -F {DISK}")
     for name in ("vmlinuz", "initrd"):
         shutil.copyfile(FILES / name, fleet.lab.layout.shared / "instances" / name)
@@ -85,7 +87,9 @@ def test_quiesced(fleet, web):
     assert "thawed" in agent(fleet, "guest-fsfreeze-status")
     writes(fleet)
     # On another host its agent has another socket.
-    fleet.playbook("instance_migrate", "-e", '{"drover_instance": "web", "drover_destination": "kvm2"}')
+    fleet.playbook(
+        "instance_migrate", "-e", '{"drover_instance": "web", "drover_destination": "kvm2"}'
+    )
     top = active(fleet, host="kvm2")
     before = number(fleet, DISK)
     eventually(lambda: "connected" in fleet.run("kvm2", "virsh dumpxml web | grep guest_agent"), 30)
@@ -100,7 +104,10 @@ def test_quiesced(fleet, web):
 def test_without_an_agent_as_after_a_loss_of_power(fleet):
     start(fleet, channel="")
     text = said(snapshot(fleet, "present", "one"))
-    assert "crash-consistent, as after a loss of power: the guest has no agent (qemu-guest-agent) that answers" in text, text
+    assert (
+        "crash-consistent, as after a loss of power: the guest has no agent (qemu-guest-agent) that answers"
+        in text
+    ), text
     assert not is_closed(fleet, DISK)
     writes(fleet)
 

@@ -80,11 +80,15 @@ def operator(fleet, page, **variables):
     reader = Reader(fleet, page.read_text(encoding="utf-8"))
     settings = fleet.folder / "settings.yml"
     settings.write_text(json.dumps({"all": {"vars": variables}}), encoding="utf-8")
-    reader.environment["ANSIBLE_INVENTORY"] = f"{fleet.lab.layout.folder / 'inventory.yml'},{settings}"
+    reader.environment["ANSIBLE_INVENTORY"] = (
+        f"{fleet.lab.layout.folder / 'inventory.yml'},{settings}"
+    )
     # For the commands that name it.
     shutil.copy(fleet.lab.layout.folder / "inventory.yml", fleet.folder / "inventory.yml")
     if (fleet.lab.layout.folder / "host_vars").exists():
-        shutil.copytree(fleet.lab.layout.folder / "host_vars", fleet.folder / "host_vars", dirs_exist_ok=True)
+        shutil.copytree(
+            fleet.lab.layout.folder / "host_vars", fleet.folder / "host_vars", dirs_exist_ok=True
+        )
     return reader
 
 
@@ -110,7 +114,10 @@ def test_readme(empty_fleet):
     assert fleet.settled() == before and not fleet.service("kvm1")["disabled"]
     reader.run(drain)
     assert fleet.settled()["web1"][1] == "running" and on_kvm1(fleet) == []
-    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
+    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (
+        True,
+        "new kernel",
+    )
     reader.run(undrain)
     assert not fleet.service("kvm1")["disabled"]
 
@@ -118,8 +125,14 @@ def test_readme(empty_fleet):
 def test_first_fleet(empty_fleet):
     fleet = empty_fleet
     reader = beginner(fleet, pages.FIRST_FLEET.read_text(encoding="utf-8"))
-    assert (fleet.folder / "ansible.cfg").read_text(encoding="utf-8").endswith("[defaults]\ninventory = inventory.yml\n")
-    ping, trust, discover, hosts, host, plan_place, place, plan, drain, undrain, delete = reader.commands()
+    assert (
+        (fleet.folder / "ansible.cfg")
+        .read_text(encoding="utf-8")
+        .endswith("[defaults]\ninventory = inventory.yml\n")
+    )
+    ping, trust, discover, hosts, host, plan_place, place, plan, drain, undrain, delete = (
+        reader.commands()
+    )
     reader.run(ping)
     reader.run(trust)
     assert "changed=1" not in reader.run(trust), "once is enough"
@@ -129,7 +142,9 @@ def test_first_fleet(empty_fleet):
     assert fleet.where() == {}
     reader.run(place)
     instances = fleet.settled()
-    assert {name: state for name, (dummy, state) in instances.items()} == dict.fromkeys(("web1", "web2", "db1"), "running")
+    assert {name: state for name, (dummy, state) in instances.items()} == dict.fromkeys(
+        ("web1", "web2", "db1"), "running"
+    )
     assert instances["web1"][0] != instances["web2"][0] and on_kvm1(fleet), instances
     reader.run(plan)
     assert fleet.settled() == instances
@@ -156,13 +171,24 @@ def test_drain_runbook(fleet):
     before = fleet.settled()
     assert "web1" in reader.run(plan) and fleet.settled() == before
     reader.run(drain)
-    assert on_kvm1(fleet) == [] and {name: state for name, (dummy, state) in fleet.settled().items()} == {
+    assert on_kvm1(fleet) == [] and {
+        name: state for name, (dummy, state) in fleet.settled().items()
+    } == {
         "web1": "running",
         "off": "shutoff",
     }
-    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
+    assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (
+        True,
+        "new kernel",
+    )
     reader.run(undrain)
-    assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
+    assert fleet.service("kvm1") == {
+        "disabled": False,
+        "reason": None,
+        "maintenance": False,
+        "forced_down": False,
+        "last_error": None,
+    }
     where = fleet.settled()
     assert "Drain of kvm1, kvm2" in reader.run(plan_both) and fleet.settled() == where
     reader.run(drain_both)
@@ -190,11 +216,19 @@ def test_evacuate_runbook(with_bmcs, fleet, fenced_by):
 
     reader.run(discover, status=UNREACHABLE)
     assert fleet.service("kvm1")["last_error"]
-    assert re.search(r"web1 +kvm1 +-> +kvm[23]", reader.run(plan)) and fleet.where(["kvm2", "kvm3"]) == {}
+    assert (
+        re.search(r"web1 +kvm1 +-> +kvm[23]", reader.run(plan))
+        and fleet.where(["kvm2", "kvm3"]) == {}
+    )
     reader.run(evacuate if fenced_by == "driver" else evacuate_by_hand)
     where = fleet.where(["kvm2", "kvm3"])
-    assert {name: state for name, (dummy, state) in where.items()} == {"web1": "running", "web2": "running"}
-    assert "0 instances restarted" in reader.run(evacuate_by_hand), "run again it does nothing twice"
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        "web1": "running",
+        "web2": "running",
+    }
+    assert "0 instances restarted" in reader.run(evacuate_by_hand), (
+        "run again it does nothing twice"
+    )
 
     fleet.lab.command("start", "kvm1")
     assert "removed the stale definition of web1" in reader.run(rediscover)
@@ -207,21 +241,45 @@ def states(fleet):
 
 
 def sizes(fleet):
-    return [(domain["vcpus"], domain["memory_mb"]) for found in fleet.look(None).values() for domain in found]
+    return [
+        (domain["vcpus"], domain["memory_mb"])
+        for found in fleet.look(None).values()
+        for domain in found
+    ]
 
 
 def test_instances_page(fleet):
     reader = operator(fleet, pages.DOCS / "instances.md")
     # The playbooks of the table; some leave out the common part.
-    named = re.findall(r"`((?:drover\.compute\.|… )instance_[^`]*)` \|", reader.text.partition("`drover_instance` is a name")[0])
-    full = [name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ") for name in named]
-    (info, start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
-        f"ansible-playbook {command}" for command in full
+    named = re.findall(
+        r"`((?:drover\.compute\.|… )instance_[^`]*)` \|",
+        reader.text.partition("`drover_instance` is a name")[0],
+    )
+    full = [
+        name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ")
+        for name in named
     ]
+    (
+        info,
+        start,
+        stop,
+        cut_off,
+        reboot,
+        reset,
+        resize,
+        confirm,
+        revert,
+        migrate,
+        migrate_cold,
+        delete,
+    ) = [f"ansible-playbook {command}" for command in full]
     fleet.make("kvm1", Domain("web1", boots=True))
     fleet.playbook("discover")
     assert "console" in reader.run(info)
-    for flavor in ("name=big vcpus=2 memory_mb=96 disk_gb=1", "name=small vcpus=1 memory_mb=64 disk_gb=1"):
+    for flavor in (
+        "name=big vcpus=2 memory_mb=96 disk_gb=1",
+        "name=small vcpus=1 memory_mb=64 disk_gb=1",
+    ):
         reader.run(f"ansible localhost -m drover.compute.flavor -a '{flavor}'")
     reader.run(stop)
     assert states(fleet) == {"web1": "shutoff"}
@@ -282,10 +340,15 @@ def test_rebalance_page(fleet):
     assert after != where and states(fleet) == dict.fromkeys(where, "running")
     reader.run(apply)
     assert fleet.settled() == after, "what has moved stays for an hour"
-    reader.run("ansible localhost -m drover.compute.flavor -a 'name=small vcpus=1 memory_mb=64 disk_gb=1'")
+    reader.run(
+        "ansible localhost -m drover.compute.flavor -a 'name=small vcpus=1 memory_mb=64 disk_gb=1'"
+    )
     for command in (capacity, of_flavor, *questions):
         # The hosts of the lab are small.
-        assert re.search(r"kvm\d", reader.run(command.replace("=4GiB", "=64MiB"))) and fleet.settled() == after
+        assert (
+            re.search(r"kvm\d", reader.run(command.replace("=4GiB", "=64MiB")))
+            and fleet.settled() == after
+        )
 
 
 def test_power_and_rolling_pages(with_bmcs, fleet):
@@ -311,9 +374,17 @@ def test_power_and_rolling_pages(with_bmcs, fleet):
     again = boots(fleet)
     assert {host for host, boot in again.items() if boot != after[host]} == {"kvm2"}
     # The test does not use the page's own hook, which upgrades the machine.
-    note = [{"name": "Note it", "ansible.builtin.shell": "echo here >> /root/hooked", "changed_when": False}]
+    note = [
+        {
+            "name": "Note it",
+            "ansible.builtin.shell": "echo here >> /root/hooked",
+            "changed_when": False,
+        }
+    ]
     (fleet.folder / "update.yml").write_text(json.dumps(note), encoding="utf-8")
     fleet.everywhere("rm -f /root/hooked")
     reader.run(roll_all)
-    assert set(fleet.everywhere("cat /root/hooked").values()) == {"here\n"} and boots(fleet) == again
+    assert (
+        set(fleet.everywhere("cat /root/hooked").values()) == {"here\n"} and boots(fleet) == again
+    )
     assert states(fleet) == {"web1": "running"}

@@ -41,12 +41,22 @@ FULL = {
     "cdroms": [{"path": ISO}, {"bus": "scsi"}],
     "cloud_init": {"user_data": "#cloud-config"},
     "disks": [
-        {"size_gb": 1, "cache": "directsync", "io": "native", "discard": "ignore", "serial": "FULL-1", "iotune": {"read_iops_sec": 500}},
+        {
+            "size_gb": 1,
+            "cache": "directsync",
+            "io": "native",
+            "discard": "ignore",
+            "serial": "FULL-1",
+            "iotune": {"read_iops_sec": 500},
+        },
         {"size_gb": 1, "bus": "scsi"},
         {"size_gb": 1, "bus": "usb"},
         {"size_gb": 1, "bus": "sata"},
     ],
-    "networks": [{"bridge": "br0", "mac": "52:54:00:ab:cd:01", "mtu": 1400, "queues": 2}, {"bridge": "br0", "model": "e1000e"}],
+    "networks": [
+        {"bridge": "br0", "mac": "52:54:00:ab:cd:01", "mtu": 1400, "queues": 2},
+        {"bridge": "br0", "model": "e1000e"},
+    ],
 }
 #: The path in the domain, an attribute of it (None for the text), and its values in order.
 SEEN = [
@@ -109,7 +119,13 @@ OLD_SEEN = [
     ("devices/disk/target", "bus", ["ide", "ide"]),
     ("devices/watchdog", "model", ["ib700"]),
 ]
-UEFI = {"name": "uefi", "memory_mb": 128, "firmware": "uefi", "disks": [{"size_gb": 1}], "console": {"log": True}}
+UEFI = {
+    "name": "uefi",
+    "memory_mb": 128,
+    "firmware": "uefi",
+    "disks": [{"size_gb": 1}],
+    "console": {"log": True},
+}
 
 #: Run on a host: the kinds of authentication that the VNC server of a domain offers.
 KNOCK = """
@@ -131,10 +147,15 @@ def live(fleet, name, flags=""):
 
 def see(root, expected):
     for path, attribute, values in expected:
-        found = [element.text if attribute is None else element.get(attribute) for element in root.findall(path)]
+        found = [
+            element.text if attribute is None else element.get(attribute)
+            for element in root.findall(path)
+        ]
         # libvirt sorts devices by their buses.
         order = sorted if path.startswith("devices/") else list
-        assert order(found) == order(values), f"{path}: {found}\n{ET.tostring(root, encoding='unicode')}"
+        assert order(found) == order(values), (
+            f"{path}: {found}\n{ET.tostring(root, encoding='unicode')}"
+        )
 
 
 def exists(fleet, host, path):
@@ -142,7 +163,10 @@ def exists(fleet, host, path):
 
 
 def knock(fleet, host, name):
-    return {int(each) for each in fleet.run(host, f"/usr/bin/python3 -c {shlex.quote(KNOCK)} {name}").split()}
+    return {
+        int(each)
+        for each in fleet.run(host, f"/usr/bin/python3 -c {shlex.quote(KNOCK)} {name}").split()
+    }
 
 
 def fill(fleet):
@@ -173,7 +197,9 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
     fleet.playbook("discover")
     for text in (done.stdout, done.stderr, foretold.stdout, foretold.stderr):
         assert PASSWORD not in text
-    assert not [path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()]
+    assert not [
+        path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()
+    ]
     assert fleet.run(host, f"grep -rl {PASSWORD} /var/log /tmp /root/.ansible || true") == ""
     assert fleet.query("SELECT count(*) FROM instances") == [(2,)]
 
@@ -182,12 +208,22 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
 def test_removed_with_all_that_is_its_own(fleet):
     """Off or running: UEFI variables, the state of the TPM, the log of the console are removed;
     files of other guests stay."""
-    secure = {**UEFI, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "tpm": {"version": "2.0"}}
+    secure = {
+        **UEFI,
+        "name": "secure",
+        "memory_mb": 192,
+        "firmware": "uefi-secure-boot",
+        "tpm": {"version": "2.0"},
+    }
     fleet.place([UEFI, secure])
     where, files = fleet.where(), {}
     for name, (host, _state) in where.items():
         root = live(fleet, name)[0]
-        files[name] = [f"{NVRAM}/{name}_VARS.fd", root.find("devices/serial/log").get("file"), root.find("devices/disk/source").get("file")]
+        files[name] = [
+            f"{NVRAM}/{name}_VARS.fd",
+            root.find("devices/serial/log").get("file"),
+            root.find("devices/disk/source").get("file"),
+        ]
         assert all(exists(fleet, host, path) for path in files[name])
         fleet.run(host, f"touch {NVRAM}/other_VARS.fd")
     state = f"{SWTPM}/{live(fleet, 'secure')[0].findtext('uuid')}"
@@ -195,7 +231,13 @@ def test_removed_with_all_that_is_its_own(fleet):
     fleet.run(where["uefi"][0], "virsh destroy uefi")
     for name, (host, _state) in where.items():
         fleet.playbook(
-            "instance_delete", "-e", f"drover_instance={name}", "-e", "drover_instance_timeout=1", "-e", "drover_instance_force=true"
+            "instance_delete",
+            "-e",
+            f"drover_instance={name}",
+            "-e",
+            "drover_instance_timeout=1",
+            "-e",
+            "drover_instance_force=true",
         )
         assert not [path for path in files[name] if exists(fleet, host, path)]
         assert exists(fleet, host, f"{NVRAM}/other_VARS.fd")
@@ -211,12 +253,17 @@ def test_moved_with_all_that_is_its_own(fleet):
     variables = {"console_password": PASSWORD, "drover_instances_path": LOCAL}
     fleet.place([FULL, UEFI], **variables)
     where = fleet.where()
-    to = {name: next(host for host in fleet.hosts if host != where[name][0] and host != "kvm2") for name in where}
+    to = {
+        name: next(host for host in fleet.hosts if host != where[name][0] and host != "kvm2")
+        for name in where
+    }
     root = live(fleet, "full")[0]
     log = root.find("devices/serial/log").get("file")
     state = f"{SWTPM}/{root.findtext('uuid')}"
 
-    fleet.playbook("instance_migrate", "-e", "drover_instance=full", "-e", f"drover_destination={to['full']}")
+    fleet.playbook(
+        "instance_migrate", "-e", "drover_instance=full", "-e", f"drover_destination={to['full']}"
+    )
     after, host = live(fleet, "full", "--security-info")
     assert host == to["full"]
     # libvirt does not show the firmware features of a migrated domain; its definition has them for
@@ -226,25 +273,39 @@ def test_moved_with_all_that_is_its_own(fleet):
     defined = ET.fromstring(fleet.run(host, "virsh dumpxml --inactive full"))
     see(defined, [each for each in SEEN if each[0] == firmware])
     assert defined.find("os").get("firmware") == "efi"
-    assert after.find("devices/graphics").get("passwd") == PASSWORD and knock(fleet, host, "full") == {VNC_AUTHENTICATION}
+    assert after.find("devices/graphics").get("passwd") == PASSWORD and knock(
+        fleet, host, "full"
+    ) == {VNC_AUTHENTICATION}
     for path in (f"{NVRAM}/full_VARS.fd", state, log):
         assert exists(fleet, host, path) and not exists(fleet, where["full"][0], path), path
 
     # Off: the variables are copied byte by byte, as in their file.
     fleet.run(
-        where["uefi"][0], f"virsh destroy uefi && printf marked | dd of={NVRAM}/uefi_VARS.fd conv=notrunc bs=1 seek=100000 status=none"
+        where["uefi"][0],
+        f"virsh destroy uefi && printf marked | dd of={NVRAM}/uefi_VARS.fd conv=notrunc bs=1 seek=100000 status=none",
     )
     fleet.run(host, "virsh destroy full")
     fleet.playbook("discover")
     digest = fleet.run(where["uefi"][0], f"sha256sum < {NVRAM}/uefi_VARS.fd")
-    fleet.playbook("instance_migrate", "-e", "drover_instance=uefi", "-e", f"drover_destination={to['uefi']}")
+    fleet.playbook(
+        "instance_migrate", "-e", "drover_instance=uefi", "-e", f"drover_destination={to['uefi']}"
+    )
     assert fleet.where()["uefi"] == (to["uefi"], "shutoff")
     assert fleet.run(to["uefi"], f"sha256sum < {NVRAM}/uefi_VARS.fd") == digest
     assert not exists(fleet, where["uefi"][0], f"{NVRAM}/uefi_VARS.fd")
     fleet.playbook("instance_start", "-e", "drover_instance=uefi")
     assert fleet.settled()["uefi"][1] == "running"
-    said = fleet.refused("instance_migrate", "-e", "drover_instance=full", "-e", f"drover_destination={where['full'][0]}")
-    assert "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along" in said
+    said = fleet.refused(
+        "instance_migrate",
+        "-e",
+        "drover_instance=full",
+        "-e",
+        f"drover_destination={where['full'][0]}",
+    )
+    assert (
+        "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along"
+        in said
+    )
     assert fleet.where()["full"] == (host, "shutoff")
 
 
@@ -259,7 +320,13 @@ def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
         done = fleet.place([UEFI])
         assert fleet.where() == {"uefi": ("kvm2", "running")}
         fleet.playbook(
-            "instance_delete", "-e", "drover_instance=uefi", "-e", "drover_instance_timeout=1", "-e", "drover_instance_force=true"
+            "instance_delete",
+            "-e",
+            "drover_instance=uefi",
+            "-e",
+            "drover_instance_timeout=1",
+            "-e",
+            "drover_instance_force=true",
         )
         assert done.returncode == 0
         fleet.everywhere(hide, ["kvm2"])
@@ -271,13 +338,27 @@ def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
     for wanted, words in (
         ({"machine": "pc-q35-99"}, "cannot run its machine pc-q35-99"),
         ({"cpu": {"model": "Pentium-9"}}, "has no CPU model Pentium-9"),
-        ({"networks": [{"bridge": "br0", "vlan": {"tag": 7}}]}, "has no VLANs on a bridge of Linux"),
+        (
+            {"networks": [{"bridge": "br0", "vlan": {"tag": 7}}]},
+            "has no VLANs on a bridge of Linux",
+        ),
     ):
         said = fleet.refused(
-            "place", "--check", "-e", json.dumps({"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]})
+            "place",
+            "--check",
+            "-e",
+            json.dumps(
+                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]}
+            ),
         )
         assert words in said, said
-        said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]}))
+        said = fleet.refused(
+            "place",
+            "-e",
+            json.dumps(
+                {"drover_instance_definitions": [{"name": "no", "memory_mb": 64, **wanted}]}
+            ),
+        )
         assert words in said and "no alternate is left" in said, said
     assert fleet.where() == {} and {host: fleet.files(LOCAL, host) for host in fleet.hosts} == files
     assert fleet.booked() == {}
@@ -286,7 +367,10 @@ def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
 @pytest.mark.long
 def test_started_anew_on_another_host_nobody_looks_on(fleet):
     """The store has no password, so after an evacuation the console is locked, not open."""
-    fleet.place([{**UEFI, "graphics": {"type": "vnc", "password_variable": "console_password"}}], console_password=PASSWORD)
+    fleet.place(
+        [{**UEFI, "graphics": {"type": "vnc", "password_variable": "console_password"}}],
+        console_password=PASSWORD,
+    )
     host, _state = fleet.where()["uefi"]
     text = fleet.query("SELECT xml FROM domains")[0][0]
     assert "graphics" in text and "passwd" not in text and "graphics_password_variable" in text
@@ -302,7 +386,9 @@ def test_started_anew_on_another_host_nobody_looks_on(fleet):
     fleet.run(host, "virsh destroy uefi && virsh undefine uefi --nvram")
     play = fleet.folder / "restart.yml"
     task = {"drover.compute._domain_restart": {"instances": [order]}}
-    play.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
+    play.write_text(
+        json.dumps([{"hosts": host, "gather_facts": False, "tasks": [task]}]), encoding="utf-8"
+    )
     fleet.lab.playbook(str(play), store_url=fleet.store_url)
     assert knock(fleet, host, "uefi") == {VNC_AUTHENTICATION}
     assert PASSWORD not in fleet.run(host, "virsh dumpxml --security-info uefi")
@@ -314,20 +400,49 @@ def test_evacuated_with_secure_boot_and_consoles(fleet):
     and the console that had a password is locked."""
     there = {"requested_destination": {"host": "kvm1"}}
     console = {"type": "vnc", "password_variable": "console_password"}
-    secure = {**UEFI, **there, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "graphics": console}
-    opened = {**there, "name": "open", "memory_mb": 64, "disks": [{"size_gb": 1}], "graphics": {"type": "vnc"}}
+    secure = {
+        **UEFI,
+        **there,
+        "name": "secure",
+        "memory_mb": 192,
+        "firmware": "uefi-secure-boot",
+        "graphics": console,
+    }
+    opened = {
+        **there,
+        "name": "open",
+        "memory_mb": 64,
+        "disks": [{"size_gb": 1}],
+        "graphics": {"type": "vnc"},
+    }
     fleet.place([secure, opened], console_password=PASSWORD)
     discover(fleet)
-    assert knock(fleet, "kvm1", "secure") == {VNC_AUTHENTICATION} and knock(fleet, "kvm1", "open") == {NO_PASSWORD}
+    assert knock(fleet, "kvm1", "secure") == {VNC_AUTHENTICATION} and knock(
+        fleet, "kvm1", "open"
+    ) == {NO_PASSWORD}
     die(fleet)
     evacuate(fleet, **OFF)
     where = living(fleet)
-    assert {name: state for name, (_host, state) in where.items()} == {"secure": "running", "open": "running"}
-    assert knock(fleet, where["secure"][0], "secure") == {VNC_AUTHENTICATION} and knock(fleet, where["open"][0], "open") == {NO_PASSWORD}
+    assert {name: state for name, (_host, state) in where.items()} == {
+        "secure": "running",
+        "open": "running",
+    }
+    assert knock(fleet, where["secure"][0], "secure") == {VNC_AUTHENTICATION} and knock(
+        fleet, where["open"][0], "open"
+    ) == {NO_PASSWORD}
     host = where["secure"][0]
     root = ET.fromstring(fleet.run(host, "virsh dumpxml --security-info secure"))
-    see(root, [each for each in SEEN if each[0] in ("os/firmware/feature[@name='secure-boot']", "os/loader", "features/smm")])
-    assert root.find("devices/graphics").get("passwd") not in (None, "", PASSWORD) and exists(fleet, host, f"{NVRAM}/secure_VARS.fd")
+    see(
+        root,
+        [
+            each
+            for each in SEEN
+            if each[0] in ("os/firmware/feature[@name='secure-boot']", "os/loader", "features/smm")
+        ],
+    )
+    assert root.find("devices/graphics").get("passwd") not in (None, "", PASSWORD) and exists(
+        fleet, host, f"{NVRAM}/secure_VARS.fd"
+    )
     fleet.lab.command("start", "kvm1")
     discover(fleet)
     assert fleet.settled() == where

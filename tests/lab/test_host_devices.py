@@ -27,10 +27,19 @@ def test_a_device_that_is_not_there_leaves_nothing_on_any_host(fleet, tmp_path):
     """libvirt refuses the start on one host after the other; the files of each build are removed,
     and its room is released."""
     template = tmp_path / "domain.xml.j2"
-    template.write_text(TEMPLATE.read_text(encoding="utf-8").replace("<memballoon", GONE.strip(), 1), encoding="utf-8")
+    template.write_text(
+        TEMPLATE.read_text(encoding="utf-8").replace("<memballoon", GONE.strip(), 1),
+        encoding="utf-8",
+    )
     files = {host: fleet.files(LOCAL, host) for host in fleet.hosts}
     wanted = {"name": "gpu", "memory_mb": 64, "disks": [{"size_gb": 1}]}
-    said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [wanted], "drover_domain_template": str(template)}))
+    said = fleet.refused(
+        "place",
+        "-e",
+        json.dumps(
+            {"drover_instance_definitions": [wanted], "drover_domain_template": str(template)}
+        ),
+    )
     # The lab has no IOMMU, and libvirt's message names that before the device.
     refusal = "host doesn't support passthrough of host PCI devices"
     assert (refusal in said or "0000:fe:1f.7" in said) and "no alternate is left" in said, said

@@ -59,7 +59,9 @@ def test_the_hosts_are_what_they_are_said_to_be(fleet):
     assert set(lab_layout.SPLIT_DAEMONS) <= set(daemons["kvm2"].split())
     assert "inet " not in fleet.run("kvm3", "ip address show br0")
     config = os.fspath(fleet.lab.layout.ssh_config)
-    assert run(["ssh", "-F", config, "-l", "drover", "kvm3", "id -un; sudo -n id -un"]).stdout.split() == ["drover", "root"]
+    assert run(
+        ["ssh", "-F", config, "-l", "drover", "kvm3", "id -un; sudo -n id -un"]
+    ).stdout.split() == ["drover", "root"]
     assert fleet.query("SELECT count(*) FROM services WHERE last_error IS NULL") == [(3,)]
 
 
@@ -67,19 +69,38 @@ def test_the_hosts_are_what_they_are_said_to_be(fleet):
 def test_place_and_move_to_each_other_host(fleet, source):
     """Instances with a shared disk and with a local one; both move live to both other hosts and
     back."""
-    fleet.everywhere(f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}')
+    fleet.everywhere(
+        f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}'
+    )
     fleet.everywhere("virsh net-start lan > /dev/null 2>&1; virsh net-list --name | grep -qx lan")
     there = {"requested_destination": {"host": source}}
     definitions = [
-        {"name": "web", "memory_mb": 64, **there, "disks": [{"size_gb": 1, "image": IMAGE}], "networks": [{"network": "lan"}]},
-        {"name": "db", "memory_mb": 64, **there, "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}]},
+        {
+            "name": "web",
+            "memory_mb": 64,
+            **there,
+            "disks": [{"size_gb": 1, "image": IMAGE}],
+            "networks": [{"network": "lan"}],
+        },
+        {
+            "name": "db",
+            "memory_mb": 64,
+            **there,
+            "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}],
+        },
     ]
     fleet.place(definitions)
     assert fleet.settled() == dict.fromkeys(("web", "db"), (source, "running"))
     for destination in sorted(set(fleet.hosts) - {source}):
         for there in (destination, source):
             for name in ("web", "db"):
-                fleet.playbook("instance_migrate", "-e", f"drover_instance={name}", "-e", f"drover_destination={there}")
+                fleet.playbook(
+                    "instance_migrate",
+                    "-e",
+                    f"drover_instance={name}",
+                    "-e",
+                    f"drover_destination={there}",
+                )
             assert fleet.settled() == dict.fromkeys(("web", "db"), (there, "running"))
 
 
@@ -94,12 +115,19 @@ def test_drain_and_back(fleet, source):
     assert not fleet.service(source)["maintenance"]
 
 
-@pytest.mark.parametrize(("dead", "destination"), [("kvm1", "kvm2"), ("kvm2", "kvm3"), ("kvm3", "kvm1")])
+@pytest.mark.parametrize(
+    ("dead", "destination"), [("kvm1", "kvm2"), ("kvm2", "kvm3"), ("kvm3", "kvm1")]
+)
 def test_evacuated_and_deleted(fleet, dead, destination):
     """Each layout dies once, and each gets once the guest of another layout; there it is deleted,
     with its disk."""
     (third,) = set(fleet.hosts) - {dead, destination}
-    definition = {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}], "requested_destination": {"host": dead}}
+    definition = {
+        "name": "web",
+        "memory_mb": 64,
+        "disks": [{"size_gb": 1, "image": IMAGE}],
+        "requested_destination": {"host": dead},
+    }
     fleet.place([definition])
     fleet.playbook("discover", *extra())
     assert fleet.settled() == {"web": (dead, "running")}
@@ -107,14 +135,22 @@ def test_evacuated_and_deleted(fleet, dead, destination):
     fleet.playbook("host_disable", "-e", f"drover_host={third}")
     fleet.lab.command("kill", dead)
     fleet.playbook("discover", *extra(), "--limit", f"{dead},localhost", check=False)
-    done = fleet.playbook("evacuate", *extra(drover_host=dead, drover_host_is_off=f"{dead} is powered off"))
+    done = fleet.playbook(
+        "evacuate", *extra(drover_host=dead, drover_host_is_off=f"{dead} is powered off")
+    )
     assert fleet.where([destination, third]) == {"web": (destination, "running")}, said(done)
 
     fleet.lab.command("start", dead)
     fleet.playbook("undrain", *extra(drover_host=dead))
-    assert fleet.settled() == {"web": (destination, "running")} and fleet.look()[destination][0]["disks"] == [disk]
+    assert fleet.settled() == {"web": (destination, "running")} and fleet.look()[destination][0][
+        "disks"
+    ] == [disk]
     done = fleet.delete("web")
-    assert fleet.settled() == {} and disk.startswith(SHARED) and disk.rpartition("/")[2] not in fleet.files(SHARED), said(done)
+    assert (
+        fleet.settled() == {}
+        and disk.startswith(SHARED)
+        and disk.rpartition("/")[2] not in fleet.files(SHARED)
+    ), said(done)
 
 
 def test_the_role_hypervisor_restarts_the_daemon_that_is_there(fleet):
@@ -159,24 +195,43 @@ def test_a_daemon_that_is_not_installed(fleet):
     """Without virtstoraged the host moves its guests away and deletes them; only an operation that
     needs the daemon names it."""
     there = {"requested_destination": {"host": "kvm2"}}
-    disks = {name: {"size_gb": 1, "image": IMAGE, "path": f"/var/lib/libvirt/images/{name}.qcow2"} for name in ("gone", "stays")}
-    fleet.place([{"name": name, "memory_mb": 64, **there, "disks": [disk]} for name, disk in disks.items()])
-    fleet.run("kvm2", "kill $(cat /run/virtstoraged.pid) && sleep 1 && mount --bind /dev/null /usr/sbin/virtstoraged")
+    disks = {
+        name: {"size_gb": 1, "image": IMAGE, "path": f"/var/lib/libvirt/images/{name}.qcow2"}
+        for name in ("gone", "stays")
+    }
+    fleet.place(
+        [{"name": name, "memory_mb": 64, **there, "disks": [disk]} for name, disk in disks.items()]
+    )
+    fleet.run(
+        "kvm2",
+        "kill $(cat /run/virtstoraged.pid) && sleep 1 && mount --bind /dev/null /usr/sbin/virtstoraged",
+    )
     try:
         # The lab builds no virtinterfaced.
         for driver in ("storage", "interface"):
             for name in ("discover", "check"):
                 text = said(fleet.playbook(name))
-                assert f"kvm2: its libvirt has no {driver} driver: " in text and f"systemctl enable --now virt{driver}d.socket" in text, (
-                    text
-                )
+                assert (
+                    f"kvm2: its libvirt has no {driver} driver: " in text
+                    and f"systemctl enable --now virt{driver}d.socket" in text
+                ), text
         fleet.delete("gone")
-        assert fleet.run("kvm2", "ls /var/lib/libvirt/images | grep -v base").split() == ["stays.qcow2"]
+        assert fleet.run("kvm2", "ls /var/lib/libvirt/images | grep -v base").split() == [
+            "stays.qcow2"
+        ]
         fleet.drain("kvm2")
         host, state = fleet.settled()["stays"]
         assert host != "kvm2" and state == "running"
         fleet.playbook("undrain", "-e", "drover_host=kvm2")
-        text = fleet.refused("instance_migrate", *extra(drover_instance="stays", drover_destination="kvm2"))
-        assert "libvirt on kvm2 has no storage driver: install " in text and "virtstoraged.socket" in text, text
+        text = fleet.refused(
+            "instance_migrate", *extra(drover_instance="stays", drover_destination="kvm2")
+        )
+        assert (
+            "libvirt on kvm2 has no storage driver: install " in text
+            and "virtstoraged.socket" in text
+        ), text
     finally:
-        fleet.run("kvm2", "umount /usr/sbin/virtstoraged; /usr/sbin/virtstoraged -d && virsh pool-list --all")
+        fleet.run(
+            "kvm2",
+            "umount /usr/sbin/virtstoraged; /usr/sbin/virtstoraged -d && virsh pool-list --all",
+        )

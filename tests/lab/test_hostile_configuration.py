@@ -37,11 +37,19 @@ def test_f17_place_drain_and_undrain_under_a_hostile_configuration(hostile):
     fleet = hostile
     definitions = [{"name": f"fr{n}", "memory_mb": 64, "disks": [{"size_gb": 1}]} for n in range(4)]
     # One instance cannot be built: this ends none of the others.
-    definitions.append({"name": "lost", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/srv/shared/no-such-image.qcow2"}]})
+    definitions.append(
+        {
+            "name": "lost",
+            "memory_mb": 64,
+            "disks": [{"size_gb": 1, "image": "/srv/shared/no-such-image.qcow2"}],
+        }
+    )
     done = fleet.place(definitions, check=False)
     assert done.returncode == 2 and "add_host" not in said(done), said(done)
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == {f"fr{n}": "running" for n in range(4)}
+    assert {name: state for name, (dummy, state) in where.items()} == {
+        f"fr{n}": "running" for n in range(4)
+    }
     assert fleet.query("SELECT name FROM leases") == []
 
     host = where["fr0"][0]
@@ -49,6 +57,8 @@ def test_f17_place_drain_and_undrain_under_a_hostile_configuration(hostile):
     fleet.playbook("discover")
     fleet.drain(host)
     after = fleet.settled()
-    assert not any(place == host for place, dummy in after.values()) and {state for dummy, state in after.values()} == {"running"}
+    assert not any(place == host for place, dummy in after.values()) and {
+        state for dummy, state in after.values()
+    } == {"running"}
     fleet.playbook("undrain", "-e", f"drover_host={host}")
     assert not fleet.service(host)["disabled"]

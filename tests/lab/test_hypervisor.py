@@ -43,7 +43,11 @@ def unlocked(fleet):
     program.write_text(UNLOCKED, encoding="ascii")
     program.chmod(0o755)
     domain = Domain("web")
-    script = domain.script().replace("<devices>", f"<devices><emulator>{EMULATOR}</emulator>").replace("virsh start web", "true")
+    script = (
+        domain.script()
+        .replace("<devices>", f"<devices><emulator>{EMULATOR}</emulator>")
+        .replace("virsh start web", "true")
+    )
     fleet.run("kvm1", script)
     xml = fleet.run("kvm1", "virsh dumpxml web")
     fleet.run("kvm2", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
@@ -67,7 +71,10 @@ def test_two_hosts_never_run_one_disk(unlocked):
     assert start(fleet, "kvm1").rc == 0
     refused = start(fleet, "kvm2")
     assert refused.rc != 0 and "resource busy" in refused.stderr and "is locked" in refused.stderr
-    states = {host: [each["state"] for each in found] for host, found in fleet.look(["kvm1", "kvm2"]).items()}
+    states = {
+        host: [each["state"] for each in found]
+        for host, found in fleet.look(["kvm1", "kvm2"]).items()
+    }
     assert states == {"kvm1": ["running"], "kvm2": ["shutoff"]}
     fleet.run("kvm2", "virsh undefine web")
 
@@ -93,13 +100,22 @@ def test_two_hosts_never_run_one_disk(unlocked):
 
 def test_sanlock_is_left_alone(fleet):
     """Hosts with different lock managers would not see each other's locks."""
-    setting, files = 'lock_manager = "sanlock"', "cat /etc/libvirt/qemu.conf /etc/libvirt/qemu-lockd.conf 2>&1; cat /run/libvirtd.pid"
+    setting, files = (
+        'lock_manager = "sanlock"',
+        "cat /etc/libvirt/qemu.conf /etc/libvirt/qemu-lockd.conf 2>&1; cat /run/libvirtd.pid",
+    )
     fleet.everywhere(NO_LOCK_MANAGER, ["kvm1"])
-    fleet.run("kvm1", f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >> /etc/libvirt/qemu.conf")
+    fleet.run(
+        "kvm1",
+        f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >> /etc/libvirt/qemu.conf",
+    )
     try:
         before = fleet.run("kvm1", files)
         text = fleet.refused("hypervisor.yml", "--limit", "kvm1")
-        assert f"kvm1 has {setting} in /etc/libvirt/qemu.conf" in text.replace("\\", "") and fleet.run("kvm1", files) == before, text
+        assert (
+            f"kvm1 has {setting} in /etc/libvirt/qemu.conf" in text.replace("\\", "")
+            and fleet.run("kvm1", files) == before
+        ), text
     finally:
         fleet.run("kvm1", "cp /root/before.conf /etc/libvirt/qemu.conf")
 
@@ -141,13 +157,24 @@ def with_kvm_unhidden(fleet):
 
 def test_kvm_that_is_offered_and_does_not_work(with_kvm_unhidden):
     fleet = with_kvm_unhidden
-    before = fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu")
-    assert "offers KVM, but no guest starts with it" not in said(fleet.playbook("discover", "--limit", "kvm1,localhost"))
+    before = fleet.run(
+        "kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu"
+    )
+    assert "offers KVM, but no guest starts with it" not in said(
+        fleet.playbook("discover", "--limit", "kvm1,localhost")
+    )
     done = fleet.playbook("discover", "--limit", "kvm1,localhost", "-e", "drover_probe_kvm=true")
-    assert "Host kvm1 offers KVM, but no guest starts with it: " in said(done) and "drover_cpu" in said(done)
+    assert "Host kvm1 offers KVM, but no guest starts with it: " in said(
+        done
+    ) and "drover_cpu" in said(done)
     text = said(fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", check=False))
     assert "kvm1 offers KVM, but no guest starts with it" in text
     # An operator may choose a host without KVM; then there is no finding.
-    done = fleet.playbook("check_hypervisor.yml", "--limit", "kvm1", "-e", "drover_domain_type=qemu")
+    done = fleet.playbook(
+        "check_hypervisor.yml", "--limit", "kvm1", "-e", "drover_domain_type=qemu"
+    )
     assert "KVM is not to be used" in said(done)
-    assert fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu") == before
+    assert (
+        fleet.run("kvm1", "virsh list --all --name; ls /var/lib/libvirt/images /run/libvirt/qemu")
+        == before
+    )

@@ -54,7 +54,9 @@ def served(fleet):
 
 def bring(fleet, source, checksum, hosts="kvm1:kvm2", check=True, words=()):
     path = pathlib.Path(fleet.folder) / "images.yml"
-    path.write_text(PLAY.format(hosts=hosts, folder=LOCAL, source=source, checksum=checksum), encoding="utf-8")
+    path.write_text(
+        PLAY.format(hosts=hosts, folder=LOCAL, source=source, checksum=checksum), encoding="utf-8"
+    )
     return fleet.playbook(str(path), *words, check=check)
 
 
@@ -65,17 +67,26 @@ def cache(fleet, host):
 def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     digits, url = served.partition(":")[2], f"http://127.0.0.1:{PORT}/debian-12.qcow2"
     done = bring(fleet, url, served)
-    assert "debian-12: in the cache of kvm1" in said(done) and "debian-12: in the cache of kvm2" in said(done)
+    assert "debian-12: in the cache of kvm1" in said(
+        done
+    ) and "debian-12: in the cache of kvm2" in said(done)
     for host in ("kvm1", "kvm2"):
         assert cache(fleet, host) == [digits, f"{digits}.json"]
     assert "changed=0" in said(bring(fleet, url, served))
 
     wrong = bring(fleet, url, "sha256:" + "0" * 64, check=False)
-    assert wrong.returncode and "is not the image debian-12: its sha256 is" in said(wrong) and "0" * 64 not in cache(fleet, "kvm1")
+    assert (
+        wrong.returncode
+        and "is not the image debian-12: its sha256 is" in said(wrong)
+        and "0" * 64 not in cache(fleet, "kvm1")
+    )
 
     fleet.everywhere(f"rm -rf {LOCAL}/_base")
     fleet.playbook("discover", *OWN)
-    wanted = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}]} for name in ("web", "db")]
+    wanted = [
+        {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}]}
+        for name in ("web", "db")
+    ]
     wanted += [{"name": "mail", "memory_mb": 64, "image": "debian-12", "disks": [{"size_gb": 1}]}]
     images = [{"name": "debian-12", "source": url, "checksum": served}]
     place(fleet, wanted, images, "--check")
@@ -84,23 +95,39 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     where = fleet.settled()
     assert {state for dummy, state in where.values()} == {"running"} and len(where) == 3
     used = {host for host, dummy in where.values()}
-    assert said(done).count("in the cache of") == len(used), "one download for all instances of a host"
+    assert said(done).count("in the cache of") == len(used), (
+        "one download for all instances of a host"
+    )
     for name, (host, _dummy) in where.items():
         paths = fleet.run(host, f"virsh domblklist {name}").split()
-        assert json.loads(fleet.run(host, f"qemu-img info -U --output=json {paths[-1]}"))["backing-filename"] == f"{LOCAL}/_base/{digits}"
+        assert (
+            json.loads(fleet.run(host, f"qemu-img info -U --output=json {paths[-1]}"))[
+                "backing-filename"
+            ]
+            == f"{LOCAL}/_base/{digits}"
+        )
 
     assert "in the last 24 hours" in said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
         fleet.run(host, f"touch -d '3 days ago' {LOCAL}/_base/{digits}.json")
     found = said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
-        assert cache(fleet, host) == [digits, f"{digits}.json"] and f"{host}: {LOCAL}/_base/{digits}: kept, as" in found, found
-    gone = {"drover_instances": ["web", "db", "mail"], "drover_instance_force": True, "drover_instance_timeout": 5}
+        assert (
+            cache(fleet, host) == [digits, f"{digits}.json"]
+            and f"{host}: {LOCAL}/_base/{digits}: kept, as" in found
+        ), found
+    gone = {
+        "drover_instances": ["web", "db", "mail"],
+        "drover_instance_force": True,
+        "drover_instance_timeout": 5,
+    }
     fleet.playbook("instance_delete", "-e", json.dumps(gone))
     fleet.playbook("discover", *OWN)
     shown = said(fleet.playbook("image_cache_clean", *OWN, "--check"))
     for host in used:
-        assert f"{host}: {LOCAL}/_base/{digits}: would be removed" in shown and cache(fleet, host) == [digits, f"{digits}.json"]
+        assert f"{host}: {LOCAL}/_base/{digits}: would be removed" in shown and cache(
+            fleet, host
+        ) == [digits, f"{digits}.json"]
     fleet.playbook("image_cache_clean", *OWN)
     assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == []
     fleet.settled()
@@ -113,19 +140,27 @@ def test_from_another_hypervisor(fleet, served):
     images = [{"name": "debian-12", "source": url, "checksum": served}]
 
     def guest(name, host):
-        return {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}], "requested_destination": {"host": host}}
+        return {
+            "name": name,
+            "memory_mb": 64,
+            "disks": [{"size_gb": 1, "image": "debian-12"}],
+            "requested_destination": {"host": host},
+        }
 
     fleet.playbook("discover", *OWN)
     place(fleet, [guest("web", "kvm1")], images)
     pools = fleet.everywhere("virsh pool-list --all --name")
     fleet.everywhere("rm /srv/served/debian-12.qcow2")
     done = place(fleet, [guest("db", "kvm2")], images)
-    assert "debian-12: kvm2 cannot read its source; kvm1 -> kvm2" in said(done) and "debian-12: in the cache of kvm2" in said(done), said(
+    assert "debian-12: kvm2 cannot read its source; kvm1 -> kvm2" in said(
         done
-    )
+    ) and "debian-12: in the cache of kvm2" in said(done), said(done)
     assert cache(fleet, "kvm2") == [digits, f"{digits}.json"]
     assert fleet.run("kvm2", f"sha256sum {LOCAL}/_base/{digits}").split()[0] == digits
-    assert fleet.settled()["db"] == ("kvm2", "running") and fleet.everywhere("virsh pool-list --all --name") == pools
+    assert (
+        fleet.settled()["db"] == ("kvm2", "running")
+        and fleet.everywhere("virsh pool-list --all --name") == pools
+    )
     assert "changed=0" in said(bring(fleet, url, served, "kvm2"))
 
     fleet.run("kvm3", STRANGERS)
@@ -134,16 +169,29 @@ def test_from_another_hypervisor(fleet, served):
     finally:
         fleet.run("kvm3", BACK)
     text = " ".join(said(refused).split())
-    assert refused.returncode and "File not found. Correct the source of the image debian-12." in text, text
+    assert (
+        refused.returncode and "File not found. Correct the source of the image debian-12." in text
+    ), text
     for peer in ("kvm1", "kvm2"):
         assert f"cannot be copied from {peer} to" in text, text
-    assert "let kvm3 reach the others with drover.compute.migration_trust." in text and cache(fleet, "kvm3") == []
+    assert (
+        "let kvm3 reach the others with drover.compute.migration_trust." in text
+        and cache(fleet, "kvm3") == []
+    )
 
     # Only its checksum proves the content of the other hypervisor.
-    fleet.run("kvm1", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
-    fleet.run("kvm2", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
+    fleet.run(
+        "kvm1", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null"
+    )
+    fleet.run(
+        "kvm2", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null"
+    )
     wrong = bring(fleet, url, served, "kvm3", check=False)
-    assert wrong.returncode and "is not the image debian-12: its sha256 is" in " ".join(said(wrong).split()) and cache(fleet, "kvm3") == []
+    assert (
+        wrong.returncode
+        and "is not the image debian-12: its sha256 is" in " ".join(said(wrong).split())
+        and cache(fleet, "kvm3") == []
+    )
 
 
 def test_from_the_controller(fleet, served):

@@ -35,17 +35,28 @@ def machine() -> dict[str, object]:
         "links": sorted(line.split()[0] for line in lines("ip", "-br", "link")),
         "namespaces": sorted(line for line in lines("lsns", "--noheadings", "--output", "NS,TYPE")),
         "named namespaces": lines("ip", "netns", "list"),
-        "/etc": sorted((path.name, path.lstat().st_mtime_ns) for path in pathlib.Path("/etc").iterdir()),
+        "/etc": sorted(
+            (path.name, path.lstat().st_mtime_ns) for path in pathlib.Path("/etc").iterdir()
+        ),
         "/srv": sorted(os.listdir("/srv")),
         "libvirt": os.path.exists("/run/libvirt"),
-        "state of services": sorted(os.fspath(path) for folder in ("lib", "log") for path in pathlib.Path("/var", folder).glob("*/*")),
+        "state of services": sorted(
+            os.fspath(path)
+            for folder in ("lib", "log")
+            for path in pathlib.Path("/var", folder).glob("*/*")
+        ),
         "/run": sorted(os.listdir("/run")),
     }
 
 
 def loop_devices() -> list[str]:
     """Return the loop devices of the machine, each with its file."""
-    listed = subprocess.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"], capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return listed.stdout.splitlines()
 
 
@@ -62,7 +73,12 @@ def namespaces_of(pids: typing.Iterable[int | str]) -> set[str]:
 def words_of(pid: int | str) -> str:
     """Return the command line of a process; nothing without a process."""
     try:
-        return pathlib.Path("/proc", str(pid), "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+        return (
+            pathlib.Path("/proc", str(pid), "cmdline")
+            .read_bytes()
+            .decode("utf-8", "replace")
+            .replace("\0", " ")
+        )
     except OSError:
         return ""
 
@@ -120,14 +136,29 @@ def test_down_leaves_nothing_behind(own):
 def test_down_leaves_nothing_of_any_storage_behind(own):
     """Each server runs, and hosts have its resources; afterwards no process, mount, loop device or
     file of it is left."""
-    if missing := [name for name, server in storage.SERVERS.items() if not all(map(shutil.which, server.PROGRAMS))]:
+    if missing := [
+        name
+        for name, server in storage.SERVERS.items()
+        if not all(map(shutil.which, server.PROGRAMS))
+    ]:
         pytest.skip(f"{', '.join(missing)}: not here. Run tests/setup/setup.sh storage.")
     before = machine()
     own("up", "--hosts", "1", "--with", ",".join(storage.SERVERS), within=300)
     switch = int(own("status").split("process ")[1].split(")")[0])
     inside = {pid: words_of(pid) for pid in (switch, *descendants(switch))}
-    for server in ("ceph-mon", "ceph-osd", "ceph-mds", "tgtd", "glusterfsd", "nbdkit", "ganesha.nfsd", "rpcbind"):
-        assert any(words.split()[0].rpartition("/")[2] == server for words in inside.values() if words), server
+    for server in (
+        "ceph-mon",
+        "ceph-osd",
+        "ceph-mds",
+        "tgtd",
+        "glusterfsd",
+        "nbdkit",
+        "ganesha.nfsd",
+        "rpcbind",
+    ):
+        assert any(
+            words.split()[0].rpartition("/")[2] == server for words in inside.values() if words
+        ), server
     assert own("exec", "kvm1", "vgs vms && findmnt /srv/cephfs && findmnt /srv/glusterfiles")
     during, namespaces = machine(), namespaces_of(inside) - namespaces_of([os.getpid()])
     assert namespaces and any(os.fspath(own.folder) in line for line in loop_devices())
@@ -136,10 +167,21 @@ def test_down_leaves_nothing_of_any_storage_behind(own):
     assert {pid: words for pid, words in inside.items() if words and words_of(pid) == words} == {}
     assert processes(own.folder) == []
     assert not any(os.fspath(own.folder) in line for line in loop_devices())
-    assert namespaces_of(path.name for path in pathlib.Path("/proc").glob("[0-9]*")).isdisjoint(namespaces)
+    assert namespaces_of(path.name for path in pathlib.Path("/proc").glob("[0-9]*")).isdisjoint(
+        namespaces
+    )
     assert list(own.folder.parent.glob(f"{own.folder.name}*")) == []
     after = machine()
-    for what in ("mounts", "links", "named namespaces", "state of services", "/run", "/etc", "/srv", "libvirt"):
+    for what in (
+        "mounts",
+        "links",
+        "named namespaces",
+        "state of services",
+        "/run",
+        "/etc",
+        "/srv",
+        "libvirt",
+    ):
         assert during[what] == before[what], f"while the lab was up, the machine's {what} differed"
         assert after[what] == before[what], f"after the lab, the machine's {what} differed"
 
@@ -149,7 +191,9 @@ def test_hosts_are_hosts_of_their_own(own):
     uuids = set()
     for name, other in (("kvm1", "kvm2"), ("kvm2", "kvm1")):
         assert own("exec", name, "hostname; cat /etc/hostname").split() == [name, name]
-        assert own("exec", name, f"virsh -c qemu+ssh://root@{other}/system hostname") == f"{other}\n\n"
+        assert (
+            own("exec", name, f"virsh -c qemu+ssh://root@{other}/system hostname") == f"{other}\n\n"
+        )
         uuids.add(own("exec", name, "virsh capabilities | grep -m1 uuid"))
         assert "Read-only" in own("exec", name, "touch /usr/x", status=1)
     assert len(uuids) == 2
@@ -213,7 +257,14 @@ def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
         pytest.skip("this machine has no /dev/kvm that another device could cover")
     (tmp_path / "dev").mkdir()
     as_root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    own_again = ["setpriv", "--reuid", str(os.getuid()), "--regid", str(os.getgid()), "--init-groups"]
+    own_again = [
+        "setpriv",
+        "--reuid",
+        str(os.getuid()),
+        "--regid",
+        str(os.getgid()),
+        "--init-groups",
+    ]
     script = f'{DEV_KVM[kvm]}\nshift\nexec "$@"'
     done = subprocess.run(
         [
@@ -239,13 +290,22 @@ def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    offered = own("exec", "kvm1", r"virsh domcapabilities | sed -n 's:.*<domain>\(.*\)</domain>:\1:p'").strip()
+    offered = own(
+        "exec", "kvm1", r"virsh domcapabilities | sed -n 's:.*<domain>\(.*\)</domain>:\1:p'"
+    ).strip()
     if kvm != "as the machine has it":
         assert offered == "qemu"
     hidden = [line for line in done.stdout.splitlines() if line.startswith("/dev/kvm is hidden")]
     assert len(hidden) == (has_kvm and kvm != "absent" and offered == "qemu")
     subprocess.run(
-        [LAB, "--folder", own.folder, "exec", "kvm1", "cat > /root/guest.xml; virsh create /root/guest.xml"],
+        [
+            LAB,
+            "--folder",
+            own.folder,
+            "exec",
+            "kvm1",
+            "cat > /root/guest.xml; virsh create /root/guest.xml",
+        ],
         input=GUEST % offered,
         text=True,
         check=True,
@@ -254,7 +314,10 @@ def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
     assert own("exec", "kvm1", "virsh domstate guest").strip() == "running"
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(0.2, marks=pytest.mark.long), 0.5, pytest.param(0.8, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "seconds",
+    [pytest.param(0.2, marks=pytest.mark.long), 0.5, pytest.param(0.8, marks=pytest.mark.long)],
+)
 def test_up_after_an_up_that_was_killed(own, seconds):
     first = own.popen("up", "--hosts", "2")
     time.sleep(seconds)

@@ -54,7 +54,9 @@ def test_discover_place_drain(as_drover):
     who = ["-e", json.dumps(words)]
     fleet.playbook("discover", *who)
     assert fleet.query("SELECT count(*) FROM services WHERE last_error IS NULL") == [(3,)]
-    fleet.place([{"name": "web1", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}], *who)
+    fleet.place(
+        [{"name": "web1", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}], *who
+    )
     ((host, state),) = fleet.settled().values()
     assert state == "running"
     fleet.playbook("drain", *who, "-e", f"drover_host={host}")
@@ -62,7 +64,14 @@ def test_discover_place_drain(as_drover):
     assert now != host and state == "running"
     fleet.playbook("undrain", *who, "-e", f"drover_host={host}")
     fleet.playbook(
-        "instance_stop", *who, "-e", "drover_instance=web1", "-e", "drover_instance_force=true", "-e", "drover_instance_timeout=1"
+        "instance_stop",
+        *who,
+        "-e",
+        "drover_instance=web1",
+        "-e",
+        "drover_instance_force=true",
+        "-e",
+        "drover_instance_timeout=1",
     )
     fleet.playbook("instance_delete", *who, "-e", "drover_instance=web1")
     assert fleet.where() == {}
@@ -70,7 +79,9 @@ def test_discover_place_drain(as_drover):
 
 def test_who_is_not_in_the_group_is_told(as_drover):
     fleet, words = as_drover
-    fleet.everywhere("sed 's/^libvirt:.*/libvirt:x:64054:/' /etc/group > /run/without; cat /run/without > /etc/group")
+    fleet.everywhere(
+        "sed 's/^libvirt:.*/libvirt:x:64054:/' /etc/group > /run/without; cat /run/without > /etc/group"
+    )
     done = fleet.playbook("discover", "-e", json.dumps(words), check=False)
     said = " ".join((done.stdout + done.stderr).split())
     assert "ermission denied" in said and "Traceback" not in said, said

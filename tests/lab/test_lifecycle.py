@@ -17,7 +17,10 @@ pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
 
-FLAVORS = [{"name": "small", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}, {"name": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 2}]
+FLAVORS = [
+    {"name": "small", "vcpus": 1, "memory_mb": 64, "disk_gb": 1},
+    {"name": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 2},
+]
 BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
 POLICY = "<drover:move>{}</drover:move>"
 SMALL = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
@@ -27,20 +30,34 @@ def act(fleet, what, names, *words, check=True, **variables):
     """Run one of the playbooks on instances."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
     return fleet.playbook(
-        f"instance_{what}", "-e", json.dumps({key: names, "drover_instance_timeout": 30, **variables}), *words, check=check
+        f"instance_{what}",
+        "-e",
+        json.dumps({key: names, "drover_instance_timeout": 30, **variables}),
+        *words,
+        check=check,
     )
 
 
 def refused(fleet, what, names, **variables):
     """Run a playbook that must fail; return its output in one line."""
     key = "drover_instances" if isinstance(names, list) else "drover_instance"
-    return fleet.refused(f"instance_{what}", "-e", json.dumps({key: names, "drover_instance_timeout": 5, **variables}))
+    return fleet.refused(
+        f"instance_{what}",
+        "-e",
+        json.dumps({key: names, "drover_instance_timeout": 5, **variables}),
+    )
 
 
 def ask(fleet, host, module, arguments):
     """Run one module on a host, as a person does."""
     words = ["ansible", host, "-m", f"drover.compute.{module}", "-a", json.dumps(arguments)]
-    subprocess.run(words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    subprocess.run(
+        words,
+        env=fleet.lab.environment(fleet.store_url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=True,
+    )
 
 
 def flavors(fleet):
@@ -50,12 +67,19 @@ def flavors(fleet):
 
 def size(fleet, host, name):
     """Return (vCPUs, MiB) as virsh has them."""
-    said = dict(line.split(":", 1) for line in fleet.run(host, f"virsh dominfo {name}").splitlines() if ":" in line)
+    said = dict(
+        line.split(":", 1)
+        for line in fleet.run(host, f"virsh dominfo {name}").splitlines()
+        if ":" in line
+    )
     return int(said["CPU(s)"]), int(said["Max memory"].split()[0]) // 1024
 
 
 def gib(fleet, host, path):
-    return json.loads(fleet.run(host, f"qemu-img info -U --output=json {path}"))["virtual-size"] // 2**30
+    return (
+        json.loads(fleet.run(host, f"qemu-img info -U --output=json {path}"))["virtual-size"]
+        // 2**30
+    )
 
 
 def booked(fleet, name):
@@ -93,7 +117,11 @@ def test_stop_start_reboot(fleet):
     assert "deaf on kvm1 did not shut down within 5 s" in said
     assert fleet.where()["deaf"] == ("kvm1", "running")
     act(fleet, "stop", "deaf", drover_instance_timeout=1, drover_instance_force=True)
-    assert fleet.run("kvm1", "virsh domstate --reason deaf").split() == ["shut", "off", "(destroyed)"]
+    assert fleet.run("kvm1", "virsh domstate --reason deaf").split() == [
+        "shut",
+        "off",
+        "(destroyed)",
+    ]
 
     act(fleet, "start", [*names, "deaf"])
     assert {state for host, state in fleet.settled().values()} == {"running"}
@@ -119,7 +147,9 @@ def test_names_that_are_wrong(fleet):
     (one,) = fleet.query("SELECT uuid FROM instances WHERE name = 'one'")[0]
     assert "No instance web9 is in the store" in refused(fleet, "start", "web9")
     assert "Which instances?" in fleet.refused("instance_stop")
-    assert f"{one} is the uuid of one, not of two" in refused(fleet, "stop", {"name": "two", "uuid": one})
+    assert f"{one} is the uuid of one, not of two" in refused(
+        fleet, "stop", {"name": "two", "uuid": one}
+    )
     # The guest was renamed by hand: its old name changes nothing, its uuid works.
     fleet.run("kvm1", "virsh destroy one && virsh domrename one three")
     said = refused(fleet, "delete", "one")
@@ -174,20 +204,30 @@ def test_resize_to_another_host(fleet):
     assert size(fleet, "kvm2", "vm") == size(fleet, "kvm2", "off") == (2, 128)
     assert fleet.files(LOCAL, "kvm1") == [] and fleet.files(LOCAL, "kvm2") == ["vm-0.qcow2"]
     assert fleet.booked()["vm"] == {"kvm2": BIG}
-    assert changed(act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_destination="kvm2")) == 0
+    assert (
+        changed(act(fleet, "resize", ["vm", "off"], drover_flavor="big", drover_destination="kvm2"))
+        == 0
+    )
 
     # The later writes stay on the disk when the resize is reverted.
     fleet.run("kvm2", f"virsh destroy vm && qemu-io -f qcow2 -c 'write -q -P 7 64k 64k' {path}")
     act(fleet, "resize", "vm", drover_resize="revert")
     assert fleet.where()["vm"] == ("kvm1", "running") and size(fleet, "kvm1", "vm") == (1, 64)
-    assert "verification failed" not in fleet.run("kvm1", f"qemu-io -U -r -f qcow2 -c 'read -P 7 64k 64k' {path}")
+    assert "verification failed" not in fleet.run(
+        "kvm1", f"qemu-io -U -r -f qcow2 -c 'read -P 7 64k 64k' {path}"
+    )
     assert fleet.files(LOCAL, "kvm2") == []
     assert fleet.booked()["vm"] == {"kvm1": SMALL}
 
     act(fleet, "resize", "off", drover_resize="confirm")
-    assert gib(fleet, "kvm2", f"{SHARED}/off-0.qcow2") == 2 and fleet.booked() == {"vm": {"kvm1": SMALL}, "off": {"kvm2": BIG}}
+    assert gib(fleet, "kvm2", f"{SHARED}/off-0.qcow2") == 2 and fleet.booked() == {
+        "vm": {"kvm1": SMALL},
+        "off": {"kvm2": BIG},
+    }
     assert leases(fleet) == []
-    assert changed(fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))) == 0
+    assert (
+        changed(fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))) == 0
+    )
 
 
 def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
@@ -202,9 +242,19 @@ def test_a_resize_that_cannot_be_done_leaves_it_as_it_was(fleet):
     said = refused(fleet, "resize", "vm", drover_flavor="big")
     assert "did not shut down within 5 s" in said and "as before" in said
     assert size(fleet, "kvm1", "vm") == (1, 64) and fleet.booked() == before
-    said = refused(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2", drover_instance_force=True)
+    said = refused(
+        fleet,
+        "resize",
+        "vm",
+        drover_flavor="big",
+        drover_destination="kvm2",
+        drover_instance_force=True,
+    )
     assert "another domain named 'vm'" in said and "as before" in said
-    assert fleet.look(["kvm1"])["kvm1"][0]["state"] == "running" and size(fleet, "kvm1", "vm") == (1, 64)
+    assert fleet.look(["kvm1"])["kvm1"][0]["state"] == "running" and size(fleet, "kvm1", "vm") == (
+        1,
+        64,
+    )
     assert fleet.booked() == before and leases(fleet) == []
     assert "Flavor huge is not in the store" in refused(fleet, "resize", "vm", drover_flavor="huge")
 
@@ -234,7 +284,12 @@ def test_a_resize_that_is_killed_is_gone_on_with(fleet, moment):
     flavors(fleet)
     fleet.make("kvm1", Domain("vm", boots=True, folder=LOCAL, written_mb=8))
     fleet.playbook("discover", "-e", json.dumps({"drover_instances_path": LOCAL}))
-    wanted = {"drover_instance": "vm", "drover_flavor": "big", "drover_destination": "kvm2", "drover_instance_timeout": 30}
+    wanted = {
+        "drover_instance": "vm",
+        "drover_flavor": "big",
+        "drover_destination": "kvm2",
+        "drover_instance_timeout": 30,
+    }
     run = fleet.start("instance_resize", "-e", json.dumps(wanted))
     try:
         moment(fleet, run)
@@ -271,21 +326,41 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     try:
         written_down(fleet, run)
         ((migration, instance),) = fleet.query("SELECT uuid, instance_uuid FROM migrations")
-        eventually(lambda: instance in fleet.run("kvm1", "cat /proc/net/unix"), 60)  # the lock of the call that shuts it down
-        order = {"uuid": instance, "migration": migration, "destination": "kvm2", "destination_uri": "qemu+ssh://root@kvm2/system"}
+        eventually(
+            lambda: instance in fleet.run("kvm1", "cat /proc/net/unix"), 60
+        )  # the lock of the call that shuts it down
+        order = {
+            "uuid": instance,
+            "migration": migration,
+            "destination": "kvm2",
+            "destination_uri": "qemu+ssh://root@kvm2/system",
+        }
         ask(fleet, "kvm1", "_domain_migration", {"abort": [order], "wait": 0})
         text = " ".join(run.finish().split())
     finally:
         if run.process.poll() is None:
             run.kill()
-    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted on request" in text, (
-        text
-    )
+    assert (
+        run.process.returncode == 2
+        and "Instance vm did not move from kvm1 to kvm2" in text
+        and "it was aborted on request" in text
+    ), text
     assert "It is on kvm1 with its old size, as before" in text and "Traceback" not in text
     assert fleet.settled() == {"vm": ("kvm1", "running")} and size(fleet, "kvm1", "vm") == (1, 64)
-    assert fleet.query("SELECT status FROM migrations") == [("failed",)] and fleet.query("SELECT * FROM leases") == []
+    assert (
+        fleet.query("SELECT status FROM migrations") == [("failed",)]
+        and fleet.query("SELECT * FROM leases") == []
+    )
     # A second run resizes it after all.
-    act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2", drover_instance_force=True, drover_instance_timeout=2)
+    act(
+        fleet,
+        "resize",
+        "vm",
+        drover_flavor="big",
+        drover_destination="kvm2",
+        drover_instance_force=True,
+        drover_instance_timeout=2,
+    )
     assert fleet.where() == {"vm": ("kvm2", "running")} and size(fleet, "kvm2", "vm") == (2, 128)
 
 
@@ -295,7 +370,11 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
     fleet.playbook("discover")
     act(fleet, "resize", "vm", drover_flavor="big", drover_destination="kvm2")
     run = fleet.start(
-        "instance_resize", "-e", json.dumps({"drover_instance": "vm", "drover_resize": "revert", "drover_instance_timeout": 30})
+        "instance_resize",
+        "-e",
+        json.dumps(
+            {"drover_instance": "vm", "drover_resize": "revert", "drover_instance_timeout": 30}
+        ),
     )
     try:
         eventually(lambda: "vm" in fleet.run("kvm1", "virsh list --all --name").split(), 120)
@@ -307,17 +386,43 @@ def test_a_revert_that_is_killed_is_gone_on_with(fleet):
 
 
 def test_migrate(fleet):
-    fleet.make("kvm1", Domain("live", boots=True), Domain("off", state="shutoff"), Domain("cold", boots=True))
+    fleet.make(
+        "kvm1",
+        Domain("live", boots=True),
+        Domain("off", state="shutoff"),
+        Domain("cold", boots=True),
+    )
     fleet.playbook("discover")
     done = act(fleet, "migrate", ["live", "off"], drover_destination="kvm2")
-    assert fleet.where() == {"live": ("kvm2", "running"), "off": ("kvm2", "shutoff"), "cold": ("kvm1", "running")}
+    assert fleet.where() == {
+        "live": ("kvm2", "running"),
+        "off": ("kvm2", "shutoff"),
+        "cold": ("kvm1", "running"),
+    }
     assert changed(done) == 1, "one task for all"
     assert changed(act(fleet, "migrate", ["live", "off"], drover_destination="kvm2")) == 0
 
-    assert changed(act(fleet, "migrate", "cold", "--check", drover_migrate_cold=True, drover_destination="kvm3")) == 1
+    assert (
+        changed(
+            act(
+                fleet,
+                "migrate",
+                "cold",
+                "--check",
+                drover_migrate_cold=True,
+                drover_destination="kvm3",
+            )
+        )
+        == 1
+    )
     act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3")
-    assert fleet.where()["cold"] == ("kvm3", "running") and fleet.booked()["cold"] == {"kvm3": SMALL}
-    assert changed(act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3")) == 0
+    assert fleet.where()["cold"] == ("kvm3", "running") and fleet.booked()["cold"] == {
+        "kvm3": SMALL
+    }
+    assert (
+        changed(act(fleet, "migrate", "cold", drover_migrate_cold=True, drover_destination="kvm3"))
+        == 0
+    )
 
     # Without a host the scheduler chooses another one.
     act(fleet, "migrate", "live")
@@ -349,7 +454,9 @@ def test_delete_takes_what_is_its_own_and_nothing_else(fleet, tmp_path):
     assert not [name for name in left if name.startswith("web1")] and len(left) == 1
     fleet.run("kvm1", f"test -f {IMAGE}")
     assert fleet.run(host, "ls /var/lib/libvirt/qemu/save").split() == []
-    assert list(fleet.booked()) == ["web2"] and fleet.query("SELECT name FROM instances") == [("web2",)]
+    assert list(fleet.booked()) == ["web2"] and fleet.query("SELECT name FROM instances") == [
+        ("web2",)
+    ]
     assert fleet.query("SELECT count(*) FROM consumers") == [(1,)]
     fleet.settled()
 
@@ -367,7 +474,9 @@ def test_delete_keeps_what_others_need(fleet):
     clone = f"{SHARED}/clone-0.qcow2"
     # A domain on another host is backed by its disk, as linked clones are.
     fleet.make("kvm2", Domain("clone", state="shutoff"))
-    fleet.run("kvm2", f"rm {clone}; qemu-img create -q -f qcow2 -b {base.paths[0]} -F qcow2 {clone}")
+    fleet.run(
+        "kvm2", f"rm {clone}; qemu-img create -q -f qcow2 -b {base.paths[0]} -F qcow2 {clone}"
+    )
     fleet.playbook("discover")
     done = act(fleet, "delete", "base")
     assert f"Kept {base.paths[0]}" in " ".join(done.stdout.split())
@@ -424,7 +533,10 @@ def test_policies_and_options_of_a_migration(fleet):
     }
     assert {state for dummy, state in fleet.where().values()} == {"running"}
     assert fleet.booked()["cold"] == {"kvm2": SMALL}
-    assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {"usual": "live-migration", "cold": "resize"}
+    assert dict(fleet.query("SELECT instance_name, type FROM migrations")) == {
+        "usual": "live-migration",
+        "cold": "resize",
+    }
     given = fleet.run("kvm1", "grep -ho 'bandwidth_mib\": 30' /var/lib/drover/migrations/*.json")
     assert len(given.splitlines()) == 2, "both ways take the options"
 
@@ -433,5 +545,7 @@ def test_policies_and_options_of_a_migration(fleet):
     assert fleet.where()["live"] == ("kvm1", "running")
     act(fleet, "migrate", ["pinned", "live"], drover_destination="kvm2", drover_despite_policy=True)
     assert {host for host, dummy in fleet.where().values()} == {"kvm2"} and leases(fleet) == []
-    said = refused(fleet, "migrate", "usual", drover_destination="kvm1", drover_migration={"bandwidth_mib": 0})
+    said = refused(
+        fleet, "migrate", "usual", drover_destination="kvm1", drover_migration={"bandwidth_mib": 0}
+    )
     assert "bandwidth_mib is 0" in said and fleet.where()["usual"][0] == "kvm2"

@@ -34,7 +34,11 @@ def cells():
     for name, operation in OPERATIONS.items():
         for fault, what in FAULTS.items():
             wanted = operation.faults is None or fault in operation.faults
-            if wanted and what.applies(operation) and not (what.of_kinds and (fault, operation.kind, operation.storage) in seen):
+            if (
+                wanted
+                and what.applies(operation)
+                and not (what.of_kinds and (fault, operation.kind, operation.storage) in seen)
+            ):
                 seen.add((fault, operation.kind, operation.storage))
                 found += [(name, fault, moment) for moment in what.moments_of(operation)]
     return found
@@ -56,7 +60,10 @@ TAKEN_BACK = "The first run had begun to take it back; the next one does that to
 NOT_AT_ONCE = {
     ("resize and confirm", "task timeout"): TAKEN_BACK,
     ("resize and confirm", "libvirtd dies"): TAKEN_BACK,
-    ("resize and confirm", "moved by hand"): "Neither host of the move has it: a discovery finds it on the third.",
+    (
+        "resize and confirm",
+        "moved by hand",
+    ): "Neither host of the move has it: a discovery finds it on the third.",
     ("live move", "moved by hand"): "As above.",
     ("drain", "moved by hand"): "As above.",
     ("drain after copies", "moved by hand"): "As above.",
@@ -64,7 +71,10 @@ NOT_AT_ONCE = {
         "drain",
         "store from a backup",
     ): "A copy of the lost run that ends while the hosts are read is on both of them: a discovery after its end finds it.",
-    ("live move", "destroyed by hand"): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
+    (
+        "live move",
+        "destroyed by hand",
+    ): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
 }
 
 
@@ -79,14 +89,19 @@ def test_the_matrix_is_large_enough():
     """A new operation or fault extends the matrix; it is not sampled."""
     print(f"{len(CELLS)} real cells: {len(OPERATIONS)} operations, {len(FAULTS)} faults")
     assert len(CELLS) >= 60
-    assert {cell[0] for cell in CELLS} == set(OPERATIONS) and {cell[1] for cell in CELLS} == set(FAULTS)
+    assert {cell[0] for cell in CELLS} == set(OPERATIONS) and {cell[1] for cell in CELLS} == set(
+        FAULTS
+    )
     assert set(SAMPLE) <= set(CELLS)
     assert set(NOT_AT_ONCE) <= {cell[:2] for cell in CELLS}
 
 
 @pytest.mark.parametrize(
     ("name", "fault", "moment"),
-    [pytest.param(*cell, id=", ".join(cell), marks=() if cell in SAMPLE else pytest.mark.long) for cell in CELLS],
+    [
+        pytest.param(*cell, id=", ".join(cell), marks=() if cell in SAMPLE else pytest.mark.long)
+        for cell in CELLS
+    ],
 )
 def test_cell(prepared, tmp_path, name, fault, moment):
     operation = OPERATIONS[name]()
@@ -126,7 +141,11 @@ def test_cell(prepared, tmp_path, name, fault, moment):
             where = world.check_end()
             if happens.exact:
                 assert where.get("web", (None, None))[1] == operation.state, where
-                assert operation.host is None or operation.state is None or where["web"][0] == operation.host, where
+                assert (
+                    operation.host is None
+                    or operation.state is None
+                    or where["web"][0] == operation.host
+                ), where
                 operation.check(world.fleet)
     finally:
         world.close()
@@ -171,7 +190,9 @@ def test_hosts_that_take_longer_than_a_task_may(of_place):
     assert second.finish() == 0, f"{first.said}\n====\n{second.said}"
     world.check_always(watch)
     ((where, state), _beside) = sorted(world.check_end().values(), key=lambda found: found[1])
-    assert state == "running" and watch.path(world.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]) == [where]
+    assert state == "running" and watch.path(
+        world.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]
+    ) == [where]
 
 
 @pytest.mark.long
@@ -219,7 +240,10 @@ def test_two_stores_drain_one_host(prepared, tmp_path):
                 assert again.finish() == 0, again.said
             world.check_always(watch)
             where = world.check_end()
-            assert {name: host for name, (host, dummy) in where.items()} == {"web": "kvm2", "beside": "kvm2"}
+            assert {name: host for name, (host, dummy) in where.items()} == {
+                "web": "kvm2",
+                "beside": "kvm2",
+            }
             assert world.check_end(theirs) == where
     finally:
         world.close()

@@ -23,14 +23,18 @@ WRITTEN = 96
 
 
 def sent(fleet: Fleet, host: str) -> dict[str, int]:
-    counters = fleet.run(host, "cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes").split()
+    counters = fleet.run(
+        host, "cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes"
+    ).split()
     return dict(zip(("eth0", "eth1"), map(int, counters)))
 
 
 def move(fleet: Fleet, source: str, destination: str) -> dict[str, int]:
     """Move the instance; return the number of MiB that the source sent at each interface."""
     before = sent(fleet, source)
-    done = fleet.playbook("instance_migrate", "-e", "drover_instance=web", "-e", f"drover_destination={destination}")
+    done = fleet.playbook(
+        "instance_migrate", "-e", "drover_instance=web", "-e", f"drover_destination={destination}"
+    )
     assert fleet.settled() == {"web": (destination, "running")}, said(done)
     after = sent(fleet, source)
     return {name: (after[name] - before[name]) // MIB for name in after}
@@ -39,7 +43,13 @@ def move(fleet: Fleet, source: str, destination: str) -> dict[str, int]:
 def addresses(fleet: Fleet, template: str) -> None:
     """Set the variable at each host, and record it."""
     for number, host in enumerate(fleet.hosts, 1):
-        fleet.playbook("discover", "--limit", f"{host},localhost", "-e", f"drover_migration_address={template.format(10 + number)}")
+        fleet.playbook(
+            "discover",
+            "--limit",
+            f"{host},localhost",
+            "-e",
+            f"drover_migration_address={template.format(10 + number)}",
+        )
 
 
 def test_memory_and_disks_go_over_the_second_network(fleet):
@@ -60,7 +70,9 @@ def test_the_memory_alone_goes_over_the_second_network(fleet):
     """The disk is on shared storage."""
     guest = Full("web", memory_mb=2 * WRITTEN)
     fleet.make("kvm1", guest)
-    filled = "awk '/^Rss:/ {print int($2 / 1024)}' /proc/$(cat /run/libvirt/qemu/web.pid)/smaps_rollup"
+    filled = (
+        "awk '/^Rss:/ {print int($2 / 1024)}' /proc/$(cat /run/libvirt/qemu/web.pid)/smaps_rollup"
+    )
     eventually(lambda: int(fleet.run("kvm1", filled)) >= guest.memory_mb - 16, 60)
     fleet.playbook("discover")
     plain = move(fleet, "kvm1", "kvm2")

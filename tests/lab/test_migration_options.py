@@ -89,7 +89,9 @@ class Mover:
             }
             for domain in domains
         ]
-        return "-e", json.dumps({"moves": moves, "drover_migration": options, "result_file": str(self.result)})
+        return "-e", json.dumps(
+            {"moves": moves, "drover_migration": options, "result_file": str(self.result)}
+        )
 
     def start(self, domains, options):
         """Start the playbook and return when QEMU sends."""
@@ -154,8 +156,18 @@ def abort(fleet, *names):
             },
         ),
         (
-            {"bandwidth_mib": 3, "parallel_connections": 3, "auto_converge": True, "max_downtime_ms": 700},
-            {"multifd": "on", "multifd-channels": "3", "auto-converge": "on", "downtime-limit": "700 ms"},
+            {
+                "bandwidth_mib": 3,
+                "parallel_connections": 3,
+                "auto_converge": True,
+                "max_downtime_ms": 700,
+            },
+            {
+                "multifd": "on",
+                "multifd-channels": "3",
+                "auto-converge": "on",
+                "downtime-limit": "700 ms",
+            },
         ),
         (
             {"bandwidth_mib": 3, "compression": "xbzrle", "post_copy": True},
@@ -170,7 +182,11 @@ def test_options_reach_qemu(fleet, mover, busy, options, expected):
     run = mover.start([busy], options)
     eventually(lambda: {key: mover.qemu("busy").get(key) for key in expected} == expected)
     # The data go between the two QEMUs, or between the libvirts over SSH.
-    direct = len(re.findall(r":49\d{3}\s", fleet.run("kvm1", "ss -tn state established dst 10.99.0.12 || true")))
+    direct = len(
+        re.findall(
+            r":49\d{3}\s", fleet.run("kvm1", "ss -tn state established dst 10.99.0.12 || true")
+        )
+    )
     assert direct == (0 if options.get("tunnelled") else direct)
     assert len(fleet.booked()) == 2  # the instance and its migration
     abort(fleet, "busy")
@@ -186,7 +202,11 @@ def test_options_reach_qemu(fleet, mover, busy, options, expected):
         ("abort", "failed", f"not done within {LIMIT} s and was aborted"),
         ("post_copy", "completed", ""),
         ("pause", "completed", ""),
-        ("shutdown", "completed", f"not done within {LIMIT} s, so it was shut down, moved cold and started again"),
+        (
+            "shutdown",
+            "completed",
+            f"not done within {LIMIT} s, so it was shut down, moved cold and started again",
+        ),
     ],
 )
 def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, words):
@@ -194,16 +214,30 @@ def test_what_is_done_when_the_time_is_over(fleet, mover, busy, action, status, 
     seen = {"post_copy": ("kvm2", "running (post-copy)"), "pause": ("kvm1", "paused")}
     if action in seen:
         host, words_of_libvirt = seen[action]
-        eventually(lambda: words_of_libvirt in fleet.lab.host(host).run("virsh domstate --reason busy").stdout, 40)
+        eventually(
+            lambda: (
+                words_of_libvirt in fleet.lab.host(host).run("virsh domstate --reason busy").stdout
+            ),
+            40,
+        )
     said = run.finish()
     outcome = mover.outcomes()["busy"]
     assert (outcome["status"], words in outcome["message"]) == (status, True), said
     where = "kvm2" if status == "completed" else "kvm1"
     assert fleet.settled() == {"busy": (where, "running")}
     reason = fleet.run(where, "virsh domstate --reason busy")
-    assert ("migrat" if action in ("post_copy", "pause") else "booted" if action == "shutdown" else "running") in reason
+    assert (
+        "migrat"
+        if action in ("post_copy", "pause")
+        else "booted"
+        if action == "shutdown"
+        else "running"
+    ) in reason
     # It is still the same guest, and obeys its power button.
-    fleet.run(where, "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0; sleep 0.1; done; exit 1")
+    fleet.run(
+        where,
+        "virsh shutdown busy; for i in $(seq 100); do virsh domstate busy | grep -q off && exit 0; sleep 0.1; done; exit 1",
+    )
 
 
 def test_shut_down_and_moved_with_its_local_disk(fleet, mover):
@@ -221,7 +255,10 @@ def test_post_copy_with_a_local_disk(fleet, mover):
     domain = Busy("busy", folder=LOCAL)
     fleet.make("kvm1", domain)
     fleet.playbook("discover", "-e", f"drover_instances_path={LOCAL}")
-    outcome = mover(domain, {"bandwidth_mib": 4, "timeout_per_gib": 1, "on_timeout": "post_copy", "post_copy": True})
+    outcome = mover(
+        domain,
+        {"bandwidth_mib": 4, "timeout_per_gib": 1, "on_timeout": "post_copy", "post_copy": True},
+    )
     assert outcome["status"] == "completed", outcome
     assert fleet.settled() == {"busy": ("kvm2", "running")}
     assert (fleet.files(LOCAL, "kvm1"), fleet.files(LOCAL, "kvm2")) == ([], ["busy-0.qcow2"])
@@ -230,15 +267,22 @@ def test_post_copy_with_a_local_disk(fleet, mover):
 def test_tls_with_and_without_certificates(fleet, mover, busy):
     outcome = mover(busy, {"tls": True})
     assert "kvm2 has no /etc/pki/qemu/ca-cert.pem" in outcome["message"], outcome
-    assert outcome["status"] == "failed" and "the source has no /etc/pki/qemu/ca-cert.pem" in outcome["message"], outcome
+    assert (
+        outcome["status"] == "failed"
+        and "the source has no /etc/pki/qemu/ca-cert.pem" in outcome["message"]
+    ), outcome
     assert fleet.settled() == {"busy": ("kvm1", "running")}
 
     fleet.run("kvm1", AUTHORITY)
     try:
         fleet.everywhere(CERTIFICATES)
-        run = mover.start([busy], {"tls": True, "bandwidth_mib": 4, "timeout_per_gib": 2, "on_timeout": "pause"})
+        run = mover.start(
+            [busy], {"tls": True, "bandwidth_mib": 4, "timeout_per_gib": 2, "on_timeout": "pause"}
+        )
         seen = mover.qemu("busy")
-        assert seen["tls-creds"] == "'objlibvirt_migrate_tls0'" and seen["tls-hostname"] == "'kvm2'", seen
+        assert (
+            seen["tls-creds"] == "'objlibvirt_migrate_tls0'" and seen["tls-hostname"] == "'kvm2'"
+        ), seen
         said = run.finish()
         assert mover.outcomes()["busy"]["status"] == "completed", said
     finally:
@@ -255,14 +299,20 @@ def test_a_run_goes_on_without_what_was_aborted(fleet, mover, busy):
     before = fleet.booked()["busy"]
     run = mover.start([busy, *others], {"bandwidth_mib": 3})
     done = abort(fleet, "busy")
-    assert "is being worked on by" in done.stdout and "busy: kvm1 -> kvm2, cancelled" in done.stdout, done.stdout
+    assert (
+        "is being worked on by" in done.stdout and "busy: kvm1 -> kvm2, cancelled" in done.stdout
+    ), done.stdout
     said = run.finish()
     assert {name: each["status"] for name, each in mover.outcomes().items()} == {
         "busy": "cancelled",
         "first": "completed",
         "last": "completed",
     }, said
-    assert fleet.settled() == {"busy": ("kvm1", "running"), "first": ("kvm2", "shutoff"), "last": ("kvm2", "shutoff")}
+    assert fleet.settled() == {
+        "busy": ("kvm1", "running"),
+        "first": ("kvm2", "shutoff"),
+        "last": ("kvm2", "shutoff"),
+    }
     assert fleet.booked()["busy"] == before
     assert abort(fleet, "busy").returncode == 0  # a second call is harmless
 
@@ -276,12 +326,17 @@ def test_what_a_killed_run_left_is_aborted(fleet, mover, busy):
     assert fleet.settled() == {"busy": ("kvm1", "running")} and fleet.booked() == before
     assert fleet.query("SELECT status FROM migrations") == [("cancelled",)]
     # A later move of it is independent.
-    assert mover(busy, {"auto_converge": True, "timeout_per_gib": 2, "on_timeout": "pause"})["status"] == "completed"
+    assert (
+        mover(busy, {"auto_converge": True, "timeout_per_gib": 2, "on_timeout": "pause"})["status"]
+        == "completed"
+    )
 
 
 def test_contradictions_are_refused_before_anything_is_written(fleet, mover, busy):
     before = fleet.dump()
-    said = fleet.refused("migrate.yml", *mover.words([busy], {"tunnelled": True, "parallel_connections": 2}))
+    said = fleet.refused(
+        "migrate.yml", *mover.words([busy], {"tunnelled": True, "parallel_connections": 2})
+    )
     assert "tunnelled and parallel_connections do not go together" in said
     said = fleet.refused("migrate.yml", *mover.words([busy], {"on_timeout": "post_copy"}))
     assert "on_timeout is post_copy, but post_copy is not true" in said
@@ -294,7 +349,9 @@ def test_a_newer_libvirt_is_asked_for_before_anything_is_moved(fleet, mover, bus
     if tuple(map(int, version.split("."))) >= (9, 4, 0):
         assert outcome["status"] == "completed", outcome
     else:
-        assert outcome["status"] == "failed" and "needs libvirt 9.4.0" in outcome["message"], outcome
+        assert outcome["status"] == "failed" and "needs libvirt 9.4.0" in outcome["message"], (
+            outcome
+        )
         assert fleet.settled() == {"busy": ("kvm1", "running")}
 
 
@@ -325,7 +382,9 @@ def test_post_copy_where_qemu_may_not_fetch_memory(fleet, mover):
         outcome = mover(domain, {"post_copy": True, "on_timeout": "post_copy"}, destination="kvm3")
     finally:
         fleet.run("kvm3", PRIVILEGED)
-    assert outcome["status"] == "failed" and "vm.unprivileged_userfaultfd=1" in outcome["message"], outcome
+    assert (
+        outcome["status"] == "failed" and "vm.unprivileged_userfaultfd=1" in outcome["message"]
+    ), outcome
     assert fleet.settled() == {"plain": ("kvm1", "running")}
     # Without it the move succeeds.
     assert mover(domain, {}, destination="kvm3")["status"] == "completed"

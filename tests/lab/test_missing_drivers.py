@@ -78,7 +78,12 @@ def test_all_that_does_not_need_it_works(fleet, driver):
         assert f"warning {names}" in text and "errors: 0" in text, text
         fleet.place(
             [
-                {"name": f"web-{host}", "requested_destination": {"host": host}, "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}
+                {
+                    "name": f"web-{host}",
+                    "requested_destination": {"host": host},
+                    "memory_mb": 64,
+                    "disks": [{"size_gb": 1, "image": IMAGE}],
+                }
                 for host in fleet.hosts
             ]
         )
@@ -111,14 +116,23 @@ def test_what_needs_it_says_so(fleet, driver):
         fleet.run("kvm1", f"cat > /run/needs.xml <<'END'\n{xml}\nEND\nvirsh define /run/needs.xml")
         try:
             fleet.playbook("discover")
-            text = fleet.refused("instance_migrate", "-e", "drover_instance=needs", "-e", "drover_destination=kvm2")
-            assert f"libvirt on kvm2 has no {driver} driver: install " in text and package(driver) in text, text
+            text = fleet.refused(
+                "instance_migrate", "-e", "drover_instance=needs", "-e", "drover_destination=kvm2"
+            )
+            assert (
+                f"libvirt on kvm2 has no {driver} driver: install " in text
+                and package(driver) in text
+            ), text
             assert "not supported by the connection driver" not in text, text
             assert fleet.where()["needs"] == ("kvm1", "shutoff")
             if driver != "storage":
                 found = said(fleet.playbook("check"))
                 remedy = f"which needs uses: no move to here. Install {package(driver)} there, and restart libvirtd"
-                assert f"kvm2: it lacks the {'network filter' if driver == 'nwfilter' else driver} " in found and remedy in found, found
+                assert (
+                    f"kvm2: it lacks the {'network filter' if driver == 'nwfilter' else driver} "
+                    in found
+                    and remedy in found
+                ), found
         finally:
             fleet.run("kvm1", "virsh undefine needs")
             fleet.everywhere(GONE, ["kvm1", "kvm3"])
@@ -131,7 +145,9 @@ def test_a_drain_says_which_host_lacks_the_storage_driver(fleet):
     with without(fleet, "kvm2", "storage"):
         fleet.playbook("discover")
         text = said(fleet.drain("kvm1", check=False))
-        assert "libvirt on kvm2 has no storage driver: install " in text and package("storage") in text, text
+        assert (
+            "libvirt on kvm2 has no storage driver: install " in text and package("storage") in text
+        ), text
         assert "not supported by the connection driver" not in text, text
         assert fleet.where()["web"] == ("kvm1", "running")
     fleet.drain("kvm1")

@@ -32,13 +32,21 @@ class OnServer:
     def __init__(self, fleet, name):
         self.fleet, self.name, self.server = fleet, name, SERVERS[name](fleet.lab.layout)
         pools = [name] if name in COUNTED else []
-        self.variables = {"drover_shared_pools": ["shared"], "drover_storage_pools": pools, **AT_ONCE}
+        self.variables = {
+            "drover_shared_pools": ["shared"],
+            "drover_storage_pools": pools,
+            **AT_ONCE,
+        }
 
     def playbook(self, name, check=True, **variables):
-        return self.fleet.playbook(name, "-e", json.dumps({**self.variables, **variables}), check=check)
+        return self.fleet.playbook(
+            name, "-e", json.dumps({**self.variables, **variables}), check=check
+        )
 
     def place(self, *disks, name="db", check=True):
-        return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks)}], check=check, **self.variables)
+        return self.fleet.place(
+            [{"name": name, "memory_mb": 64, "disks": list(disks)}], check=check, **self.variables
+        )
 
     def disk(self, image, counted=True):
         """Return the disk of a definition that is an image of the server."""
@@ -68,7 +76,9 @@ class OnServer:
 
 @pytest.fixture(scope="module", params=sorted(SERVERS))
 def server(request, own_lab):
-    missing = [each for each in storage.SERVERS[request.param].PROGRAMS if shutil.which(each) is None]
+    missing = [
+        each for each in storage.SERVERS[request.param].PROGRAMS if shutil.which(each) is None
+    ]
     if missing:
         pytest.skip(f"{', '.join(missing)}: not here. Run tests/setup/setup.sh storage.")
     own_lab.command("up", "--with", request.param)
@@ -84,7 +94,9 @@ def on_server(server, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     storage.SERVERS[server].up(fleet.lab.layout)
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     for image in found.server.images():
         found.server.remove(image)
 
@@ -101,9 +113,13 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
     before, files = on_server.seen(), on_server.files_of_hosts()
     done = on_server.place(on_server.disk("data"))
     host, state = fleet.settled()["db"]
-    assert state == "running" and on_server.seen() == before and on_server.files_of_hosts() == files, said(done)
+    assert (
+        state == "running" and on_server.seen() == before and on_server.files_of_hosts() == files
+    ), said(done)
     holds = holdings(fleet)["db"]
-    expected = {f"CUSTOM_DISK_GB_{on_server.name.upper()}": 1} if on_server.name in COUNTED else None
+    expected = (
+        {f"CUSTOM_DISK_GB_{on_server.name.upper()}": 1} if on_server.name in COUNTED else None
+    )
     assert holds.get(f"pool/{on_server.name}") == expected
     assert not any("DISK_GB" in amounts for amounts in holds.values())
     assert changed(on_server.playbook("discover")) == 0
@@ -124,8 +140,17 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
     on_server.playbook("undrain", drover_host=host)
 
     fleet.lab.command("kill", there)
-    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{there},localhost", check=False)
-    done = on_server.playbook("evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off")
+    fleet.playbook(
+        "discover",
+        "-e",
+        json.dumps(on_server.variables),
+        "--limit",
+        f"{there},localhost",
+        check=False,
+    )
+    done = on_server.playbook(
+        "evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off"
+    )
     last, state = fleet.where([each for each in fleet.hosts if each != there])["db"]
     assert state == "running" and on_server.seen() == before, said(done)
     fleet.lab.command("start", there)
@@ -135,7 +160,9 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
 
     done = fleet.delete("db", **on_server.variables)
     assert last and fleet.where() == {} and on_server.seen() == before, said(done)
-    assert "it was there before the instance" in said(done) or "it is no image file" in said(done), said(done)
+    assert "it was there before the instance" in said(done) or "it is no image file" in said(
+        done
+    ), said(done)
     assert on_server.counted() in (None, 0)
 
 
@@ -154,9 +181,15 @@ def test_a_disk_that_is_not_there_is_not_made(on_server):
     on_server.server.make("data", 1)
     on_server.playbook("discover")
     disk = on_server.disk("data", counted=False)
-    disk["source"]["name"] = disk["source"]["name"].replace("data", "none") if on_server.name != "iscsi" else f"{iscsi.TARGET}/77"
+    disk["source"]["name"] = (
+        disk["source"]["name"].replace("data", "none")
+        if on_server.name != "iscsi"
+        else f"{iscsi.TARGET}/77"
+    )
     done = on_server.place(disk, check=False)
-    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], said(done)
+    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], (
+        said(done)
+    )
     assert fleet.query("SELECT * FROM allocations") == []
 
 
@@ -174,13 +207,19 @@ def test_the_destination_must_have_the_secret(on_server):
     done = on_server.playbook("check", check=False)
     assert iscsi.SECRET in said(done) and "virsh secret-define" in said(done), said(done)
     done = on_server.playbook("drain", check=False, drover_host=host)
-    assert fleet.settled()["db"] == (host, "running") and f"the secret {iscsi.SECRET}" in said(done), said(done)
+    assert fleet.settled()["db"] == (host, "running") and f"the secret {iscsi.SECRET}" in said(
+        done
+    ), said(done)
 
     # Without the image nothing is built either.
     fleet.everywhere(f"virsh secret-undefine {iscsi.SECRET}; true")
     on_server.server.make("more", 1)
     done = on_server.place(on_server.disk("more", counted=False), name="other", check=False)
-    assert done.returncode != 0 and f"the secret {iscsi.SECRET}" in said(done) and set(fleet.where()) == {"db"}, said(done)
+    assert (
+        done.returncode != 0
+        and f"the secret {iscsi.SECRET}" in said(done)
+        and set(fleet.where()) == {"db"}
+    ), said(done)
 
 
 def test_a_disk_on_nfs_without_an_identity(on_server):
@@ -194,15 +233,28 @@ def test_a_disk_on_nfs_without_an_identity(on_server):
     disk = on_server.disk("data")
     del disk["source"]["identity"]
     done = on_server.place(disk, check=False)
-    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], said(done)
+    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], (
+        said(done)
+    )
     on_server.server.file("data").chmod(0o666)
     done = on_server.place(disk)
     host, state = fleet.settled()["db"]
     assert state == "running", said(done)
     fleet.lab.command("kill", host)
-    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
-    done = on_server.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off")
-    assert fleet.where([each for each in fleet.hosts if each != host])["db"][1] == "running", said(done)
+    fleet.playbook(
+        "discover",
+        "-e",
+        json.dumps(on_server.variables),
+        "--limit",
+        f"{host},localhost",
+        check=False,
+    )
+    done = on_server.playbook(
+        "evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off"
+    )
+    assert fleet.where([each for each in fleet.hosts if each != host])["db"][1] == "running", said(
+        done
+    )
 
 
 def test_files_on_a_mounted_volume_of_gluster(on_server):
@@ -217,18 +269,36 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
     host, state = fleet.settled()["db"]
     (image,) = on_server.server.images()
     before = on_server.server.file(image).stat().st_ino
-    assert state == "running" and image.endswith("-vda.qcow2") and holdings(fleet)["db"][f"pool/{gluster.FILES}"], said(done)
+    assert (
+        state == "running"
+        and image.endswith("-vda.qcow2")
+        and holdings(fleet)["db"][f"pool/{gluster.FILES}"]
+    ), said(done)
     host = fleet.move_live("db", **on_server.variables)
-    assert on_server.server.images() == [image] and on_server.server.file(image).stat().st_ino == before
+    assert (
+        on_server.server.images() == [image]
+        and on_server.server.file(image).stat().st_ino == before
+    )
     done = on_server.playbook("drain", drover_host=host)
     there, state = fleet.settled()["db"]
     assert there != host and state == "running" and on_server.server.images() == [image], said(done)
     assert on_server.server.file(image).stat().st_ino == before
     on_server.playbook("undrain", drover_host=host)
     fleet.lab.command("kill", there)
-    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{there},localhost", check=False)
-    done = on_server.playbook("evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off")
-    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(done)
+    fleet.playbook(
+        "discover",
+        "-e",
+        json.dumps(on_server.variables),
+        "--limit",
+        f"{there},localhost",
+        check=False,
+    )
+    done = on_server.playbook(
+        "evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off"
+    )
+    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(
+        done
+    )
     fleet.lab.command("start", there)
     gluster.up(fleet.lab.layout)
     fleet.run(there, "virsh undefine db 2>/dev/null; true")
@@ -248,7 +318,9 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     volume = fleet.run("kvm1", f"virsh vol-list {on_server.name}").split()[-2]
     source = f"<source pool='{on_server.name}' volume='{volume}'/><target dev='vda' bus='virtio'/>"
     disk = f"<disk type='volume' device='disk'><driver name='qemu' type='raw'/>{source}</disk>"
-    xml = DOMAIN.format(disks=disk, name="web", uuid=Domain("web").uuid, memory_mb=64, vcpus=1, metadata="")
+    xml = DOMAIN.format(
+        disks=disk, name="web", uuid=Domain("web").uuid, memory_mb=64, vcpus=1, metadata=""
+    )
     fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
     started = fleet.run("kvm1", "virsh start web 2>&1; true")
     if on_server.name == "gluster":
@@ -266,7 +338,14 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     assert host != source and state == "running" and on_server.seen() == before, said(done)
     on_server.playbook("undrain", drover_host=source)
     fleet.lab.command("kill", host)
-    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
+    fleet.playbook(
+        "discover",
+        "-e",
+        json.dumps(on_server.variables),
+        "--limit",
+        f"{host},localhost",
+        check=False,
+    )
     others = [each for each in fleet.hosts if each != host]
     # A pool of that name with another origin is another pool.
     elsewhere = [
@@ -275,11 +354,22 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     ]
     fleet.everywhere(" && ".join(elsewhere), others)
     try:
-        done = on_server.playbook("evacuate", check=False, drover_host=host, drover_host_is_off=f"{host} is powered off")
-        assert done.returncode != 0 and fleet.where(others) == {} and "does not see all of its storage" in said(done), said(done)
+        done = on_server.playbook(
+            "evacuate", check=False, drover_host=host, drover_host_is_off=f"{host} is powered off"
+        )
+        assert (
+            done.returncode != 0
+            and fleet.where(others) == {}
+            and "does not see all of its storage" in said(done)
+        ), said(done)
     finally:
-        fleet.everywhere("virsh pool-undefine iscsi; virsh pool-define /root/iscsi.xml && virsh pool-start iscsi", others)
-    done = on_server.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off")
+        fleet.everywhere(
+            "virsh pool-undefine iscsi; virsh pool-define /root/iscsi.xml && virsh pool-start iscsi",
+            others,
+        )
+    done = on_server.playbook(
+        "evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off"
+    )
     assert fleet.where(others)["web"][1] == "running" and on_server.seen() == before, said(done)
     fleet.lab.command("start", host)
     storage.SERVERS["iscsi"].up(fleet.lab.layout)

@@ -42,7 +42,9 @@ def chain(base, top, byte):
 
 def boots(fleet, host):
     """Return the start time of each running guest of a host: another number means a new start."""
-    return fleet.run(host, "for n in $(virsh list --name); do echo $n $(cat /run/libvirt/qemu/$n.pid); done")
+    return fleet.run(
+        host, "for n in $(virsh list --name); do echo $n $(cat /run/libvirt/qemu/$n.pid); done"
+    )
 
 
 def create(fleet, host, name):
@@ -67,23 +69,41 @@ def test_moved_with_all_that_they_are(fleet):
     create(fleet, "kvm1", "fleeting")
     define(fleet, "kvm1", "chained", disk(top), start=True)
     define(fleet, "kvm1", "external", disk(f"{SHARED}/external.qcow2"), start=True)
-    fleet.run("kvm1", f"virsh snapshot-create-as external --disk-only --no-metadata --diskspec vda,file={SHARED}/external.one")
-    define(fleet, "kvm1", "disc", disk(f"{SHARED}/disc.qcow2") + cdrom(medium) + EMPTY_DRIVE, start=True)
+    fleet.run(
+        "kvm1",
+        f"virsh snapshot-create-as external --disk-only --no-metadata --diskspec vda,file={SHARED}/external.one",
+    )
+    define(
+        fleet,
+        "kvm1",
+        "disc",
+        disk(f"{SHARED}/disc.qcow2") + cdrom(medium) + EMPTY_DRIVE,
+        start=True,
+    )
     fleet.playbook("discover")
     before = {each["name"]: each for each in fleet.look(["kvm1"])["kvm1"]}
-    assert not before["fleeting"]["persistent"] and before["external"]["disks"] == [f"{SHARED}/external.one"]
+    assert not before["fleeting"]["persistent"] and before["external"]["disks"] == [
+        f"{SHARED}/external.one"
+    ]
     files = fleet.files(SHARED)
 
     done = fleet.drain("kvm1")
     where = fleet.settled()
-    assert {name: state for name, (dummy, state) in where.items()} == dict.fromkeys(before, "running"), said(done)
+    assert {name: state for name, (dummy, state) in where.items()} == dict.fromkeys(
+        before, "running"
+    ), said(done)
     assert "kvm1" not in {host for host, dummy in where.values()}
     after = {each["name"]: each for domains in fleet.look().values() for each in domains}
     assert after == before  # the same uuids, disks, media; a transient guest stays transient
     # Its copy needs no base, and the other users of the base are not known: it stays.
-    assert fleet.files(SHARED) == files and sorted(fleet.files(LOCAL, "kvm1")) == ["debian.iso", "golden.qcow2"]
+    assert fleet.files(SHARED) == files and sorted(fleet.files(LOCAL, "kvm1")) == [
+        "debian.iso",
+        "golden.qcow2",
+    ]
     host = where["chained"][0]
-    assert content(fleet, host, top, 5) and content(fleet, where["external"][0], f"{SHARED}/external.one", 6)
+    assert content(fleet, host, top, 5) and content(
+        fleet, where["external"][0], f"{SHARED}/external.one", 6
+    )
     assert fleet.run(where["disc"][0], f"cat {medium}") == "medium\n"
 
 
@@ -98,7 +118,9 @@ def test_transient_ones_evacuated_and_deleted(fleet):
     done = evacuate(fleet, **OFF)
     where = living(fleet)
     assert where["lost"][1] == "running" and where["fleeting"] == ("kvm2", "running"), said(done)
-    persistent = {each["name"]: each["persistent"] for each in sum(fleet.look(["kvm2", "kvm3"]).values(), [])}
+    persistent = {
+        each["name"]: each["persistent"] for each in sum(fleet.look(["kvm2", "kvm3"]).values(), [])
+    }
     assert persistent == {"lost": True, "fleeting": False}
     fleet.lab.command("start", "kvm1")
     discover(fleet)
@@ -114,22 +136,36 @@ def test_refused_and_nothing_of_them_is_lost(fleet):
     a saved state."""
     for name in ("folder", "recorded", "saved"):
         images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {LOCAL}/{name}.qcow2 8M")
-        define(fleet, "kvm1", name, disk(f"{LOCAL}/{name}.qcow2") + (FOLDER if name == "folder" else ""), start=True)
+        define(
+            fleet,
+            "kvm1",
+            name,
+            disk(f"{LOCAL}/{name}.qcow2") + (FOLDER if name == "folder" else ""),
+            start=True,
+        )
     fleet.make("kvm1", Domain("fine"))
     fleet.run(
-        "kvm1", f"virsh snapshot-create-as recorded one --disk-only --diskspec vda,file={LOCAL}/recorded.one && virsh managedsave saved"
+        "kvm1",
+        f"virsh snapshot-create-as recorded one --disk-only --diskspec vda,file={LOCAL}/recorded.one && virsh managedsave saved",
     )
     fleet.playbook("discover")
     where, files, running = fleet.where(), fleet.files(LOCAL, "kvm1"), boots(fleet, "kvm1")
     assert "recorded.one" in files
 
     text = fleet.refused("drain", "-e", "drover_host=kvm1")
-    assert re.search(r"folder: .*a folder of the host is shared with it \(/root\): take it away or move the instance by hand", text), text
-    assert re.search(r"recorded: it has snapshots", text) and re.search(r"saved: it has a saved memory image .*managedsave-remove", text), (
-        text
-    )
+    assert re.search(
+        r"folder: .*a folder of the host is shared with it \(/root\): take it away or move the instance by hand",
+        text,
+    ), text
+    assert re.search(r"recorded: it has snapshots", text) and re.search(
+        r"saved: it has a saved memory image .*managedsave-remove", text
+    ), text
     assert "fine:" not in text and "so nothing was changed" in text
-    assert fleet.where() == where and fleet.files(LOCAL, "kvm1") == files and boots(fleet, "kvm1") == running
+    assert (
+        fleet.where() == where
+        and fleet.files(LOCAL, "kvm1") == files
+        and boots(fleet, "kvm1") == running
+    )
     assert not fleet.service("kvm1")["disabled"] and fleet.query("SELECT * FROM leases") == []
 
     done = fleet.drain("kvm1", drover_unmovable="skip")

@@ -29,13 +29,21 @@ START = "kill -9 $(cat /run/libvirtd.pid); sleep 1; rm -f /run/libvirtd.pid; {} 
 def german(fleet):
     """Return the fleet, with libvirtd in German on all hosts."""
     if not TRANSLATIONS.exists() or not pathlib.Path("/usr/share/i18n/locales/de_DE").exists():
-        pytest.skip("the machine has no translations of libvirt: Debian's packages libvirt-l10n and locales")
+        pytest.skip(
+            "the machine has no translations of libvirt: Debian's packages libvirt-l10n and locales"
+        )
     locale = f"mkdir -p {LOCALES}; [ -d {LOCALES}/de_DE.UTF-8 ] || localedef -i de_DE -f UTF-8 {LOCALES}/de_DE.UTF-8"
     try:
         for host in fleet.hosts:
-            fleet.run(host, f"{locale}; {START.format(f'env LOCPATH={LOCALES} LANG=de_DE.UTF-8 LANGUAGE=de')}")
+            fleet.run(
+                host,
+                f"{locale}; {START.format(f'env LOCPATH={LOCALES} LANG=de_DE.UTF-8 LANGUAGE=de')}",
+            )
             # The messages come from libvirtd, and not from virsh.
-            assert "Pool" in (words := fleet.run(host, "virsh vol-list nothing 2>&1 || :")) and "gefunden" in words, words
+            assert (
+                "Pool" in (words := fleet.run(host, "virsh vol-list nothing 2>&1 || :"))
+                and "gefunden" in words
+            ), words
         yield fleet
     finally:
         for host in fleet.hosts:
@@ -48,9 +56,14 @@ def test_f06_six_threads_on_a_temporary_pool(german):
     fleet, folder, problems = german, f"{LOCAL}/six", []
     fleet.run("kvm2", f"mkdir -p {folder}")
     program = fleet.folder / "ssh"
-    program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n'
+    )
     program.chmod(0o755)
-    connections = [binding.open_connection(f"qemu+ssh://root@kvm2/system?command={program}") for _number in range(6)]
+    connections = [
+        binding.open_connection(f"qemu+ssh://root@kvm2/system?command={program}")
+        for _number in range(6)
+    ]
 
     def work(number):
         try:
@@ -68,7 +81,9 @@ def test_f06_six_threads_on_a_temporary_pool(german):
     for each in threads:
         each.join()
     assert problems == []
-    assert fleet.run("kvm2", f"ls -A {folder}") == "" and "drover-tmp-" not in fleet.run("kvm2", "virsh pool-list --all --name")
+    assert fleet.run("kvm2", f"ls -A {folder}") == "" and "drover-tmp-" not in fleet.run(
+        "kvm2", "virsh pool-list --all --name"
+    )
 
 
 def test_f06_a_drain_of_local_disks(german):

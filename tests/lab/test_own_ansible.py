@@ -18,14 +18,21 @@ pytest_plugins = ["test_fleet"]
 
 
 def write(folder, tasks):
-    (folder / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks}]))
+    (folder / "play.yml").write_text(
+        json.dumps(
+            [{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks}]
+        )
+    )
     return str(folder / "play.yml")
 
 
 def test_a_playbook_runs_in_the_environment_of_the_tests(own_lab, tmp_path):
     message = "ansible-core {{ ansible_version.full }} of {{ ansible_playbook_python }}"
     done = own_lab.playbook(write(tmp_path, [{"ansible.builtin.debug": {"msg": message}}]))
-    assert f"ansible-core {importlib.metadata.version('ansible-core')} of {sys.executable}" in done.stdout
+    assert (
+        f"ansible-core {importlib.metadata.version('ansible-core')} of {sys.executable}"
+        in done.stdout
+    )
 
 
 def test_a_deprecation_warning_is_seen(own_lab, tmp_path, ansible_log):

@@ -27,7 +27,8 @@ from test_storage_fence import Inside, cut_off
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        any(shutil.which(name) is None for name in iscsi.PROGRAMS), reason="tgt is not here: run tests/setup/setup.sh storage"
+        any(shutil.which(name) is None for name in iscsi.PROGRAMS),
+        reason="tgt is not here: run tests/setup/setup.sh storage",
     ),
 ]
 
@@ -46,7 +47,9 @@ class OnTarget:
         self.variables = {"drover_shared_pools": ["shared"], **AT_ONCE}
 
     def playbook(self, name, check=True, **variables):
-        return self.fleet.playbook(name, "-e", json.dumps({**self.variables, **variables}), check=check)
+        return self.fleet.playbook(
+            name, "-e", json.dumps({**self.variables, **variables}), check=check
+        )
 
     def fence(self, tasks=None):
         """Return the variables of the inventory in docs/storage-fence.md."""
@@ -68,7 +71,9 @@ class OnTarget:
 
     def connected(self):
         """Return the addresses with a connection to the target."""
-        return re.findall(r"IP Address: (\S+)", self.target.admin("--op", "show", "--mode", "target"))
+        return re.findall(
+            r"IP Address: (\S+)", self.target.admin("--op", "show", "--mode", "target")
+        )
 
 
 def is_written(on_target, pattern):
@@ -82,7 +87,17 @@ def write(inside, name, pattern):
     not wait for QEMU."""
     block = f'qemu-io -d /machine/peripheral/ua-drover-attached-source-vda/virtio-backend "write -P {pattern} 0 64k"'
     with contextlib.suppress(subprocess.TimeoutExpired):
-        inside.run("timeout", "--signal=KILL", "5", "virsh", "qemu-monitor-command", name, "--hmp", block, check=False)
+        inside.run(
+            "timeout",
+            "--signal=KILL",
+            "5",
+            "virsh",
+            "qemu-monitor-command",
+            name,
+            "--hmp",
+            block,
+            check=False,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +110,9 @@ def server(own_lab):
 def on_target(server, fleet, tmp_path, monkeypatch):
     storage.up(fleet.lab.layout, ["iscsi"])
     blocks = re.findall(
-        r"^```yaml\n(# /etc/drover/fence_tgt\.yml\n.*?)^```$", (CHECKOUT / "docs/storage-fence.md").read_text(), re.M | re.S
+        r"^```yaml\n(# /etc/drover/fence_tgt\.yml\n.*?)^```$",
+        (CHECKOUT / "docs/storage-fence.md").read_text(),
+        re.M | re.S,
     )
     assert len(blocks) == 1
     tasks = tmp_path / "fence_tgt.yml"
@@ -109,10 +126,21 @@ def on_target(server, fleet, tmp_path, monkeypatch):
         yield found
     fleet.lab.command("kill", "kvm1", check=False)
     fleet.lab.command("start", "kvm1")
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     with contextlib.suppress(LabError):
         # After a test that failed half-way the host is still cut off.
-        found.target.admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", fleet.lab.layout.host("kvm1").address)
+        found.target.admin(
+            "--op",
+            "bind",
+            "--mode",
+            "target",
+            "--tid",
+            "1",
+            "-I",
+            fleet.lab.layout.host("kvm1").address,
+        )
     storage.up(fleet.lab.layout, ["iscsi"])
 
 
@@ -134,7 +162,9 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
 
     for rule in CUT_OFF:
         inside.run("ip", *rule.split())
-    fleet.playbook("discover", "-e", json.dumps(on_target.variables), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(on_target.variables), "--limit", "kvm1,localhost", check=False
+    )
     write(inside, "web", 2)
     # Its guest still writes.
     eventually(lambda: is_written(on_target, 2))
@@ -147,8 +177,14 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
             "- ansible.builtin.set_fact: {evacuate_fence_cut: '{{ evacuate_fence_disks }}'}\n  when: evacuate_fence_action == 'cut'\n",
             "from no disk",
         ),
-        ("- ansible.builtin.set_fact: {evacuate_fence_cut: ['nfs:filer:/x']}\n", "none of the disks that they were given"),
-        ("- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'verify'\n", "the filer is down"),
+        (
+            "- ansible.builtin.set_fact: {evacuate_fence_cut: ['nfs:filer:/x']}\n",
+            "none of the disks that they were given",
+        ),
+        (
+            "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'verify'\n",
+            "the filer is down",
+        ),
     ):
         on_target.tasks.write_text(text)
         refused = on_target.playbook("evacuate", check=False, **on_target.fence())
@@ -167,7 +203,9 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     done = on_target.playbook("evacuate", check=False, **on_target.fence())
     there, state = fleet.where(["kvm2", "kvm3"])["web"]
     assert state == "running" and set(fleet.where(["kvm2", "kvm3"])) == {"web"}, said(done)
-    assert f"mixed: its disk {LOCAL}/mixed.qcow2 is on the dead host alone" in said(done), said(done)
+    assert f"mixed: its disk {LOCAL}/mixed.qcow2 is on the dead host alone" in said(done), said(
+        done
+    )
     assert is_written(on_target, 2) and address not in on_target.connected()
     write(Inside(fleet, there), "web", 4)
     eventually(lambda: is_written(on_target, 4))
@@ -186,9 +224,15 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_target):
     # The host stays cut off while the lift fails.
     inside.run("virsh", "destroy", "web")
     on_target.playbook("discover")
-    on_target.tasks.write_text("- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'lift'\n")
+    on_target.tasks.write_text(
+        "- ansible.builtin.fail: {msg: the filer is down}\n  when: evacuate_fence_action == 'lift'\n"
+    )
     refused = on_target.playbook("undrain", check=False, **on_target.fence())
-    assert refused.returncode != 0 and "the filer is down" in said(refused) and "has its storage again" not in said(refused)
+    assert (
+        refused.returncode != 0
+        and "the filer is down" in said(refused)
+        and "has its storage again" not in said(refused)
+    )
     assert address not in target.admin("--op", "show", "--mode", "target")
     on_target.tasks.write_text(whole)
     done = on_target.playbook("undrain", **on_target.fence())

@@ -27,9 +27,15 @@ def resize(fleet, **more):
 @pytest.mark.parametrize("host", ["kvm1", "kvm2"])
 def test_undefined_while_it_runs(small, host):
     """The guest would disappear with its shutdown."""
-    size = {"drover_memory_mb": 128} if host == "kvm1" else {"drover_vcpus": 2, "drover_destination": "kvm2"}
+    size = (
+        {"drover_memory_mb": 128}
+        if host == "kvm1"
+        else {"drover_vcpus": 2, "drover_destination": "kvm2"}
+    )
     small.playbook("instance_resize", *resize(small, **size))
-    xml = small.run(host, "virsh dumpxml small --inactive > /srv/shared/small.xml; virsh undefine small")
+    xml = small.run(
+        host, "virsh dumpxml small --inactive > /srv/shared/small.xml; virsh undefine small"
+    )
     assert "undefined" in xml
     said = small.refused("instance_resize", *resize(small, drover_resize="revert"))
     assert "small" in said and small.where()["small"] == (host, "running"), said
@@ -39,7 +45,10 @@ def test_undefined_while_it_runs(small, host):
     assert "Traceback" not in done.stdout and small.where()["small"] == (host, "running")
     said = small.refused("instance_resize", *resize(small, drover_memory_mb=96))
     assert small.where()["small"] == (host, "running"), said
-    said = small.refused("instance_migrate", *variables({**OFF, "drover_destination": "kvm3", "drover_migrate_cold": True}))
+    said = small.refused(
+        "instance_migrate",
+        *variables({**OFF, "drover_destination": "kvm3", "drover_migrate_cold": True}),
+    )
     assert small.where()["small"] == (host, "running"), said
     small.run(host, "virsh define /srv/shared/small.xml")
     small.playbook("discover", *variables(SETS))
@@ -60,14 +69,24 @@ def test_pinned_to_the_cpu_of_another_while_it_is_cut_off(small, ending):
     assert "pins_unclaimed" in done.stdout and "CPU 1 is claimed for other" in done.stdout
     if ending == "back":
         # The resize does not continue; it is undone.
-        small.run("kvm1", "virsh vcpupin small 0 0 --config; virsh emulatorpin small 0 --config; virsh start small")
+        small.run(
+            "kvm1",
+            "virsh vcpupin small 0 0 --config; virsh emulatorpin small 0 --config; virsh start small",
+        )
         small.playbook("discover", *variables(SETS))
         small.playbook("audit", *variables(SETS))
     small.playbook("instance_resize", *resize(small, drover_vcpus=2, drover_destination="kvm2"))
-    assert (small.where()["small"], shape(small, "small")) == (("kvm2", "running"), (2, 64, ["0", "1"]))
+    assert (small.where()["small"], shape(small, "small")) == (
+        ("kvm2", "running"),
+        (2, 64, ["0", "1"]),
+    )
     if ending == "revert":
         small.playbook("instance_resize", *resize(small, drover_resize="revert"))
-        assert (small.where()["small"], shape(small, "small"), next_pins(small, "kvm1")) == (("kvm1", "running"), (1, 64, ["0"]), ["0"])
+        assert (small.where()["small"], shape(small, "small"), next_pins(small, "kvm1")) == (
+            ("kvm1", "running"),
+            (1, 64, ["0"]),
+            ["0"],
+        )
     else:
         small.playbook("instance_resize", *resize(small, drover_resize="confirm"))
     small.playbook("discover", *variables(SETS))

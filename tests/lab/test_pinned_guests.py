@@ -26,10 +26,19 @@ PAGE_KB = 2048
 ENOUGH = 128
 
 #: The first two CPUs are only for pinned guests. kvm2 reserves a CPU by the other option.
-SETS = {"drover_cpu_dedicated_set": "0-1", "drover_reserved_host_cpus": 0, "drover_instances_path": "/srv/shared/instances"}
+SETS = {
+    "drover_cpu_dedicated_set": "0-1",
+    "drover_reserved_host_cpus": 0,
+    "drover_instances_path": "/srv/shared/instances",
+}
 
 #: A guest without a system ignores the power button.
-OFF = {"drover_instance": "small", "drover_instance_timeout": 1, "drover_instance_force": True, **SETS}
+OFF = {
+    "drover_instance": "small",
+    "drover_instance_timeout": 1,
+    "drover_instance_force": True,
+    **SETS,
+}
 
 MOUNT = "mkdir -p /run/hugepages && mount -t hugetlbfs hugetlbfs /run/hugepages && service libvirtd restart"
 UNMOUNT = "umount /run/hugepages && service libvirtd restart"
@@ -42,10 +51,16 @@ def pages(fleet):
     PAGES.write_text(str(int(before) + ENOUGH))
     try:
         if int(PAGES.read_text()) < int(before) + ENOUGH:
-            pytest.fail(f"the kernel did not find {ENOUGH} huge pages: its memory is too fragmented or too full", pytrace=False)
+            pytest.fail(
+                f"the kernel did not find {ENOUGH} huge pages: its memory is too fragmented or too full",
+                pytrace=False,
+            )
         fleet.everywhere(MOUNT)
         yield
-        fleet.everywhere("for name in $(virsh list --name --all); do virsh destroy $name; done 2> /dev/null; " + UNMOUNT)
+        fleet.everywhere(
+            "for name in $(virsh list --name --all); do virsh destroy $name; done 2> /dev/null; "
+            + UNMOUNT
+        )
     finally:
         PAGES.write_text(before)
 
@@ -64,7 +79,10 @@ def pins(fleet, name):
     """Return (host, CPU of vCPU 0 now, the same at the next start), as virsh reports them."""
     host, state = fleet.where()[name]
     assert state == "running"
-    found = [re.search(r"^ *0 +(\S+)", fleet.run(host, f"virsh vcpupin {name} {flag}"), re.MULTILINE)[1] for flag in ("--live", "--config")]
+    found = [
+        re.search(r"^ *0 +(\S+)", fleet.run(host, f"virsh vcpupin {name} {flag}"), re.MULTILINE)[1]
+        for flag in ("--live", "--config")
+    ]
     return host, *found
 
 
@@ -81,7 +99,10 @@ def affinity(fleet, name):
 def definitions(fleet, name):
     """Return the running domain and its definition."""
     host = fleet.where()[name][0]
-    return [ET.fromstring(fleet.run(host, f"virsh dumpxml {name} {flag}")) for flag in ("", "--inactive")]
+    return [
+        ET.fromstring(fleet.run(host, f"virsh dumpxml {name} {flag}"))
+        for flag in ("", "--inactive")
+    ]
 
 
 def variables(given):
@@ -95,24 +116,44 @@ def test_two_pinned_guests_move_live_to_other_cpus(fleet, pages):
     fleet.place([{**guest("small"), **at_kvm1}, {**large, **at_kvm1}], **SETS)
     before = {name: pins(fleet, name) for name in ("small", "large")}
     assert sorted(before.values()) == [("kvm1", "0", "0"), ("kvm1", "1", "1")]
-    assert {name: affinity(fleet, name) for name in before} == {name: cpu for name, (_host, cpu, _next) in before.items()}
+    assert {name: affinity(fleet, name) for name in before} == {
+        name: cpu for name, (_host, cpu, _next) in before.items()
+    }
 
     # The guest on CPU 1 gets CPU 0 there, so the other one must take CPU 1.
     for name in sorted(before, key=lambda each: before[each][1], reverse=True):
-        fleet.playbook("instance_migrate", *variables({"drover_instance": name, "drover_destination": "kvm2", **SETS}))
+        fleet.playbook(
+            "instance_migrate",
+            *variables({"drover_instance": name, "drover_destination": "kvm2", **SETS}),
+        )
     after = {name: pins(fleet, name) for name in before}
     other = {"0": "1", "1": "0"}
-    assert after == {name: ("kvm2", other[cpu], other[cpu]) for name, (_host, cpu, _next) in before.items()}
-    assert {name: affinity(fleet, name) for name in after} == {name: cpu for name, (_host, cpu, _next) in after.items()}
+    assert after == {
+        name: ("kvm2", other[cpu], other[cpu]) for name, (_host, cpu, _next) in before.items()
+    }
+    assert {name: affinity(fleet, name) for name in after} == {
+        name: cpu for name, (_host, cpu, _next) in after.items()
+    }
 
     for root in definitions(fleet, "large"):
         page = root.find("memoryBacking/hugepages/page")
-        assert (page.get("size"), page.get("unit"), page.get("nodeset")) == (str(PAGE_KB), "KiB", "0")
+        assert (page.get("size"), page.get("unit"), page.get("nodeset")) == (
+            str(PAGE_KB),
+            "KiB",
+            "0",
+        )
         assert root.find("cpu/numa/cell").get("memAccess") == "shared"
-        assert root.find("numatune/memnode").attrib == {"cellid": "0", "mode": "strict", "nodeset": "0"}
+        assert root.find("numatune/memnode").attrib == {
+            "cellid": "0",
+            "mode": "strict",
+            "nodeset": "0",
+        }
         assert root.find("cputune/emulatorpin").get("cpuset") == after["large"][1]
     for root in definitions(fleet, "small"):
-        assert root.find("memoryBacking") is None and root.find("cpu/numa/cell").get("memAccess") is None
+        assert (
+            root.find("memoryBacking") is None
+            and root.find("cpu/numa/cell").get("memAccess") is None
+        )
     # The guest has its huge pages of the host.
     taken = "grep -h ^HugetlbPages: /proc/$(cat /run/libvirt/qemu/large.pid)/status"
     assert int(fleet.run("kvm2", taken).split()[1]) >= 64 * 1024
@@ -132,8 +173,14 @@ def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh numatune small --mode preferred --config")
-    said = fleet.refused("instance_migrate", *variables({"drover_instance": "small", "drover_destination": "kvm2", **SETS}))
-    assert "as it starts next time, its memory comes from cells of the host by the mode preferred" in said
+    said = fleet.refused(
+        "instance_migrate",
+        *variables({"drover_instance": "small", "drover_destination": "kvm2", **SETS}),
+    )
+    assert (
+        "as it starts next time, its memory comes from cells of the host by the mode preferred"
+        in said
+    )
     assert pins(fleet, "small") == ("kvm1", "0", "0")
 
 
@@ -179,7 +226,9 @@ def cut_off(fleet, **size):
 
 def next_pins(fleet, host, name="small"):
     """Return the CPUs of its vCPUs in its definition."""
-    return re.findall(r"^ *\d+ +(\S+)", fleet.run(host, f"virsh vcpupin {name} --config"), re.MULTILINE)
+    return re.findall(
+        r"^ *\d+ +(\S+)", fleet.run(host, f"virsh vcpupin {name} --config"), re.MULTILINE
+    )
 
 
 def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
@@ -191,11 +240,19 @@ def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("other"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh start small")
-    assert {name: pins(fleet, name) for name in ("small", "other")} == {"small": ("kvm1", "0", "0"), "other": ("kvm1", "1", "1")}
+    assert {name: pins(fleet, name) for name in ("small", "other")} == {
+        "small": ("kvm1", "0", "0"),
+        "other": ("kvm1", "1", "1"),
+    }
     assert "pins_unclaimed" not in fleet.playbook("audit", *variables(SETS)).stdout
     # The resize continues, and is reverted.
-    fleet.playbook("instance_resize", *variables({**OFF, "drover_vcpus": 2, "drover_destination": "kvm2"}))
-    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm2", "running"), (2, 64, ["0", "1"]))
+    fleet.playbook(
+        "instance_resize", *variables({**OFF, "drover_vcpus": 2, "drover_destination": "kvm2"})
+    )
+    assert (fleet.where()["small"], shape(fleet, "small")) == (
+        ("kvm2", "running"),
+        (2, 64, ["0", "1"]),
+    )
     fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
 
@@ -210,22 +267,31 @@ def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
 def test_a_resized_guest_whose_domain_is_gone_is_removed(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
-    for host, more in (("kvm2", {"drover_vcpus": 2, "drover_destination": "kvm2"}), ("kvm1", {"drover_memory_mb": 128})):
+    for host, more in (
+        ("kvm2", {"drover_vcpus": 2, "drover_destination": "kvm2"}),
+        ("kvm1", {"drover_memory_mb": 128}),
+    ):
         if "small" not in fleet.where():
             fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
         fleet.playbook("instance_resize", *variables({**OFF, **more}))
         assert fleet.where()["small"] == (host, "running")
         assert "waits to be confirmed" in fleet.refused("instance_delete", *variables(OFF))
-        (disk,) = re.findall(r"/srv/shared/instances/\S+vda\S*", fleet.run(host, "virsh domblklist small"))
+        (disk,) = re.findall(
+            r"/srv/shared/instances/\S+vda\S*", fleet.run(host, "virsh domblklist small")
+        )
         fleet.run(host, "virsh destroy small && virsh undefine small")
         fleet.playbook("discover", *variables(SETS))
         assert "instance_missing" in fleet.playbook("audit", *variables(SETS), check=False).stdout
         for ending in ("confirm", "revert"):
-            assert "drover.compute.instance_delete" in fleet.refused("instance_resize", *variables({**OFF, "drover_resize": ending}))
+            assert "drover.compute.instance_delete" in fleet.refused(
+                "instance_resize", *variables({**OFF, "drover_resize": ending})
+            )
         said = fleet.playbook("instance_delete", *variables(OFF)).stdout
         assert f"Kept {disk}: its domain is gone" in said
         assert fleet.run(host, f"ls {disk}").strip() == disk
-        assert fleet.query("SELECT count(*) FROM numa_allocations") == [(0,)] and fleet.booked() == {}
+        assert (
+            fleet.query("SELECT count(*) FROM numa_allocations") == [(0,)] and fleet.booked() == {}
+        )
         assert fleet.query("SELECT name FROM instances") == []
         fleet.run(host, f"rm {disk}")
         fleet.playbook("audit", *variables(SETS))

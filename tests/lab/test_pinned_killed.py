@@ -33,7 +33,10 @@ def pinned(fleet):
     """Make two pinned guests on kvm1, which take its two CPUs, and one on kvm2, which has one CPU
     left."""
     fleet.playbook("discover", *variables(SETS))
-    fleet.place([{**guest(name), "requested_destination": {"host": host}} for name, host in AT.items()], **SETS)
+    fleet.place(
+        [{**guest(name), "requested_destination": {"host": host}} for name, host in AT.items()],
+        **SETS,
+    )
     with Watch(fleet) as watch:
         yield fleet
         assert watch.doubled("uuid") == []
@@ -84,14 +87,26 @@ def check(fleet, when):
 
 def strike(fleet, moment, playbook, given):
     """Begin, kill after some time, and check the hosts; then run it again."""
-    before = fleet.query("SELECT count(*) FROM migrations"), fleet.query("SELECT max(updated_at) FROM migrations")
+    before = (
+        fleet.query("SELECT count(*) FROM migrations"),
+        fleet.query("SELECT max(updated_at) FROM migrations"),
+    )
     run = fleet.start(playbook, *variables({**OFF, **SETS, **given}))
     try:
         eventually(
             lambda: (
-                (fleet.query("SELECT count(*) FROM migrations"), fleet.query("SELECT max(updated_at) FROM migrations")) != before
+                (
+                    fleet.query("SELECT count(*) FROM migrations"),
+                    fleet.query("SELECT max(updated_at) FROM migrations"),
+                )
+                != before
                 or run.process.poll() is not None
-                or "small" in {name for name, state in fleet.query("SELECT name, domains.state FROM domains") if state == "shutoff"}
+                or "small"
+                in {
+                    name
+                    for name, state in fleet.query("SELECT name, domains.state FROM domains")
+                    if state == "shutoff"
+                }
             ),
             40,
         )
@@ -106,7 +121,9 @@ def strike(fleet, moment, playbook, given):
     done = fleet.playbook("audit", *variables(SETS), check=False)
     assert done.returncode == 0, f"{when}: {done.stdout}"
     done = fleet.playbook(playbook, *variables({**OFF, **SETS, **given}), check=False)
-    assert done.returncode == 0 or (ended == 0 and "has no resize" in done.stdout), f"{when}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0 or (ended == 0 and "has no resize" in done.stdout), (
+        f"{when}: {done.stdout}{done.stderr}"
+    )
     check(fleet, f"{when}, and run again")
 
 
@@ -138,14 +155,28 @@ def test_moves(pinned, cold):
         here = pinned.where()["small"][0]
         # The move needs a free CPU: third has one of the CPUs of kvm2, other the other one of kvm1.
         there = {"kvm1": "kvm2", "kvm2": "kvm3", "kvm3": "kvm1"}[here]
-        strike(pinned, moment, "instance_migrate", {"drover_destination": there, "drover_migrate_cold": cold})
+        strike(
+            pinned,
+            moment,
+            "instance_migrate",
+            {"drover_destination": there, "drover_migrate_cold": cold},
+        )
         assert pinned.where()["small"] == (there, "running")
         sound(pinned)
 
 
 def test_changes_of_definitions(fleet):
     file = fleet.folder / "fleet.yml"
-    file.write_text(yaml.safe_dump({"instances": [{**guest(name), "requested_destination": {"host": host}} for name, host in AT.items()]}))
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "instances": [
+                    {**guest(name), "requested_destination": {"host": host}}
+                    for name, host in AT.items()
+                ]
+            }
+        )
+    )
     fleet.playbook("discover", *variables(SETS))
     fleet.place(file, **SETS)
     for number, moment in enumerate(MOMENTS, 1):
@@ -154,6 +185,11 @@ def test_changes_of_definitions(fleet):
         data["instances"][0].pop("requested_destination", None)
         data["instances"][0]["labels"] = {"round": f"r{number}"}
         file.write_text(yaml.safe_dump(data))
-        strike(fleet, moment, "place", {"drover_definitions": str(file), "drover_apply_changes": True, **FORCE})
+        strike(
+            fleet,
+            moment,
+            "place",
+            {"drover_definitions": str(file), "drover_apply_changes": True, **FORCE},
+        )
         fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "confirm"}))
         sound(fleet)

@@ -63,7 +63,10 @@ instances:
 def images(fleet, domain):
     """Return qemu-img's facts about a domain's disks, in order."""
     said = [fleet.run("kvm1", f"qemu-img info -U --output=json {path}") for path in domain["disks"]]
-    return [(found["format"], found["virtual-size"] >> 30, found.get("backing-filename")) for found in map(json.loads, said)]
+    return [
+        (found["format"], found["virtual-size"] >> 30, found.get("backing-filename"))
+        for found in map(json.loads, said)
+    ]
 
 
 def read_iso(content):
@@ -91,7 +94,11 @@ def test_a_definitions_file(fleet):
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
 
     assert changed(fleet.place(file)) > 0
-    domains = {domain["name"]: {**domain, "host": host} for host, found in fleet.look().items() for domain in found}
+    domains = {
+        domain["name"]: {**domain, "host": host}
+        for host, found in fleet.look().items()
+        for domain in found
+    }
     names = ["web1", "web2", "in one line", 'web <1> & "ü"', "seeded", "last"]
     assert sorted(domains) == sorted(names)
     assert {state for dummy, state in fleet.settled().values()} == {"running"}
@@ -108,7 +115,10 @@ def test_a_definitions_file(fleet):
 
     # The seed is an image that cloud-init finds by its label, and can read.
     (seed,) = domains["seeded"]["cdroms"]
-    assert fleet.run(domains["seeded"]["host"], f"blkid -o value -s LABEL {seed}").strip().lower() == "cidata"
+    assert (
+        fleet.run(domains["seeded"]["host"], f"blkid -o value -s LABEL {seed}").strip().lower()
+        == "cidata"
+    )
     files = read_iso(base64.b64decode(fleet.run(domains["seeded"]["host"], f"base64 -w0 {seed}")))
     assert files["user-data"] == "#cloud-config\nhostname: seeded\n"
     assert f"instance-id: {domains['seeded']['uuid']}" in files["meta-data"]
@@ -120,19 +130,28 @@ def test_a_definitions_file(fleet):
         assert f"uuid: {domains[name]['uuid']}" in written
     taken_out = re.sub(r"(\n +(host|uuid): \S+(?=\n))|(, (host|uuid): [^,}\s]+)", "", written)
     assert taken_out == DEFINITIONS
-    assert [written.count(f"host: {host}") for host in fleet.hosts] == [len(found) for found in fleet.look().values()]
+    assert [written.count(f"host: {host}") for host in fleet.hosts] == [
+        len(found) for found in fleet.look().values()
+    ]
 
     # A second run changes nothing and starts nothing.
     done = fleet.place(file)
-    assert changed(done) == 0 and "Build the instances" not in re.findall(r"TASK \[(.*?)\]", done.stdout)
+    assert changed(done) == 0 and "Build the instances" not in re.findall(
+        r"TASK \[(.*?)\]", done.stdout
+    )
     assert file.read_text(encoding="utf-8") == written
-    assert {name: (domain["uuid"], host) for host, found in fleet.look().items() for domain in found for name in [domain["name"]]} == {
-        name: (domains[name]["uuid"], domains[name]["host"]) for name in names
-    }
+    assert {
+        name: (domain["uuid"], host)
+        for host, found in fleet.look().items()
+        for domain in found
+        for name in [domain["name"]]
+    } == {name: (domains[name]["uuid"], domains[name]["host"]) for name in names}
 
     # One more definition in the file: only that one is built. A guest that is off stays off.
     fleet.run(domains["last"]["host"], "virsh destroy last")
-    file.write_text(written.replace("# The end.", "  - {name: more, memory_mb: 64}"), encoding="utf-8")
+    file.write_text(
+        written.replace("# The end.", "  - {name: more, memory_mb: 64}"), encoding="utf-8"
+    )
     done = fleet.place(file)
     assert fleet.settled()["more"][1] == "running"
     assert fleet.where()["last"] == (domains["last"]["host"], "shutoff")
@@ -165,7 +184,12 @@ instances:
 """
     file.write_text(text, encoding="utf-8")
     policy = {
-        "enabled_filters": ["ComputeFilter", "ServerGroupAntiAffinityFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
+        "enabled_filters": [
+            "ComputeFilter",
+            "ServerGroupAntiAffinityFilter",
+            "AggregateInstanceExtraSpecsFilter",
+            "ImagePropertiesFilter",
+        ]
     }
     before = fleet.dump()
     done = fleet.place(file, "--check", "--diff", drover_scheduler=policy)
@@ -178,24 +202,40 @@ instances:
     )
     assert where["bare"][0] == "kvm1" and {state for dummy, state in where.values()} == {"running"}
     domains = {domain["name"]: domain for found in fleet.look().values() for domain in found}
-    assert [(domains[name]["vcpus"], domains[name]["memory_mb"]) for name in ("web-1", "web-2", "bare")] == [(2, 64), (2, 64), (1, 96)]
+    assert [
+        (domains[name]["vcpus"], domains[name]["memory_mb"]) for name in ("web-1", "web-2", "bare")
+    ] == [(2, 64), (2, 64), (1, 96)]
     found = fleet.query("SELECT name, flavor, image_name FROM instances ORDER BY name")
     assert found == [("bare", "mine", None), ("web-1", "tiny", "x86"), ("web-2", "tiny", "x86")]
-    assert "<drover:flavor>tiny</drover:flavor>" in fleet.run(where["web-1"][0], "virsh dumpxml web-1")
+    assert "<drover:flavor>tiny</drover:flavor>" in fleet.run(
+        where["web-1"][0], "virsh dumpxml web-1"
+    )
     # The file has the host of bare; the store knows web-1 and web-2.
     written = file.read_text(encoding="utf-8")
     assert written.count("uuid: ") == 1 and domains["bare"]["uuid"] in written
     assert changed(fleet.place(file, drover_scheduler=policy)) == 0
     file.write_text(written.replace("count: 2", "count: 1"), encoding="utf-8")
-    assert changed(fleet.place(file, drover_scheduler=policy)) == 0 and set(fleet.where()) == set(where)
+    assert changed(fleet.place(file, drover_scheduler=policy)) == 0 and set(fleet.where()) == set(
+        where
+    )
 
 
 def test_a_dry_run_says_what_the_host_would_refuse(fleet):
     """The run also reports no object as made or removed."""
     before = fleet.dump()
-    wanted = [{"name": "one", "memory_mb": 64, "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}]}]
-    said = fleet.refused("place", "--check", "-e", json.dumps({"drover_instance_definitions": wanted}))
-    assert "nosuch.qcow2" in said and "was removed" not in said and "no alternate is left" not in said, said
+    wanted = [
+        {
+            "name": "one",
+            "memory_mb": 64,
+            "disks": [{"size_gb": 1, "image": "/var/lib/libvirt/images/nosuch.qcow2"}],
+        }
+    ]
+    said = fleet.refused(
+        "place", "--check", "-e", json.dumps({"drover_instance_definitions": wanted})
+    )
+    assert (
+        "nosuch.qcow2" in said and "was removed" not in said and "no alternate is left" not in said
+    ), said
     assert fleet.where() == {} and fleet.files(SHARED) == [] and fleet.dump() == before
 
 
@@ -213,12 +253,21 @@ def test_variables_and_a_template_of_ones_own(fleet):
         encoding="utf-8",
     )
     definitions = [
-        {"name": "one", "memory_mb": 64, "project": "R&D", "disks": [{"size_gb": 1}], "server_group": "pair"},
+        {
+            "name": "one",
+            "memory_mb": 64,
+            "project": "R&D",
+            "disks": [{"size_gb": 1}],
+            "server_group": "pair",
+        },
         {"name": "two", "memory_mb": 96, "project": "R&D", "server_group": "pair"},
     ]
     groups = [{"name": "pair", "policy": "affinity"}]
     # The path starts at the folder of the command.
-    variables = {"drover_domain_template": os.path.relpath(template), "drover_server_groups": groups}
+    variables = {
+        "drover_domain_template": os.path.relpath(template),
+        "drover_server_groups": groups,
+    }
     fleet.place(definitions, **variables)
     where = fleet.settled()
     assert where["one"] == where["two"]
@@ -227,11 +276,16 @@ def test_variables_and_a_template_of_ones_own(fleet):
         ("one", "made for R&D", 64),
         ("two", "made for R&D", 96),
     ]
-    assert fleet.query("SELECT name, project FROM instances ORDER BY name") == [("one", "R&D"), ("two", "R&D")]
+    assert fleet.query("SELECT name, project FROM instances ORDER BY name") == [
+        ("one", "R&D"),
+        ("two", "R&D"),
+    ]
     assert changed(fleet.place(definitions, **variables)) == 0
     # The role does the same in a user's playbook, one after the other.
     more = [*definitions, {"name": "three", "memory_mb": 64, "project": "R&D"}]
-    done = fleet.playbook("place_with_role.yml", "-e", json.dumps({"drover_instance_definitions": more, **variables}))
+    done = fleet.playbook(
+        "place_with_role.yml", "-e", json.dumps({"drover_instance_definitions": more, **variables})
+    )
     assert changed(done) > 0
     assert set(fleet.settled()) == {"one", "two", "three"}
 
@@ -265,4 +319,7 @@ def test_bad_files_are_told_with_the_line(fleet):
     said = fleet.refused("place", "-e", f"drover_definitions={file}")
     assert "fleet.yml line 4" in said and "memory_mb" in said
     file.write_text("instances: [\n", encoding="utf-8")
-    assert re.search(r"fleet\.yml, line 2, column \d+", fleet.refused("place", "-e", f"drover_definitions={file}"))
+    assert re.search(
+        r"fleet\.yml, line 2, column \d+",
+        fleet.refused("place", "-e", f"drover_definitions={file}"),
+    )

@@ -28,7 +28,16 @@ def first_choice(fleet, definition):
     said = fleet.playbook(
         "schedule_one.yml",
         "-e",
-        json.dumps({"request": {"name": "probe", "vcpus": definition["vcpus"], "memory_mb": definition["memory_mb"], "disk_gb": 1}}),
+        json.dumps(
+            {
+                "request": {
+                    "name": "probe",
+                    "vcpus": definition["vcpus"],
+                    "memory_mb": definition["memory_mb"],
+                    "disk_gb": 1,
+                }
+            }
+        ),
     ).stdout
     (line,) = [line for line in said.splitlines() if "ORDER" in line]
     return line.split("ORDER ")[1].strip(" \"'").split()
@@ -41,7 +50,10 @@ def test_a_host_that_cannot_build_is_passed_over(fleet):
     for host in fleet.hosts:
         if host != first:
             fleet.run(host, f"mkdir {LOCAL}/data")
-    definition = {**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]}
+    definition = {
+        **ONE,
+        "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}],
+    }
     done = fleet.place([definition], **ON_LOCAL_DISKS)
     assert f"{LOCAL}/data" in done.stdout  # the reason why the first failed
     assert fleet.settled() == {"one": (second, "running")}
@@ -58,7 +70,13 @@ def test_no_host_can_build_and_nothing_is_left(fleet):
         json.dumps(
             {
                 "drover_instance_definitions": [
-                    {**ONE, "disks": [{"size_gb": 1}, {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"}]},
+                    {
+                        **ONE,
+                        "disks": [
+                            {"size_gb": 1},
+                            {"size_gb": 1, "path": f"{LOCAL}/data/one.qcow2"},
+                        ],
+                    },
                     {**ONE, "name": "good"},
                 ],
                 **ON_LOCAL_DISKS,
@@ -100,7 +118,10 @@ def test_a_host_that_is_lost_in_the_middle_is_uncertain(fleet):
         raise
     said = " ".join(run.finish().split())
     assert run.process.returncode != 0, said
-    assert f"Host {first} cannot be reached" in said and "so it is not built elsewhere and keeps its room" in said
+    assert (
+        f"Host {first} cannot be reached" in said
+        and "so it is not built elsewhere and keeps its room" in said
+    )
     others = [host for host in fleet.hosts if host != first]
     assert fleet.where(others) == {}
     assert list(fleet.booked()["one"]) == [first]  # without proof it keeps its room
@@ -130,7 +151,13 @@ def race(fleet):
     fleet.playbook("discover", "-e", "drover_cpu_allocation_ratio=1")
     names = ("left", "right")
     runs = [
-        fleet.start("place", "-e", json.dumps({"drover_instance_definitions": [{"name": name, "vcpus": 2, "memory_mb": 64}]}))
+        fleet.start(
+            "place",
+            "-e",
+            json.dumps(
+                {"drover_instance_definitions": [{"name": name, "vcpus": 2, "memory_mb": 64}]}
+            ),
+        )
         for name in names
     ]
     # Both have looked for a host before one of them may claim.

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 FAST = f"{LOCAL}/fast"
-VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": ["default", {"name": "fast", "reserved_gb": 1}]}
+VARIABLES = {
+    "drover_shared_pools": ["shared"],
+    "drover_storage_pools": ["default", {"name": "fast", "reserved_gb": 1}],
+}
 CLASS = "CUSTOM_DISK_GB_FAST"
 WRITTEN_MB = 16
 
@@ -26,13 +29,18 @@ WRITTEN_MB = 16
 @pytest.fixture
 def storage(fleet):
     """Return the fleet with a third pool on kvm1."""
-    fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
+    fleet.run(
+        "kvm1",
+        f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast",
+    )
     yield fleet
     fleet.run("kvm1", "virsh pool-destroy fast; virsh pool-undefine fast")
 
 
 def guest(name="web", **given):
-    return Domain(name, **{"folder": FAST, "boots": True, "size": "64M", "written_mb": WRITTEN_MB, **given})
+    return Domain(
+        name, **{"folder": FAST, "boots": True, "size": "64M", "written_mb": WRITTEN_MB, **given}
+    )
 
 
 def given(**variables):
@@ -54,14 +62,27 @@ def reserved(fleet):
 
 def in_order(fleet):
     """Check that no order, lease, record or part file is left, and that store and hosts agree."""
-    assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    assert (
+        fleet.query(
+            "SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+        )
+        == []
+    )
     assert fleet.query("SELECT name FROM leases") == []
-    assert [name for folder in (SHARED, LOCAL, FAST) for name in fleet.files(folder) if ".drover" in name] == []
+    assert [
+        name
+        for folder in (SHARED, LOCAL, FAST)
+        for name in fleet.files(folder)
+        if ".drover" in name
+    ] == []
     fleet.settled()
 
 
 def intact(fleet, folder, name="web"):
-    shown = fleet.run("kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P 90 1M {WRITTEN_MB - 1}M' {folder}/{name}-0.qcow2")
+    shown = fleet.run(
+        "kvm1",
+        f"qemu-io -r -U -f qcow2 -c 'read -P 90 1M {WRITTEN_MB - 1}M' {folder}/{name}-0.qcow2",
+    )
     return "Pattern verification failed" not in shown
 
 
@@ -72,19 +93,32 @@ def test_running_and_shut_off(storage):
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
     fleet.run("kvm1", f"echo mine > {FAST}/notes.txt")
     discover(fleet, **VARIABLES)
-    assert holdings(fleet)["web"]["kvm1_pool_fast"] == {CLASS: 1} and reserved(fleet)[:2] == (1, None)
+    assert holdings(fleet)["web"]["kvm1_pool_fast"] == {CLASS: 1} and reserved(fleet)[:2] == (
+        1,
+        None,
+    )
     before, pid = fleet.dump(), fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
 
     shown = drain(fleet, "--check", drover_destination_pool="default")
-    assert "2 disks to move" in said(shown) and fleet.dump() == before and len(fleet.files(FAST)) == 3
+    assert (
+        "2 disks to move" in said(shown) and fleet.dump() == before and len(fleet.files(FAST)) == 3
+    )
 
     done = drain(fleet, drover_destination_pool="default", drover_reason="new disks")
-    assert changed(done) == 1 and "is empty of disks" in said(done) and "notes.txt" in said(done), said(done)
+    assert changed(done) == 1 and "is empty of disks" in said(done) and "notes.txt" in said(done), (
+        said(done)
+    )
     assert fleet.files(FAST) == ["notes.txt"]
-    assert disks(fleet) == ({"vda": f"{LOCAL}/web-0.qcow2"},) * 2 and disks(fleet, name="db") == (None, {"vda": f"{LOCAL}/db-0.qcow2"})
+    assert disks(fleet) == ({"vda": f"{LOCAL}/web-0.qcow2"},) * 2 and disks(fleet, name="db") == (
+        None,
+        {"vda": f"{LOCAL}/db-0.qcow2"},
+    )
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
     assert intact(fleet, LOCAL) and intact(fleet, LOCAL, "db")
-    assert "kvm1_pool_fast" not in holdings(fleet)["web"] and holdings(fleet)["web"]["kvm1_pool_default"]
+    assert (
+        "kvm1_pool_fast" not in holdings(fleet)["web"]
+        and holdings(fleet)["web"]["kvm1_pool_default"]
+    )
     total = reserved(fleet)[2]
     assert reserved(fleet) == (total, 1, total)
     in_order(fleet)
@@ -113,7 +147,9 @@ def test_killed(storage):
     fleet = storage
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
     discover(fleet, **VARIABLES)
-    run = fleet.start("drain", *given(drover_migration={"bandwidth_mib": 1}, drover_max_migrations=1))
+    run = fleet.start(
+        "drain", *given(drover_migration={"bandwidth_mib": 1}, drover_max_migrations=1)
+    )
     # Before any copy the run reads the host and lets it check each move.
     eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
     run.kill()
@@ -129,13 +165,18 @@ def test_killed(storage):
 def test_what_cannot_move_is_named_and_nothing_begins(storage):
     fleet = storage
     fleet.make("kvm1", guest(), guest("db", state="shutoff"))
-    fleet.run("kvm1", "virsh snapshot-create-as web one --disk-only --diskspec vda,snapshot=external > /dev/null")
+    fleet.run(
+        "kvm1",
+        "virsh snapshot-create-as web one --disk-only --diskspec vda,snapshot=external > /dev/null",
+    )
     discover(fleet, **VARIABLES)
     before = sorted(fleet.files(FAST))
     refused = drain(fleet, check=False)
-    assert refused.returncode != 0 and "cannot move, so nothing was changed" in said(refused) and "has snapshots" in said(refused), said(
-        refused
-    )
+    assert (
+        refused.returncode != 0
+        and "cannot move, so nothing was changed" in said(refused)
+        and "has snapshots" in said(refused)
+    ), said(refused)
     assert sorted(fleet.files(FAST)) == before and reserved(fleet)[:2] == (1, None)
 
     # The others move with skip, and the run fails all the same.
@@ -150,16 +191,25 @@ def test_an_image_in_the_pool_that_is_behind_a_disk(storage):
     fleet = storage
     script = guest(written_mb=0).script()
     path = f"{FAST}/web-0.qcow2"
-    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {FAST}/base.qcow2 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {FAST}/base.qcow2")
     fleet.run(
-        "kvm1", script.replace(f"qemu-img create -q -f qcow2 {path} 64M", f"qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 {path}")
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {FAST}/base.qcow2 64M && qemu-io -f qcow2 -c 'write -q -P 7 40M 4M' {FAST}/base.qcow2",
+    )
+    fleet.run(
+        "kvm1",
+        script.replace(
+            f"qemu-img create -q -f qcow2 {path} 64M",
+            f"qemu-img create -q -f qcow2 -F qcow2 -b base.qcow2 {path}",
+        ),
     )
     discover(fleet, **VARIABLES)
     done = drain(fleet, drover_destination_pool="default")
     assert "is empty of disks" in said(done) and "base.qcow2" in said(done), said(done)
     image = json.loads(fleet.run("kvm1", f"qemu-img info -U --output=json {LOCAL}/web-0.qcow2"))
     assert "backing-filename" not in image
-    assert "failed" not in fleet.run("kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P 7 40M 4M' {LOCAL}/web-0.qcow2")
+    assert "failed" not in fleet.run(
+        "kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P 7 40M 4M' {LOCAL}/web-0.qcow2"
+    )
     assert fleet.files(FAST) == ["base.qcow2"]
     in_order(fleet)
 
@@ -196,5 +246,10 @@ def test_contradictions_are_refused(storage):
     ):
         done = drain(fleet, check=False, **variables)
         assert done.returncode != 0 and sentence in said(done), said(done)
-    done = fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", "drover_destination_pool": "default"}), check=False)
+    done = fleet.playbook(
+        "drain",
+        "-e",
+        json.dumps({"drover_host": "kvm1", "drover_destination_pool": "default"}),
+        check=False,
+    )
     assert done.returncode != 0 and "goes with drover_pool" in said(done), said(done)

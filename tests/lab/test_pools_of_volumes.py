@@ -38,7 +38,9 @@ def servers(own_lab):
 @pytest.fixture
 def pools(servers, fleet):
     yield fleet
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     for image in json.loads(cluster(fleet).rbd("ls", "--format", "json")):
         cluster(fleet).rbd("rm", image)
     fleet.everywhere(EMPTY)
@@ -56,7 +58,13 @@ def guest(fleet, name="web", **given):
 
 
 def drain(fleet, pool, *words, check=True, **variables):
-    return fleet.playbook("drain", *words, "-e", json.dumps({"drover_pool": pool, **VARIABLES, **variables}), check=check)
+    return fleet.playbook(
+        "drain",
+        *words,
+        "-e",
+        json.dumps({"drover_pool": pool, **VARIABLES, **variables}),
+        check=check,
+    )
 
 
 def undrain(fleet, pool):
@@ -64,13 +72,22 @@ def undrain(fleet, pool):
 
 
 def move(fleet, pool, **variables):
-    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": pool, **VARIABLES, **variables}
+    given = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_pool": pool,
+        **VARIABLES,
+        **variables,
+    }
     return fleet.playbook("instance_disk_move", "-e", json.dumps(given))
 
 
 def sources(fleet, name="web"):
     """Return the source of the disk, in the running guest and in the definition."""
-    found = [fleet.run("kvm1", f"virsh domblklist --details {words} {name}") for words in ("", "--inactive")]
+    found = [
+        fleet.run("kvm1", f"virsh domblklist --details {words} {name}")
+        for words in ("", "--inactive")
+    ]
     return {line.split()[3] for text in found for line in text.splitlines() if " vda " in line}
 
 
@@ -85,8 +102,14 @@ def images(fleet):
 def digest_of_volume(fleet, name):
     """Return the numbers of wrong bytes in the written part, and of bytes that are not zero after
     it."""
-    found = fleet.run("kvm1", f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr -d Z | wc -c")
-    rest = fleet.run("kvm1", f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c")
+    found = fleet.run(
+        "kvm1",
+        f"dd if=/dev/vms/{name} bs=1M skip=1 count={WRITTEN_MB - 1} iflag=direct 2>/dev/null | tr -d Z | wc -c",
+    )
+    rest = fleet.run(
+        "kvm1",
+        f"dd if=/dev/vms/{name} bs=1M skip={WRITTEN_MB} iflag=direct 2>/dev/null | tr -d '\\0' | wc -c",
+    )
     return found.strip(), rest.strip()
 
 
@@ -95,11 +118,18 @@ def digest_of_image(fleet, name):
     cluster(fleet).rbd("export", "--no-progress", name, str(path))
     data = path.read_bytes()
     path.unlink()
-    return str(len(data[2**20 : WRITTEN_MB * 2**20].replace(b"Z", b""))), str(len(data[WRITTEN_MB * 2**20 :].replace(b"\0", b"")))
+    return str(len(data[2**20 : WRITTEN_MB * 2**20].replace(b"Z", b""))), str(
+        len(data[WRITTEN_MB * 2**20 :].replace(b"\0", b""))
+    )
 
 
 def in_order(fleet):
-    assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    assert (
+        fleet.query(
+            "SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL"
+        )
+        == []
+    )
     assert fleet.query("SELECT name FROM leases") == []
     assert changed(discover(fleet, **VARIABLES)) == 0
     fleet.settled()
@@ -117,16 +147,31 @@ def test_from_lvm_to_ceph_and_back(pools):
 
     done = drain(fleet, "vms", drover_host="kvm1", drover_destination_pool="ceph")
     assert "is empty of disks" in said(done), said(done)
-    assert sources(fleet) == {f"{ceph.POOL}/{name}"} and volumes(fleet) == [] and images(fleet) == [name]
-    assert digest_of_image(fleet, name) == ("0", "0") and fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
-    assert set(holdings(fleet)["web"]) >= {"pool/ceph"} and "kvm1_pool_vms" not in holdings(fleet)["web"]
+    assert (
+        sources(fleet) == {f"{ceph.POOL}/{name}"}
+        and volumes(fleet) == []
+        and images(fleet) == [name]
+    )
+    assert (
+        digest_of_image(fleet, name) == ("0", "0")
+        and fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    )
+    assert (
+        set(holdings(fleet)["web"]) >= {"pool/ceph"}
+        and "kvm1_pool_vms" not in holdings(fleet)["web"]
+    )
     in_order(fleet)
 
     assert changed(undrain(fleet, "vms")) == 1
     done = drain(fleet, "ceph", drover_destination_pool="vms")
     assert said(done).count("is empty of disks") >= 1, said(done)
-    assert sources(fleet) == {f"/dev/vms/{name}"} and volumes(fleet) == [name] and images(fleet) == []
-    assert digest_of_volume(fleet, name) == ("0", "0") and fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    assert (
+        sources(fleet) == {f"/dev/vms/{name}"} and volumes(fleet) == [name] and images(fleet) == []
+    )
+    assert (
+        digest_of_volume(fleet, name) == ("0", "0")
+        and fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    )
     assert holdings(fleet)["web"]["kvm1_pool_vms"] and "pool/ceph" not in holdings(fleet)["web"]
     assert changed(undrain(fleet, "ceph")) == 1
     in_order(fleet)
@@ -139,7 +184,11 @@ def test_from_a_folder_without_a_destination_that_is_named(pools):
     uuid = guest(fleet, state="shutoff")
     discover(fleet, **VARIABLES)
     done = drain(fleet, "shared")
-    assert "is empty of disks" in said(done) and volumes(fleet) == [f"{uuid}-vda"] and images(fleet) == [], said(done)
+    assert (
+        "is empty of disks" in said(done)
+        and volumes(fleet) == [f"{uuid}-vda"]
+        and images(fleet) == []
+    ), said(done)
     assert [each for each in fleet.files(SHARED) if each.endswith(".qcow2")] == []
     assert digest_of_volume(fleet, f"{uuid}-vda") == ("0", "0")
     undrain(fleet, "shared")
@@ -166,7 +215,11 @@ def test_killed_while_it_copies_into_ceph(pools):
     run.kill()
     done = drain(fleet, "vms", drover_host="kvm1", drover_destination_pool="ceph")
     assert "is empty of disks" in said(done), said(done)
-    assert sources(fleet) == {f"{ceph.POOL}/{name}"} and volumes(fleet) == [] and images(fleet) == [name]
+    assert (
+        sources(fleet) == {f"{ceph.POOL}/{name}"}
+        and volumes(fleet) == []
+        and images(fleet) == [name]
+    )
     assert digest_of_image(fleet, name) == ("0", "0")
     undrain(fleet, "vms")
     in_order(fleet)
@@ -186,8 +239,16 @@ def test_what_runs_before_a_drain_runs_on_the_hosts_of_the_pool_and_stops_it(poo
     assert refused.returncode != 0 and "not now" in said(refused), said(refused)
     assert fleet.run("kvm1", "ls /run/drained") and sources(fleet) == before
     assert "drained" not in said(fleet.playbook("hosts", "-e", "drover_host=kvm1"))
-    hook.write_text("- name: Look\n  ansible.builtin.command: rm /run/drained\n  changed_when: true\n")
-    done = drain(fleet, "vms", drover_host="kvm1", drover_before_drain=str(hook), drover_destination_pool="ceph")
+    hook.write_text(
+        "- name: Look\n  ansible.builtin.command: rm /run/drained\n  changed_when: true\n"
+    )
+    done = drain(
+        fleet,
+        "vms",
+        drover_host="kvm1",
+        drover_before_drain=str(hook),
+        drover_destination_pool="ceph",
+    )
     assert "is empty of disks" in said(done) and sources(fleet) != before
     undrain(fleet, "vms")
     in_order(fleet)
@@ -198,9 +259,9 @@ def sound(fleet, text, pid):
     and host agree."""
     assert "Traceback" not in text and "is empty of disks" not in text, text
     assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
-    assert "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web") and "job='copy'" not in fleet.run(
-        "kvm1", "virsh dumpxml web"
-    )
+    assert "disk_move" not in fleet.run(
+        "kvm1", "virsh dumpxml --inactive web"
+    ) and "job='copy'" not in fleet.run("kvm1", "virsh dumpxml web")
     in_order(fleet)
 
 
@@ -213,17 +274,30 @@ def test_a_volume_group_that_runs_out_between_two_disks(pools):
     guest(fleet)
     discover(fleet, **VARIABLES)
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
-    slowly = {"drover_destination_pool": "vms", "drover_migration": {"bandwidth_mib": 2}, "drover_max_migrations": 1}
+    slowly = {
+        "drover_destination_pool": "vms",
+        "drover_migration": {"bandwidth_mib": 2},
+        "drover_max_migrations": 1,
+    }
     run = fleet.start("drain", "-e", json.dumps({"drover_pool": "shared", **VARIABLES, **slowly}))
     eventually(lambda: volumes(fleet), 120)
     free = fleet.run("kvm1", "vgs --noheadings --nosuffix --units b -o vg_free vms").strip()
     fleet.run("kvm1", f"virsh vol-create-as vms hog {free}")
     text = run.finish()
-    assert run.process.returncode and "is not empty" in text and "MiB free" in text and "make room there" in text, text
-    assert sorted(volumes(fleet)) == sorted([f"{off.uuid}-vda", "hog"]) and digest_of_volume(fleet, f"{off.uuid}-vda") == ("0", "0")
+    assert (
+        run.process.returncode
+        and "is not empty" in text
+        and "MiB free" in text
+        and "make room there" in text
+    ), text
+    assert sorted(volumes(fleet)) == sorted([f"{off.uuid}-vda", "hog"]) and digest_of_volume(
+        fleet, f"{off.uuid}-vda"
+    ) == ("0", "0")
     assert sources(fleet) == {f"{SHARED}/web-0.qcow2"}
     sound(fleet, text, pid)
-    assert "kvm1_pool_vms" in holdings(fleet)["db"] and "kvm1_pool_vms" not in holdings(fleet)["web"]
+    assert (
+        "kvm1_pool_vms" in holdings(fleet)["db"] and "kvm1_pool_vms" not in holdings(fleet)["web"]
+    )
     fleet.run("kvm1", "virsh vol-delete --pool vms hog")
     done = drain(fleet, "shared", drover_destination_pool="vms")
     assert "is empty of disks" in said(done) and len(volumes(fleet)) == 2, said(done)
@@ -238,7 +312,10 @@ def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
     uuid = guest(fleet)
     discover(fleet, **VARIABLES)
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
-    slowly = {"drover_destination_pool": "ceph", "drover_migration": {"bandwidth_mib": 1, "timeout_per_gib": 20}}
+    slowly = {
+        "drover_destination_pool": "ceph",
+        "drover_migration": {"bandwidth_mib": 1, "timeout_per_gib": 20},
+    }
     run = fleet.start("drain", "-e", json.dumps({"drover_pool": "shared", **VARIABLES, **slowly}))
     try:
         eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), seconds=180)
@@ -246,8 +323,13 @@ def test_a_pool_of_ceph_that_gets_full_in_the_middle_of_a_copy(pools):
         text = run.finish()
     finally:
         cluster(fleet).ceph("osd", "pool", "set-quota", ceph.POOL, "max_bytes", "0")
-    assert run.process.returncode and "Traceback" not in text and "is empty of disks" not in text, text
-    assert "It is not certain what became of the move of its disk vda" in text and "Run this again" in text, text
+    assert run.process.returncode and "Traceback" not in text and "is empty of disks" not in text, (
+        text
+    )
+    assert (
+        "It is not certain what became of the move of its disk vda" in text
+        and "Run this again" in text
+    ), text
     assert "did not begin" not in text, text
     assert set(holdings(fleet)["web"]) >= {"pool/shared", "pool/ceph"}
     # Ceph completes the writes after a while.

@@ -31,7 +31,13 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
                     "drover_store_url": url,
                     "drover_host": "kvm3",
                     "drover_instance_definitions": [
-                        {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "server_group": "web"} for name in ("web1", "web2")
+                        {
+                            "name": name,
+                            "memory_mb": 64,
+                            "disks": [{"size_gb": 1}],
+                            "server_group": "web",
+                        }
+                        for name in ("web1", "web2")
                     ],
                     "drover_server_groups": [{"name": "web", "policy": "anti-affinity"}],
                 }
@@ -41,16 +47,23 @@ def test_discover_place_drain(own_lab, tmp_path, postgres):
         said = ""
         # The URL comes only from the variable, and Ansible has its highest verbosity.
         for name in ("discover", "place", "drain", "place"):
-            done = own_lab.playbook(f"drover.compute.{name}", "-e", f"@{variables}", "-vvv", "--diff")
+            done = own_lab.playbook(
+                f"drover.compute.{name}", "-e", f"@{variables}", "-vvv", "--diff"
+            )
             said += done.stdout + done.stderr
             if name == "place":
                 again, where = changed(done), fleet.settled()
-                assert set(where) == {"old", "web1", "web2"} and where["web1"][0] != where["web2"][0]
+                assert (
+                    set(where) == {"old", "web1", "web2"} and where["web1"][0] != where["web2"][0]
+                )
             elif name == "drain":
                 assert "kvm3" not in {host for host, dummy in fleet.settled().values()}
                 assert fleet.service("kvm3")["maintenance"]
         assert again == 0
-        assert where["old"] == ("kvm1", "shutoff") and where["web1"][1] == where["web2"][1] == "running"
+        assert (
+            where["old"] == ("kvm1", "shutoff")
+            and where["web1"][1] == where["web2"][1] == "running"
+        )
         # The message about a server that does not answer has no password either.
         wrong = url.replace(f":{postgres.port}/", ":1/")
         said += fleet.refused("hosts", "-vvv", "-e", json.dumps({"drover_store_url": wrong}))

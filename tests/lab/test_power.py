@@ -41,7 +41,10 @@ def powered(with_bmcs, fleet):
 def set_disabled(fleet, disabled):
     engine = sa.create_engine(fleet.store_url)
     with engine.begin() as connection:
-        connection.execute(sa.text("UPDATE services SET disabled = :disabled WHERE host = 'kvm1'"), {"disabled": disabled})
+        connection.execute(
+            sa.text("UPDATE services SET disabled = :disabled WHERE host = 'kvm1'"),
+            {"disabled": disabled},
+        )
     engine.dispose()
 
 
@@ -56,7 +59,9 @@ def refused(fleet, action, *words, **variables):
 
 
 def fence(fleet, *words, check=True, **variables):
-    return fleet.playbook("fence.yml", "-e", json.dumps({"drover_host": "kvm1", **variables}), *words, check=check)
+    return fleet.playbook(
+        "fence.yml", "-e", json.dumps({"drover_host": "kvm1", **variables}), *words, check=check
+    )
 
 
 def uuid_of_host(fleet, name):
@@ -92,7 +97,9 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     assert "not empty: one" in text and "It is not disabled" not in text
     text = refused(fleet, "hard_off", drover_power_force=["not_empty"])
     assert "It is not disabled" in text and "not empty: one" not in text
-    assert "the rules are not_empty and not_disabled" in refused(fleet, "hard_off", drover_power_force="everything")
+    assert "the rules are not_empty and not_disabled" in refused(
+        fleet, "hard_off", drover_power_force="everything"
+    )
     assert boot_id(fleet) == before and runs_somewhere(one)
     assert fleet.query(EVENTS) == []
 
@@ -116,9 +123,14 @@ def test_redfish_cuts_the_power_and_gives_it_back(powered):
     assert fleet.query("SELECT name, state FROM domains") == [("one", "shutoff")]
     assert changed(power(fleet, "startup")) == 0
     assert fleet.query(EVENTS) == [("hard_off", "completed", "off"), ("startup", "completed", "on")]
-    assert fleet.query("SELECT boot_id FROM power_events ORDER BY id") == [(before,), (boot_id(fleet),)]
+    assert fleet.query("SELECT boot_id FROM power_events ORDER BY id") == [
+        (before,),
+        (boot_id(fleet),),
+    ]
     # The power was cut: the guest had no time for a shutdown.
-    assert "shutting down, reason=shutdown" not in fleet.run("kvm1", "cat /var/log/libvirt/qemu/one.log")
+    assert "shutting down, reason=shutdown" not in fleet.run(
+        "kvm1", "cat /var/log/libvirt/qemu/one.log"
+    )
 
 
 def test_ipmi_shuts_down_in_order_and_reboots(powered):
@@ -131,7 +143,9 @@ def test_ipmi_shuts_down_in_order_and_reboots(powered):
     assert changed(done) == 2 and "reboot done, power on" in said(done)
     assert boot_id(fleet) != before
     # The guest obeyed its power button before the host went off.
-    assert "shutting down, reason=shutdown" in fleet.run("kvm1", "cat /var/log/libvirt/qemu/polite.log")
+    assert "shutting down, reason=shutdown" in fleet.run(
+        "kvm1", "cat /var/log/libvirt/qemu/polite.log"
+    )
     before = boot_id(fleet)
     power(fleet, "shutdown", **ipmi)  # its guests are shut off: nothing is lost
     assert not has_power(fleet)
@@ -146,7 +160,14 @@ def test_ipmi_shuts_down_in_order_and_reboots(powered):
 def test_a_wrong_password_and_a_controller_that_is_not_there(powered, driver):
     fleet = powered
     before = boot_id(fleet)
-    done = power(fleet, "hard_off", "-vvv", check=False, drover_power_driver=driver, drover_power_password="hunter2-wrong")
+    done = power(
+        fleet,
+        "hard_off",
+        "-vvv",
+        check=False,
+        drover_power_driver=driver,
+        drover_power_password="hunter2-wrong",
+    )
     assert done.returncode and "did not say whether the power is on" in said(done), said(done)
     assert re.search(r"401|Incorrect password", said(done))
     # -vvv does not show the command line of the run itself, so the password could only come from a
@@ -155,7 +176,10 @@ def test_a_wrong_password_and_a_controller_that_is_not_there(powered, driver):
     done = power(fleet, "status", "-vvv", drover_power_driver=driver)
     assert BMC_PASSWORD not in said(done)
     text = refused(fleet, "hard_off", drover_power_driver=driver, drover_power_address=NOWHERE)
-    assert f"{driver} at {NOWHERE} did not say whether the power is on" in text and "Nothing was changed" in text
+    assert (
+        f"{driver} at {NOWHERE} did not say whether the power is on" in text
+        and "Nothing was changed" in text
+    )
     assert boot_id(fleet) == before and fleet.query(EVENTS) == []
 
 
@@ -169,12 +193,18 @@ def test_the_host_reboots_itself(powered):
     assert "the power driver ssh cannot do hard_off" in refused(fleet, "hard_off", **ssh)
     # The message names a host that does not go down.
     before = boot_id(fleet)
-    text = refused(fleet, "reboot", drover_power_reboot_command="true", drover_power_boot_timeout=5, **ssh)
+    text = refused(
+        fleet, "reboot", drover_power_reboot_command="true", drover_power_boot_timeout=5, **ssh
+    )
     assert "did not come back with a new boot id" in text and boot_id(fleet) == before
     done = power(fleet, "shutdown", **ssh)
     eventually(lambda: not has_power(fleet))
     assert "power unknown (the driver cannot see it)" in said(done)
-    assert [row[1:] for row in fleet.query(EVENTS)] == [("completed", "on"), ("failed", "unknown"), ("completed", "unknown")]
+    assert [row[1:] for row in fleet.query(EVENTS)] == [
+        ("completed", "on"),
+        ("failed", "unknown"),
+        ("completed", "unknown"),
+    ]
 
 
 def test_wake_on_lan(powered):
@@ -193,7 +223,11 @@ def test_wake_on_lan(powered):
         thread = threading.Thread(target=wake, daemon=True)
         thread.start()
         done = power(
-            fleet, "startup", drover_power_driver="wakeonlan", drover_power_mac="52:54:00:99:00:01", drover_power_broadcast="127.0.0.1"
+            fleet,
+            "startup",
+            drover_power_driver="wakeonlan",
+            drover_power_mac="52:54:00:99:00:01",
+            drover_power_broadcast="127.0.0.1",
         )
         thread.join(30)
     assert changed(done) == 1 and has_power(fleet)
@@ -238,7 +272,11 @@ class Liar(http.server.BaseHTTPRequestHandler):
                     "Actions": {
                         "#ComputerSystem.Reset": {
                             "target": "/redfish/v1/Systems/1/Reset",
-                            "ResetType@Redfish.AllowableValues": ["On", "ForceOff", "GracefulShutdown"],
+                            "ResetType@Redfish.AllowableValues": [
+                                "On",
+                                "ForceOff",
+                                "GracefulShutdown",
+                            ],
                         }
                     },
                 }
@@ -349,7 +387,9 @@ def test_fence(powered):
 def outer(fleet):
     """Return the variables that make a domain of kvm2 the machine of kvm1."""
     program = fleet.folder / "ssh"
-    program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n'
+    )
     program.chmod(0o755)
     return {
         "drover_power_driver": "libvirt",
@@ -364,7 +404,9 @@ def test_b2_a_domain_of_another_machine_is_not_the_host(powered):
     text = refused(fleet, "hard_off", **outer(fleet))
     assert "it switches another machine than kvm1" in text and "drover_power_uuid" in text
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "running"
-    assert "power unknown (libvirt)" not in said(power(fleet, "status", check=False, **outer(fleet)))
+    assert "power unknown (libvirt)" not in said(
+        power(fleet, "status", check=False, **outer(fleet))
+    )
 
 
 def test_an_outer_libvirt(powered):
@@ -408,9 +450,16 @@ def test_f04_a_clean_shutdown_that_the_controller_cannot_do(powered, odd):
     for action in ("shutdown", "reboot"):
         for words in (["--check"], []):
             text = refused(powered, action, *words, **variables)
-            assert f"cannot do {action}: the controller offers no clean shutdown. Nothing was sent" in text
+            assert (
+                f"cannot do {action}: the controller offers no clean shutdown. Nothing was sent"
+                in text
+            )
             assert "drover_power_driver to ssh" in text and "hard_off" in text
-    assert server.done == [] and not [each for each in server.seen if each[0] == "POST"] and boot_id(powered) == before
+    assert (
+        server.done == []
+        and not [each for each in server.seen if each[0] == "POST"]
+        and boot_id(powered) == before
+    )
     assert powered.query(EVENTS) == []
     assert "power on (redfish)" in said(power(powered, "status", **variables))
     # Supported requests are carried out.
@@ -421,7 +470,9 @@ def test_f04_a_clean_shutdown_that_the_controller_cannot_do(powered, odd):
 def test_f04_brothers_nothing_is_cut_that_cannot_be_switched_on(powered, odd):
     server, variables = odd(allowed=("ForceOff", "GracefulShutdown"))
     for action in ("cycle", "reboot"):
-        assert "the controller offers no way to switch the power on" in refused(powered, action, **variables)
+        assert "the controller offers no way to switch the power on" in refused(
+            powered, action, **variables
+        )
     assert server.done == []
 
 
@@ -437,7 +488,10 @@ def test_f04_brothers_an_outer_libvirt_that_starts_it_again(powered):
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"
 
 
-@pytest.mark.parametrize("ways", [{"drops": True}, {"answers_after": 25}, {"busy": 2, "busy_looks": 1}, {"acts_after": 5}])
+@pytest.mark.parametrize(
+    "ways",
+    [{"drops": True}, {"answers_after": 25}, {"busy": 2, "busy_looks": 1}, {"acts_after": 5}],
+)
 def test_f07_a_dead_host_is_fenced_whatever_came_of_the_answer(powered, odd, ways):
     server, variables = odd(**ways)
     powered.lab.command("kill", "kvm1")
@@ -456,7 +510,10 @@ def test_f07_a_cycle_goes_on_after_a_lost_answer(powered, odd):
 def test_f07_a_lost_answer_and_a_state_that_stays(powered, odd):
     server, variables = odd(drops=True, lies=True)
     text = refused(powered, "hard_off", drover_power_timeout=4, **variables)
-    assert "still says on, not off" in text and "the answer to the request was: no whole answer" in text
+    assert (
+        "still says on, not off" in text
+        and "the answer to the request was: no whole answer" in text
+    )
 
 
 def test_f20_the_controllers_own_words(powered, odd):
@@ -470,6 +527,15 @@ def test_f07_ssh_says_what_its_command_says(powered):
     before = boot_id(powered)
     # The shell interprets quotation marks in it.
     command = "sh -c 'echo no right to shut down >&2; exit 7'"
-    text = refused(powered, "shutdown", drover_power_driver="ssh", drover_power_shutdown_command=command, drover_power_timeout=4)
-    assert "ssh still says on, not off" in text and "ended with status 7: no right to shut down" in text
+    text = refused(
+        powered,
+        "shutdown",
+        drover_power_driver="ssh",
+        drover_power_shutdown_command=command,
+        drover_power_timeout=4,
+    )
+    assert (
+        "ssh still says on, not off" in text
+        and "ended with status 7: no right to shut down" in text
+    )
     assert boot_id(powered) == before

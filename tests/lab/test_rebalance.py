@@ -21,11 +21,20 @@ def rebalance(fleet, *words, check=True, **variables):
 
 
 def scores(done):
-    return [float(number) for number in re.search(r"Score ([\d.]+), ([\d.]+) after", done.stdout).groups()]
+    return [
+        float(number)
+        for number in re.search(r"Score ([\d.]+), ([\d.]+) after", done.stdout).groups()
+    ]
 
 
 def test_a_skewed_fleet_is_evened_out_once(fleet):
-    fleet.make("kvm1", *[Domain(f"vm{number}", memory_mb=128, state="shutoff" if number == 3 else "running") for number in range(4)])
+    fleet.make(
+        "kvm1",
+        *[
+            Domain(f"vm{number}", memory_mb=128, state="shutoff" if number == 3 else "running")
+            for number in range(4)
+        ],
+    )
     fleet.playbook("discover")
     before, where = fleet.dump(), fleet.settled()
     file = fleet.folder / "plan.json"
@@ -35,13 +44,21 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
     assert "Nothing was moved. drover_plan_only=false makes these moves" in said(done)
     start, promised = scores(done)
     moves = json.loads(file.read_text())["moves"]
-    assert promised < start and moves and all(move["gain"] > 0 and move["from_host"] == "kvm1" for move in moves)
-    assert changed(rebalance(fleet, "--check", drover_plan_only=False)) == 1 and fleet.dump() == before
+    assert (
+        promised < start
+        and moves
+        and all(move["gain"] > 0 and move["from_host"] == "kvm1" for move in moves)
+    )
+    assert (
+        changed(rebalance(fleet, "--check", drover_plan_only=False)) == 1 and fleet.dump() == before
+    )
 
     # A reviewed plan is carried out only if it is still the plan.
     text = json.loads(file.read_text())
     file.write_text(json.dumps({**text, "moves": text["moves"][:-1]}))
-    assert "has other moves" in said(rebalance(fleet, check=False, drover_plan_file=str(file), drover_plan_only=False))
+    assert "has other moves" in said(
+        rebalance(fleet, check=False, drover_plan_file=str(file), drover_plan_only=False)
+    )
     assert fleet.settled() == where
     file.write_text(json.dumps(text))
     done = rebalance(fleet, drover_plan_file=str(file), drover_plan_only=False)
@@ -50,7 +67,9 @@ def test_a_skewed_fleet_is_evened_out_once(fleet):
         **{name: host for name, (host, dummy) in where.items()},
         **{move["name"]: move["host"] for move in moves},
     }
-    assert {name: state for name, (dummy, state) in after.items()} == {name: state for name, (dummy, state) in where.items()}
+    assert {name: state for name, (dummy, state) in after.items()} == {
+        name: state for name, (dummy, state) in where.items()
+    }
     assert float(re.search(r"the score is ([\d.]+), was", said(done))[1]) < start
 
     # No further move follows, also without a cooldown; and none of the moved instances, for any

@@ -21,8 +21,17 @@ ALIAS = "/run/alias"
 
 def define(fleet, host, name, *paths):
     """Define a domain by hand that is off, with these disks."""
-    disks = "".join(DISK.format(path=path, target=f"vd{'abcdef'[number]}") for number, path in enumerate(paths))
-    values = {"name": name, "uuid": Domain(name).uuid, "memory_mb": 64, "vcpus": 1, "metadata": "", "disks": disks}
+    disks = "".join(
+        DISK.format(path=path, target=f"vd{'abcdef'[number]}") for number, path in enumerate(paths)
+    )
+    values = {
+        "name": name,
+        "uuid": Domain(name).uuid,
+        "memory_mb": 64,
+        "vcpus": 1,
+        "metadata": "",
+        "disks": disks,
+    }
     fleet.run(host, f"virsh define /dev/stdin <<'END'\n{DOMAIN.format(**values)}\nEND")
 
 
@@ -94,7 +103,9 @@ def test_a_bind_mount_of_anothers_disk_is_not_given_away(fleet, web):
         }
         given = json.dumps({"drover_instance_definitions": [definition]})
         done = fleet.playbook("place", "-e", given, check=False)
-        assert done.returncode == 2 and "on kvm1 the domain web uses it" in said(done), said(done)[-3000:]
+        assert done.returncode == 2 and "on kvm1 the domain web uses it" in said(done), said(done)[
+            -3000:
+        ]
         assert [each["name"] for each in fleet.look(["kvm2"])["kvm2"]] == []
     finally:
         fleet.run("kvm2", f"umount {ALIAS}")

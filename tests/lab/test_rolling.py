@@ -15,8 +15,20 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 SENTINEL = "/run/reboot-required"
-NOTE = [{"name": "Note it", "ansible.builtin.shell": "cat /proc/sys/kernel/random/boot_id >> /root/hooked", "changed_when": False}]
-ENABLED = {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
+NOTE = [
+    {
+        "name": "Note it",
+        "ansible.builtin.shell": "cat /proc/sys/kernel/random/boot_id >> /root/hooked",
+        "changed_when": False,
+    }
+]
+ENABLED = {
+    "disabled": False,
+    "reason": None,
+    "maintenance": False,
+    "forced_down": False,
+    "last_error": None,
+}
 
 
 @pytest.fixture
@@ -40,7 +52,10 @@ def hooks(fleet, **tasks):
 
 
 def boots(fleet):
-    return {host: said.strip() for host, said in fleet.everywhere("cat /proc/sys/kernel/random/boot_id").items()}
+    return {
+        host: said.strip()
+        for host, said in fleet.everywhere("cat /proc/sys/kernel/random/boot_id").items()
+    }
 
 
 def rolling(fleet):
@@ -64,7 +79,9 @@ def test_all_hosts_with_a_hook_and_everything_comes_back(powered):
     assert changed(done) == 1 and "3 hosts in" in said(done)
     assert boots(fleet) == before and fleet.settled() == where and rolling(fleet) == {}
 
-    done = roll(fleet, drover_rolling_bring_back=True, drover_rolling_hooks=hooks(fleet, after_reboot=NOTE))
+    done = roll(
+        fleet, drover_rolling_bring_back=True, drover_rolling_hooks=hooks(fleet, after_reboot=NOTE)
+    )
     after = boots(fleet)
     assert not set(after.values()) & set(before.values())
     # The hook ran once on each, after the reboot.
@@ -87,29 +104,57 @@ def test_it_stops_at_the_first_failure_and_goes_on_there(powered):
     fleet.make("kvm1", Domain("one"))
     fleet.make("kvm2", Domain("two"))
     fleet.playbook("discover")
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm1", "state": "disabled", "reason": "bad fan"}))
+    fleet.playbook(
+        "host_state.yml",
+        "-e",
+        json.dumps({"service_host": "kvm1", "state": "disabled", "reason": "bad fan"}),
+    )
     fleet.everywhere(f"touch {SENTINEL}", ["kvm1", "kvm2"])
     before = boots(fleet)
-    variables = {"drover_rolling_batch_size": 1, "drover_power_driver": "ssh", "drover_reason": "new kernel"}
-    refusing = [{"name": "Refuse", "ansible.builtin.fail": {"msg": "the mirror is down"}, "when": "inventory_hostname == 'kvm1'"}]
-    done = roll(fleet, check=False, drover_rolling_hooks=hooks(fleet, after_drain=refusing), **variables)
+    variables = {
+        "drover_rolling_batch_size": 1,
+        "drover_power_driver": "ssh",
+        "drover_reason": "new kernel",
+    }
+    refusing = [
+        {
+            "name": "Refuse",
+            "ansible.builtin.fail": {"msg": "the mirror is down"},
+            "when": "inventory_hostname == 'kvm1'",
+        }
+    ]
+    done = roll(
+        fleet, check=False, drover_rolling_hooks=hooks(fleet, after_drain=refusing), **variables
+    )
     text = said(done)
     assert done.returncode and "Traceback" not in text
-    assert "kvm1: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)" in text, text
+    assert (
+        "kvm1: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)"
+        in text
+    ), text
     assert "Correct the cause and run the same command again" in text
     assert "kvm3" not in rolling(fleet)
     assert rolling(fleet)["kvm1"] == "after_drain" and boots(fleet)["kvm1"] == before["kvm1"]
     assert fleet.service("kvm1")["maintenance"] and fleet.query("SELECT name FROM leases") == []
-    assert {name: state for name, (dummy, state) in fleet.settled().items()} == {"one": "running", "two": "running"}
+    assert {name: state for name, (dummy, state) in fleet.settled().items()} == {
+        "one": "running",
+        "two": "running",
+    }
     was_done = rolling(fleet)["kvm2"] == "done"
     assert (boots(fleet)["kvm2"] != before["kvm2"]) == was_done
     # A rebalance does not use these hosts.
-    assert "kvm1 is drained, and nothing moves until it is back" in said(fleet.playbook("rebalance"))
+    assert "kvm1 is drained, and nothing moves until it is back" in said(
+        fleet.playbook("rebalance")
+    )
 
     done = roll(fleet, drover_rolling_hooks=hooks(fleet, after_drain=NOTE), **variables)
     assert "Going on with a maintenance that was not finished: kvm1 was begun with" in said(done)
     after = boots(fleet)
-    assert after["kvm3"] == before["kvm3"] and after["kvm1"] != before["kvm1"] and after["kvm2"] != before["kvm2"]
+    assert (
+        after["kvm3"] == before["kvm3"]
+        and after["kvm1"] != before["kvm1"]
+        and after["kvm2"] != before["kvm2"]
+    )
     assert reboots(fleet) == [("kvm1", "completed"), ("kvm2", "completed")]
     assert rolling(fleet) == {}
     # Rule S5: each host has its earlier state.
@@ -132,7 +177,9 @@ def test_killed_while_a_host_reboots(powered):
     done = roll(fleet, drover_rolling_bring_back=True)
     after = boots(fleet)
     assert after["kvm1"] != before["kvm1"] and after["kvm2"] == before["kvm2"], said(done)
-    assert [row[0] for row in fleet.query("SELECT action FROM power_events ORDER BY id")][:1] == ["reboot"]
+    assert [row[0] for row in fleet.query("SELECT action FROM power_events ORDER BY id")][:1] == [
+        "reboot"
+    ]
     assert fleet.query("SELECT count(*) FROM power_events WHERE action = 'reboot'") == [(1,)]
     assert fleet.settled() == {"one": ("kvm1", "running")}
     assert fleet.service("kvm1") == ENABLED and rolling(fleet) == {}
@@ -147,7 +194,13 @@ def test_hosts_that_cannot_be_emptied_are_named_first(powered):
     before = boots(fleet)
     text = fleet.refused("rolling_maintenance")
     assert "so nothing was changed. kvm1: saved cannot move: it has a saved memory image" in text
-    assert boots(fleet) == before and rolling(fleet) == {} and fleet.query("SELECT name FROM leases") == []
+    assert (
+        boots(fleet) == before
+        and rolling(fleet) == {}
+        and fleet.query("SELECT name FROM leases") == []
+    )
     done = roll(fleet, drover_rolling_blocked="skip", drover_power_driver="ssh")
-    assert "kvm1: left out: saved cannot move" in said(done) and "kvm2: done, up, enabled" in said(done)
+    assert "kvm1: left out: saved cannot move" in said(done) and "kvm2: done, up, enabled" in said(
+        done
+    )
     assert boots(fleet)["kvm1"] == before["kvm1"] and boots(fleet)["kvm2"] != before["kvm2"]

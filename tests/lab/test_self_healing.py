@@ -44,8 +44,19 @@ class Engine:
         ssh.chmod(0o755)
         settings = folder / "eda.yml"
         uri = f"qemu+ssh://root@{{host}}/system?command={ssh}"
-        settings.write_text(json.dumps({"drover_store_url": fleet.store_url, "drover_eda_uri": uri}))
-        words = ["ansible-rulebook", "-r", f"drover.compute.{rulebook}", "-i", os.fspath(inventory), "--vars", os.fspath(settings), "-v"]
+        settings.write_text(
+            json.dumps({"drover_store_url": fleet.store_url, "drover_eda_uri": uri})
+        )
+        words = [
+            "ansible-rulebook",
+            "-r",
+            f"drover.compute.{rulebook}",
+            "-i",
+            os.fspath(inventory),
+            "--vars",
+            os.fspath(settings),
+            "-v",
+        ]
         self.run = Run(words, fleet.lab.environment(fleet.store_url))
         self.said, self._hosts = "", fleet.hosts
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -59,7 +70,9 @@ class Engine:
     def says(self, pattern: str, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not re.search(pattern, self.said):
-            assert self.run.process.poll() is None and time.monotonic() < deadline, f"nothing matched {pattern!r}:\n{self.said}"
+            assert self.run.process.poll() is None and time.monotonic() < deadline, (
+                f"nothing matched {pattern!r}:\n{self.said}"
+            )
             time.sleep(0.2)
 
     def watches(self) -> None:
@@ -94,7 +107,9 @@ def watched(fleet, engine, *domains) -> Engine:
 
 def processes(domain) -> int:
     """Return the number of QEMU processes of a domain on the machine, in all hosts."""
-    done = subprocess.run(["pgrep", "-fc", f"qemu-system.*{domain.uuid}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["pgrep", "-fc", f"qemu-system.*{domain.uuid}"], capture_output=True, text=True, check=False
+    )
     return int(done.stdout)
 
 
@@ -102,7 +117,11 @@ class Copies:
     """A counter of the QEMU processes of domains, at all times: none may have two."""
 
     def __init__(self, *domains) -> None:
-        self.domains, self.most, self._end = domains, {each.name: 0 for each in domains}, threading.Event()
+        self.domains, self.most, self._end = (
+            domains,
+            {each.name: 0 for each in domains},
+            threading.Event(),
+        )
         self._thread = threading.Thread(target=self._count, daemon=True)
 
     def _count(self) -> None:
@@ -128,8 +147,12 @@ def run_elsewhere(fleet, *domains) -> bool:
 def healed(fleet, begun: float, what: str, *domains) -> None:
     eventually(lambda: run_elsewhere(fleet, *domains), 300)
     took = time.monotonic() - begun
-    ((fencing,),) = fleet.query("SELECT sum(updated_at - created_at) FROM power_events WHERE action = 'fence'")
-    print(f"\n{what}: {took:.0f} s until all instances run elsewhere, {fencing:.0f} s of these for the fencing")
+    ((fencing,),) = fleet.query(
+        "SELECT sum(updated_at - created_at) FROM power_events WHERE action = 'fence'"
+    )
+    print(
+        f"\n{what}: {took:.0f} s until all instances run elsewhere, {fencing:.0f} s of these for the fencing"
+    )
 
 
 def test_power_is_cut(with_bmcs, fleet, engine):
@@ -143,7 +166,9 @@ def test_power_is_cut(with_bmcs, fleet, engine):
         print(f"\nsaid after {time.monotonic() - begun:.0f} s")
         healed(fleet, begun, "power cut", web, db)
         engine.says("2 instances restarted, 0 not", 60)
-    assert ("fence", "redfish", "completed") in fleet.query("SELECT action, driver, status FROM power_events")
+    assert ("fence", "redfish", "completed") in fleet.query(
+        "SELECT action, driver, status FROM power_events"
+    )
     assert engine.said.count("kvm1 is silent since") == 1
 
 
@@ -191,7 +216,9 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
         time.sleep(30)
         defined = fleet.where()
         assert set(defined) == {"web", "db"}, defined
-    rows = fleet.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id")
+    rows = fleet.query(
+        "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"
+    )
     print(f"\n{defined}, in the store {sorted(rows)}")
     assert dict(rows) == {name: host for name, (host, _state) in defined.items()}
 
@@ -207,14 +234,20 @@ def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet,
             healing.says("kvm2 and kvm3 can reach it", 240)
         healing.says("kvm1 is back", 120)
         eventually(lambda: fleet.service("kvm1")["last_error"] is None, 60)
-    assert fleet.query("SELECT * FROM power_events") == [] and fleet.where() == {"web": ("kvm1", "running")}
+    assert fleet.query("SELECT * FROM power_events") == [] and fleet.where() == {
+        "web": ("kvm1", "running")
+    }
 
 
-def test_nothing_is_done_while_half_of_the_fleet_is_silent_or_a_host_is_in_maintenance(with_bmcs, fleet, engine):
+def test_nothing_is_done_while_half_of_the_fleet_is_silent_or_a_host_is_in_maintenance(
+    with_bmcs, fleet, engine
+):
     web = Domain("web")
     fleet.make("kvm1", web)
     discover(fleet, "-e", json.dumps(SHARED_POOL))
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "maintenance"}))
+    fleet.playbook(
+        "host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "maintenance"})
+    )
     healing = engine()
     healing.watches()
     fleet.lab.command("kill", "kvm3")
@@ -242,15 +275,24 @@ def test_a_guest_crashes_and_libvirt_dies(fleet, engine):
         eventually(lambda: fleet.where()["web"] == ("kvm1", "running"), 60)
         print(f"\ncrash: {time.monotonic() - begun:.0f} s until it runs again")
         # A stop that drover.compute orders gives no event.
-        fleet.playbook("instance_stop", "-e", json.dumps({"drover_instances": ["db"], "drover_instance_force": True}), check=False)
+        fleet.playbook(
+            "instance_stop",
+            "-e",
+            json.dumps({"drover_instances": ["db"], "drover_instance_force": True}),
+            check=False,
+        )
         fleet.playbook("instance_start", "-e", json.dumps({"drover_instances": ["db"]}))
-        pids = {name: fleet.run("kvm1", f"cat /run/libvirt/qemu/{name}.pid") for name in ("web", "db")}
+        pids = {
+            name: fleet.run("kvm1", f"cat /run/libvirt/qemu/{name}.pid") for name in ("web", "db")
+        }
         begun = time.monotonic()
         fleet.run("kvm1", "kill -9 $(cat /run/libvirtd.pid)")
         healing.says("The libvirt of kvm1 does not answer", 90)
         healing.says("kvm1 is back", 90)
         print(f"libvirtd: {time.monotonic() - begun:.0f} s until it answers again")
-        assert pids == {name: fleet.run("kvm1", f"cat /run/libvirt/qemu/{name}.pid") for name in ("web", "db")}
+        assert pids == {
+            name: fleet.run("kvm1", f"cat /run/libvirt/qemu/{name}.pid") for name in ("web", "db")
+        }
     assert fleet.query("SELECT * FROM power_events") == [] and "Evacuation of" not in healing.said
     assert "db crashed" not in healing.said and healing.said.count("web crashed on kvm1") == 1
 
@@ -263,13 +305,21 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     current.watches()
     place = "SELECT n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id WHERE i.name = 'web'"
     assert fleet.query(place) == [("kvm1",)]
-    fleet.run("kvm1", "virsh migrate --live --unsafe --persistent --undefinesource web qemu+ssh://kvm2/system")
+    fleet.run(
+        "kvm1",
+        "virsh migrate --live --unsafe --persistent --undefinesource web qemu+ssh://kvm2/system",
+    )
     begun = time.monotonic()
     eventually(lambda: fleet.query(place) == [("kvm2",)], 60)
     print(f"\nmigration by hand: {time.monotonic() - begun:.1f} s until the store has it")
     fleet.run("kvm2", "virsh destroy web")
     begun = time.monotonic()
-    eventually(lambda: fleet.query("SELECT state FROM domains WHERE name = 'web' AND state = 'shutoff'") != [], 60)
+    eventually(
+        lambda: (
+            fleet.query("SELECT state FROM domains WHERE name = 'web' AND state = 'shutoff'") != []
+        ),
+        60,
+    )
     print(f"stop by hand: {time.monotonic() - begun:.1f} s until the store has it")
     current.says("web stopped on kvm2", 10)
     # Actions of drover.compute itself give no event.
@@ -279,5 +329,12 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
     time.sleep(10)
     # The lines of the rulebook have only the changes by hand.
-    found = re.findall(r"^web (was moved from kvm1 to kvm2|stopped on kvm2|.*) at .* without drover", current.said, re.M)
-    assert found == ["was moved from kvm1 to kvm2", "stopped on kvm2"] and fleet.where()["web"][0] != "kvm1"
+    found = re.findall(
+        r"^web (was moved from kvm1 to kvm2|stopped on kvm2|.*) at .* without drover",
+        current.said,
+        re.M,
+    )
+    assert (
+        found == ["was moved from kvm1 to kvm2", "stopped on kvm2"]
+        and fleet.where()["web"][0] != "kvm1"
+    )

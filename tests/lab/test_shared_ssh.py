@@ -28,13 +28,20 @@ def logins(fleet):
     """Return the number of logins of kvm1 at the others."""
     (line,) = fleet.run("kvm1", "ip -br -4 address show br0").splitlines()
     address = line.split()[-1].partition("/")[0]
-    return sum(int(count) for count in fleet.everywhere(f"grep -c 'Accepted .* from {address} ' /var/log/sshd.out || true").values())
+    return sum(
+        int(count)
+        for count in fleet.everywhere(
+            f"grep -c 'Accepted .* from {address} ' /var/log/sshd.out || true"
+        ).values()
+    )
 
 
 def moved(fleet):
     """Check that all guests run once, on other hosts, and that each move has succeeded."""
     where = fleet.settled()
-    assert {guest.name for guest in GUESTS} == set(where) and {state for dummy, state in where.values()} == {"running"}, where
+    assert {guest.name for guest in GUESTS} == set(where) and {
+        state for dummy, state in where.values()
+    } == {"running"}, where
     assert "kvm1" not in {host for host, dummy in where.values()}, where
     assert fleet.query("SELECT DISTINCT status FROM migrations") == [("completed",)]
 
@@ -92,5 +99,7 @@ def test_a_server_that_lets_one_in_over_a_login(fleet):
         fleet.make("kvm1", *GUESTS)
         fleet.drain("kvm1")
     finally:
-        fleet.everywhere("sed -i '/^MaxSessions 1$/d' /etc/ssh/sshd_config; kill -HUP $(cat /run/sshd.pid)")
+        fleet.everywhere(
+            "sed -i '/^MaxSessions 1$/d' /etc/ssh/sshd_config; kill -HUP $(cat /run/sshd.pid)"
+        )
     moved(fleet)

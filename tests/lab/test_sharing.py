@@ -69,11 +69,16 @@ def test_one_provider_for_all_hosts(fleet):
     ((name, (total, used)),) = disks(fleet).items()
     assert (name, used) == (POOL, 6) and total in (size, size - 1)  # df rounds up
     assert holdings(fleet) == {
-        instance: {host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"}, POOL: {"DISK_GB": amounts["DISK_GB"]}}
+        instance: {
+            host: {key: amount for key, amount in amounts.items() if key != "DISK_GB"},
+            POOL: {"DISK_GB": amounts["DISK_GB"]},
+        }
         for instance, places in before.items()
         for host, amounts in places.items()
     }
-    members = fleet.query("SELECT p.name FROM provider_aggregates x JOIN resource_providers p ON p.id = x.provider_id")
+    members = fleet.query(
+        "SELECT p.name FROM provider_aggregates x JOIN resource_providers p ON p.id = x.provider_id"
+    )
     assert sorted(members) == [("kvm1",), ("kvm2",), ("kvm3",), (POOL,)]
     assert fleet.query(
         "SELECT p.name, t.name FROM provider_traits x JOIN resource_providers p ON p.id = x.provider_id"
@@ -103,7 +108,9 @@ def test_an_instance_that_was_started_elsewhere_by_hand(sharing):
     fleet, domain = sharing, Domain("web", size="2G")
     fleet.make("kvm1", domain)
     discover(fleet, **DECLARED)
-    xml = fleet.run("kvm1", "virsh dumpxml --inactive web && virsh destroy web >&2 && virsh undefine web >&2")
+    xml = fleet.run(
+        "kvm1", "virsh dumpxml --inactive web && virsh destroy web >&2 && virsh undefine web >&2"
+    )
     fleet.run("kvm2", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start web")
     discover(fleet, **DECLARED)
     discover(fleet, **DECLARED)
@@ -145,8 +152,13 @@ def test_a_full_pool_is_full_for_all_hosts(sharing):
     fleet = sharing
     ((total, used),) = disks(fleet).values()
     assert used == 0
-    wanted = [{"name": f"web{number}", "memory_mb": 64, "disks": [{"size_gb": total // 2 + 1}]} for number in range(2)]
-    said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": wanted, **DECLARED}))
+    wanted = [
+        {"name": f"web{number}", "memory_mb": 64, "disks": [{"size_gb": total // 2 + 1}]}
+        for number in range(2)
+    ]
+    said = fleet.refused(
+        "place", "-e", json.dumps({"drover_instance_definitions": wanted, **DECLARED})
+    )
     assert "No valid host" in said or "DISK_GB" in said
     fleet.place(wanted[:1], **DECLARED)
     assert disks(fleet)[POOL] == (total, total // 2 + 1)

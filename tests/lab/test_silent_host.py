@@ -65,17 +65,28 @@ def test_only_the_controllers_network_is_cut(with_bmcs, fleet, web):
     with cut_from_the_controller(fleet):
         unseen(fleet)
         text = refused(fleet)
-        assert "kvm2 and kvm3 can reach it" in text and "only the network between this controller and it is broken" in text
-        assert "drover_evacuate_force=peers_reach" in text and "Nothing was started elsewhere" in text
+        assert (
+            "kvm2 and kvm3 can reach it" in text
+            and "only the network between this controller and it is broken" in text
+        )
+        assert (
+            "drover_evacuate_force=peers_reach" in text and "Nothing was started elsewhere" in text
+        )
         untouched(fleet, web)
         # A person wrongly says that the host is off.
         text = refused(fleet, drover_host_is_off="kvm1 is powered off")
         assert "You say that kvm1 is powered off, but kvm2 and kvm3 can reach it" in text
         # The output shows the plan, with that sentence.
         done = evacuate(fleet, "--check", check=False)
-        assert done.returncode == 2 and "can reach it" in said(done) and "web kvm1 -> kvm" in said(done)
+        assert (
+            done.returncode == 2
+            and "can reach it" in said(done)
+            and "web kvm1 -> kvm" in said(done)
+        )
         # Another rule's flag does not lift it.
-        assert "drover_evacuate_force=peers_reach" in refused(fleet, drover_evacuate_force="many_down,storage_active")
+        assert "drover_evacuate_force=peers_reach" in refused(
+            fleet, drover_evacuate_force="many_down,storage_active"
+        )
         untouched(fleet, web)
     discover(fleet)
     assert fleet.settled() == {"web": ("kvm1", "running")}
@@ -89,10 +100,17 @@ def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
         time.sleep(2)  # the answer has arrived by then
         unseen(fleet)
         text = refused(fleet)
-        assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
+        assert (
+            "disks of its instances are in use" in text
+            and "drover_evacuate_force=storage_active" in text
+        )
         untouched(fleet, web)
         done = evacuate(fleet, drover_evacuate_force="storage_active")
-        assert "1 instance restarted, 0 not" in said(done) and copies(web) == [True] and not has_power(fleet)
+        assert (
+            "1 instance restarted, 0 not" in said(done)
+            and copies(web) == [True]
+            and not has_power(fleet)
+        )
         ((host, state),) = fleet.where(["kvm2", "kvm3"]).values()
         assert host in ("kvm2", "kvm3") and state == "running"
 
@@ -104,8 +122,13 @@ def test_safety_13_a_persons_word_does_not_outweigh_locks(with_bmcs, fleet, web)
         fleet.run("kvm1", "(sleep 1; ip link set eth0 down) > /dev/null 2>&1 &")
         time.sleep(2)  # the answer has arrived by then
         unseen(fleet)
-        text = refused(fleet, drover_host_is_off="kvm1 is powered off", drover_evacuate_force="driver_says_on")
-        assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
+        text = refused(
+            fleet, drover_host_is_off="kvm1 is powered off", drover_evacuate_force="driver_says_on"
+        )
+        assert (
+            "disks of its instances are in use" in text
+            and "drover_evacuate_force=storage_active" in text
+        )
         untouched(fleet, web)
 
 
@@ -124,7 +147,10 @@ def restarted(fleet):
     done = evacuate(fleet, "--check", check=False)
     assert done.returncode == 2 and "only its libvirt does not: libvirt is restarted" in said(done)
     text = refused(fleet)
-    assert "The libvirt of kvm1 was dead. It was restarted, and answers again" in text and "not evacuated" in text
+    assert (
+        "The libvirt of kvm1 was dead. It was restarted, and answers again" in text
+        and "not evacuated" in text
+    )
 
 
 def came_back(fleet, pid):
@@ -156,7 +182,8 @@ def dead_storage(fleet, folder):
     script = (lab_layout.CHECKOUT / "tests" / "unit" / "silent_fs.py").read_text(encoding="utf-8")
     fleet.run("kvm1", f"cat > /run/silent_fs.py <<'END'\n{script}\nEND")
     fleet.run(
-        "kvm1", f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null"
+        "kvm1",
+        f"(/usr/bin/python3 /run/silent_fs.py {folder} > /run/silent_fs & echo $! > /run/silent_fs.pid) 2> /dev/null < /dev/null",
     )
     eventually(lambda: fleet.run("kvm1", "cat /run/silent_fs") == "mounted\n")
     try:
@@ -186,14 +213,21 @@ def test_storage_a_host_whose_storage_is_dead_is_read(fleet):
 def test_not_now(with_bmcs, fleet, web):
     """Rule S3, in the playbook: each refusal names the flag that lifts it."""
     with power_cut_in_the_end(fleet):
-        fleet.run("kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)")
+        fleet.run(
+            "kvm1", "mount --bind /bin/false /usr/sbin/libvirtd; kill -9 $(cat /run/libvirtd.pid)"
+        )
         unseen(fleet)
         text = refused(fleet, drover_evacuate_down_seconds=3600)
         assert "kvm1 was seen up" in text and "drover_evacuate_force=too_early" in text
-        text = refused(fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9)
+        text = refused(
+            fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9
+        )
         assert "This controller started" in text and "drover_evacuate_force=just_started" in text
         text = refused(
-            fleet, drover_evacuate_down_seconds=3600, drover_evacuate_start_seconds=10**9, drover_evacuate_force=["just_started"]
+            fleet,
+            drover_evacuate_down_seconds=3600,
+            drover_evacuate_start_seconds=10**9,
+            drover_evacuate_force=["just_started"],
         )
         assert "drover_evacuate_force=too_early" in text
         untouched(fleet, web)
@@ -201,5 +235,8 @@ def test_not_now(with_bmcs, fleet, web):
         fleet.lab.command("kill", "kvm3")
         discover(fleet, "--limit", "kvm3,localhost", check=False)
         text = refused(fleet)
-        assert "2 of 3 hosts look dead at the same time" in text and "drover_evacuate_force=many_down" in text
+        assert (
+            "2 of 3 hosts look dead at the same time" in text
+            and "drover_evacuate_force=many_down" in text
+        )
         untouched(fleet, web)

@@ -30,7 +30,12 @@ CONSOLE = "<graphics type='vnc' port='-1' autoport='yes' passwd='secret'/>"
 def guest(fleet, name="web", folder=SHARED, start=True, more=""):
     """Make a guest with two disks; return the path of the first one."""
     paths = [f"{folder}/{name}.qcow2", f"{folder}/{name}-data.raw"]
-    images(fleet, "kvm1", f"qemu-img create -q -f qcow2 {paths[0]} 8M", f"qemu-img create -q -f raw {paths[1]} 8M")
+    images(
+        fleet,
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {paths[0]} 8M",
+        f"qemu-img create -q -f raw {paths[1]} 8M",
+    )
     define(fleet, "kvm1", name, disk(paths[0]) + disk(paths[1], "vdb", "raw") + more, start=start)
     return paths
 
@@ -40,18 +45,31 @@ def discover(fleet):
 
 
 def migrate(fleet, to, name="web", run=None, **variables):
-    words = ("instance_migrate", "-e", json.dumps({"drover_instances": [name], "drover_destination": to, **SHARED_POOL, **variables}))
+    words = (
+        "instance_migrate",
+        "-e",
+        json.dumps(
+            {"drover_instances": [name], "drover_destination": to, **SHARED_POOL, **variables}
+        ),
+    )
     return (run or fleet.playbook)(*words)
 
 
 def recorded(fleet, host, name="web"):
     """Return libvirt's records of the snapshots: {name: XML}, and the current one."""
-    found = {each: fleet.run(host, f"virsh snapshot-dumpxml --security-info {name} {each}") for each in shown(fleet, name, host)}
-    return found, fleet.run(host, f"virsh snapshot-current --name {name}").strip() if found else None
+    found = {
+        each: fleet.run(host, f"virsh snapshot-dumpxml --security-info {name} {each}")
+        for each in shown(fleet, name, host)
+    }
+    return found, fleet.run(
+        host, f"virsh snapshot-current --name {name}"
+    ).strip() if found else None
 
 
 def carries(fleet, host, name="web"):
-    return "drover-snapshots" in fleet.run(host, f"virsh dumpxml {name}; virsh dumpxml --inactive {name}")
+    return "drover-snapshots" in fleet.run(
+        host, f"virsh dumpxml {name}; virsh dumpxml --inactive {name}"
+    )
 
 
 def test_there_and_back_and_what_snapshots_are_for(fleet):
@@ -65,21 +83,35 @@ def test_there_and_back_and_what_snapshots_are_for(fleet):
     snapshot(fleet, "present", "two")
     write(fleet, 3, 2)
     before = recorded(fleet, "kvm1")
-    assert set(before[0]) == {"one", "two"} and before[1] == "two" and "passwd='secret'" in before[0]["one"]
+    assert (
+        set(before[0]) == {"one", "two"}
+        and before[1] == "two"
+        and "passwd='secret'" in before[0]["one"]
+    )
     files = fleet.files(SHARED)
     assert checked(fleet, "web") == ""
     migrate(fleet, "kvm2")
     assert fleet.where() == {"web": ("kvm2", "running")}
-    assert recorded(fleet, "kvm2") == before and not carries(fleet, "kvm2") and fleet.files(SHARED) == files
+    assert (
+        recorded(fleet, "kvm2") == before
+        and not carries(fleet, "kvm2")
+        and fleet.files(SHARED) == files
+    )
     text = said(fleet.playbook("instance_snapshot", "-e", "drover_instance=web"))
-    assert re.search(r"web +one +external .* no +before the <upgrade> & more", text) and re.search(r"web +two +external .* yes", text)
+    assert re.search(r"web +one +external .* no +before the <upgrade> & more", text) and re.search(
+        r"web +two +external .* yes", text
+    )
 
     # The older one is merged at the destination, while the guest runs.
     write(fleet, 4, 3, host="kvm2")
     snapshot(fleet, "absent", "one")
     assert shown(fleet, host="kvm2") == ["two"] and has(fleet, base, host="kvm2", p0=1, p1=2, p2=0)
     migrate(fleet, "kvm1")
-    assert fleet.where() == {"web": ("kvm1", "running")} and shown(fleet) == ["two"] and not carries(fleet, "kvm1")
+    assert (
+        fleet.where() == {"web": ("kvm1", "running")}
+        and shown(fleet) == ["two"]
+        and not carries(fleet, "kvm1")
+    )
     snapshot(fleet, "present", "three")
     write(fleet, 5, 4)
 
@@ -87,12 +119,20 @@ def test_there_and_back_and_what_snapshots_are_for(fleet):
     act(fleet, "stop", "web")
     before = recorded(fleet, "kvm1")
     migrate(fleet, "kvm2")
-    assert fleet.where() == {"web": ("kvm2", "shutoff")} and recorded(fleet, "kvm2") == before and not carries(fleet, "kvm2")
+    assert (
+        fleet.where() == {"web": ("kvm2", "shutoff")}
+        and recorded(fleet, "kvm2") == before
+        and not carries(fleet, "kvm2")
+    )
     old = active(fleet, host="kvm2")
     snapshot(fleet, "reverted", "three")
-    assert has(fleet, active(fleet, host="kvm2"), host="kvm2", p0=1, p1=2, p2=3, p3=4, p4=0) and has(fleet, old, host="kvm2", p4=5)
+    assert has(
+        fleet, active(fleet, host="kvm2"), host="kvm2", p0=1, p1=2, p2=3, p3=4, p4=0
+    ) and has(fleet, old, host="kvm2", p4=5)
     migrate(fleet, "kvm1")
-    fleet.run("kvm1", f"rm {old} $(ls {SHARED}/*-vdb-three-* | grep -v {active(fleet, target='vdb')})")
+    fleet.run(
+        "kvm1", f"rm {old} $(ls {SHARED}/*-vdb-three-* | grep -v {active(fleet, target='vdb')})"
+    )
     snapshot(fleet, "absent", "three")
     snapshot(fleet, "absent", "two")
     assert active(fleet) == base and active(fleet, target="vdb") == data and shown(fleet) == []
@@ -113,19 +153,35 @@ def test_a_drain_takes_them_along_and_names_those_that_stay(fleet):
     snapshot(fleet, "present", "second", instance="two")
     discover(fleet)
     text = fleet.refused("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
-    assert "inside (shutoff): it has snapshots in its image or with memory (within), with which libvirt moves nothing" in text
-    assert "local (running): it has snapshots, and its disks are not known to be on shared storage" in text
+    assert (
+        "inside (shutoff): it has snapshots in its image or with memory (within), with which libvirt moves nothing"
+        in text
+    )
+    assert (
+        "local (running): it has snapshots, and its disks are not known to be on shared storage"
+        in text
+    )
     assert "drover.compute.instance_snapshot -e drover_instance=local" in text
     text = checked(fleet, "local")
-    assert "a copy of it would not have its snapshot first: move the disk to shared storage, or delete it" in text
+    assert (
+        "a copy of it would not have its snapshot first: move the disk to shared storage, or delete it"
+        in text
+    )
     assert {host for host, dummy in fleet.where().values()} == {"kvm1"}
     before = {name: recorded(fleet, "kvm1", name) for name in ("one", "two", "off")}
-    fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", "drover_unmovable": "skip", **SHARED_POOL}), check=False)
+    fleet.playbook(
+        "drain",
+        "-e",
+        json.dumps({"drover_host": "kvm1", "drover_unmovable": "skip", **SHARED_POOL}),
+        check=False,
+    )
     where = fleet.where()
     assert {name for name, (host, dummy) in where.items() if host == "kvm1"} == {"local", "inside"}
     assert where["one"][1] == where["two"][1] == "running" and where["off"][1] == "shutoff"
     for name, records in before.items():
-        assert recorded(fleet, where[name][0], name) == records and not carries(fleet, where[name][0], name)
+        assert recorded(fleet, where[name][0], name) == records and not carries(
+            fleet, where[name][0], name
+        )
 
 
 @pytest.mark.parametrize("start", [True, False])
@@ -145,8 +201,12 @@ def test_an_evacuation_starts_the_newest_images(fleet, start):
     die(fleet)
     done = evacuate(fleet, **OFF)
     ((host, state),) = living(fleet).values()
-    assert state == ("running" if start else "shutoff") and fleet.files(SHARED, host) == files, said(done)
-    assert {active(fleet, host=host), active(fleet, target="vdb", host=host)} == newest and shown(fleet, host=host) == []
+    assert state == ("running" if start else "shutoff") and fleet.files(SHARED, host) == files, (
+        said(done)
+    )
+    assert {active(fleet, host=host), active(fleet, target="vdb", host=host)} == newest and shown(
+        fleet, host=host
+    ) == []
     assert has(fleet, active(fleet, host=host), host=host, p1=1, p2=2, p3=3)
     if start:
         write(fleet, 4, 4, host=host)
@@ -156,7 +216,9 @@ def test_an_evacuation_starts_the_newest_images(fleet, start):
     assert fleet.settled() == {"web": (host, state)}
     done = fleet.delete("web")
     left = {f"{SHARED}/{name}" for name in fleet.files(SHARED)}
-    assert fleet.where() == {} and left == {f"{SHARED}/{name}" for name in files} - newest, said(done)
+    assert fleet.where() == {} and left == {f"{SHARED}/{name}" for name in files} - newest, said(
+        done
+    )
     assert [path for path in left if path not in said(done)] == [], said(done)
 
 
@@ -173,7 +235,10 @@ def slow(fleet):
 def begun(fleet, before):
     """Wait until the move runs, with the records only in the metadata of the domain."""
     for _dummy in range(300):
-        if "migration" in fleet.run("kvm1", "virsh domjobinfo web 2> /dev/null | tr A-Z a-z; true") and shown(fleet) == []:
+        if (
+            "migration" in fleet.run("kvm1", "virsh domjobinfo web 2> /dev/null | tr A-Z a-z; true")
+            and shown(fleet) == []
+        ):
             break
         time.sleep(0.1)
     assert shown(fleet) == [] and carries(fleet, "kvm1"), before
@@ -230,7 +295,12 @@ def test_its_worker_is_killed_in_the_middle(fleet, aborted):
         fleet.run("kvm1", "virsh domjobabort web")
     migrate(fleet, "kvm2")
     assert settled(fleet, before) == "kvm2"
-    assert fleet.query("SELECT status FROM migrations WHERE status NOT IN ('completed', 'failed', 'cancelled')") == []
+    assert (
+        fleet.query(
+            "SELECT status FROM migrations WHERE status NOT IN ('completed', 'failed', 'cancelled')"
+        )
+        == []
+    )
 
 
 #: Kill the process on a hypervisor that carries the move out.

@@ -24,7 +24,8 @@ from test_sharing import holdings
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"
+        any(shutil.which(name) is None for name in ceph.PROGRAMS),
+        reason="Ceph is not here: run tests/setup/setup.sh storage",
     ),
 ]
 
@@ -34,7 +35,10 @@ pytest_plugins = ["test_fleet"]
 def cut_off(*ports):
     """Return the kernel's rules for sent packets of a host, as words for ip: packets to these ports
     pass, all others are lost."""
-    to_storage = [f"rule add priority {number} ipproto tcp dport {port} lookup main" for number, port in enumerate(ports, 10)]
+    to_storage = [
+        f"rule add priority {number} ipproto tcp dport {port} lookup main"
+        for number, port in enumerate(ports, 10)
+    ]
     return [*to_storage, "rule add priority 30 from all blackhole"]
 
 
@@ -61,14 +65,20 @@ class Inside:
 
     def run(self, *words, check=True):
         done = subprocess.run(
-            ["nsenter", "--target", self.pid, "--all", "--", *words], capture_output=True, text=True, timeout=120, check=False
+            ["nsenter", "--target", self.pid, "--all", "--", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done
 
     def write(self, name, pattern):
         """Write as the guest would; only QEMU's log has the result."""
-        block = f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {pattern} 0 64k"'
+        block = (
+            f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {pattern} 0 64k"'
+        )
         self.run("virsh", "qemu-monitor-command", name, "--hmp", block, check=False)
 
 
@@ -95,7 +105,9 @@ def on_ceph(cluster, fleet):
         fleet.lab.command("kill", host, check=False)
         fleet.lab.command("start", host)
     found.cluster.ceph("osd", "blocklist", "clear")
-    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(
+        "for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true"
+    )
     for image in found.images():
         # Ceph takes half a minute to notice the death of a client.
         beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
@@ -124,7 +136,9 @@ def content(on_ceph, image):
 def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
-    local = fleet.run("kvm1", "mkdir -p /srv/own && qemu-img create -q -f qcow2 /srv/own/x.qcow2 64M && echo ok")
+    local = fleet.run(
+        "kvm1", "mkdir -p /srv/own && qemu-img create -q -f qcow2 /srv/own/x.qcow2 64M && echo ok"
+    )
     assert local.strip() == "ok"
     fence = {
         "drover_storage_fence": "ceph",
@@ -138,14 +152,18 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
 
     for rule in CUT_OFF:
         inside.run("ip", *rule.split())
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+    )
     inside.write("web", 2)
     before = content(on_ceph, "web-root")
     assert before == b"\2" * 65536, "its guest writes on"
     # Ceph reports that a client has its image open, for any word of a person.
     for word in ({}, {"drover_host_is_off": "kvm1 is powered off"}):
         refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", **word)
-        assert refused.returncode != 0 and "disks of its instances are in use" in said(refused), said(refused)
+        assert refused.returncode != 0 and "disks of its instances are in use" in said(refused), (
+            said(refused)
+        )
     assert set(fleet.where(["kvm2", "kvm3"])) == set()
 
     done = on_ceph.playbook("evacuate", drover_host="kvm1", **fence)
@@ -163,9 +181,11 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
         inside.run("ip", *rule.replace("add", "del", 1).split())
     on_ceph.playbook("discover", check=False)
     refused = on_ceph.playbook("undrain", check=False, drover_host="kvm1", **fence)
-    assert refused.returncode != 0 and f"kvm1 stays shut out of its storage: web (now on {there}) still runs there" in said(refused), said(
-        refused
-    )
+    assert (
+        refused.returncode != 0
+        and f"kvm1 stays shut out of its storage: web (now on {there}) still runs there"
+        in said(refused)
+    ), said(refused)
     inside.write("web", 5)
     time.sleep(5)
     assert content(on_ceph, "web-root") == b"\4" * 65536
@@ -175,7 +195,9 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     done = on_ceph.playbook("undrain", drover_host="kvm1", **fence)
     assert "kvm1 has its storage again" in said(done), said(done)
     assert ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls")
-    assert fleet.where()["web"] == (there, "running") and content(on_ceph, "web-root") == b"\4" * 65536
+    assert (
+        fleet.where()["web"] == (there, "running") and content(on_ceph, "web-root") == b"\4" * 65536
+    )
     # The host is a destination again.
     on_ceph.playbook("drain", drover_host=there)
     assert fleet.settled()["web"][0] != there
@@ -187,16 +209,29 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
     fleet, admin = on_ceph.fleet, "kvm3"
     on_ceph.make("kvm1", "web", ("web-root", 1))
     on_ceph.make("kvm2", "db", ("db-root", 1))
-    fence = {"drover_storage_fence": "ceph", "drover_ceph_admin": admin, "drover_ceph_arguments": administrator(on_ceph, admin)}
+    fence = {
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": admin,
+        "drover_ceph_arguments": administrator(on_ceph, admin),
+    }
     on_ceph.playbook("discover")
-    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for the first"}))
+    fleet.playbook(
+        "host_state.yml",
+        "-e",
+        json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for the first"}),
+    )
 
     first = Inside(fleet, "kvm1")
     for rule in CUT_OFF:
         first.run("ip", *rule.split())
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+    )
     done = on_ceph.playbook("evacuate", drover_host="kvm1", **fence)
-    assert fleet.where(["kvm2", "kvm3"]) == {"web": ("kvm2", "running"), "db": ("kvm2", "running")}, said(done)
+    assert fleet.where(["kvm2", "kvm3"]) == {
+        "web": ("kvm2", "running"),
+        "db": ("kvm2", "running"),
+    }, said(done)
     Inside(fleet, "kvm2").write("web", 1)
     assert content(on_ceph, "web-root") == b"\1" * 65536
 
@@ -204,24 +239,38 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
     second = Inside(fleet, "kvm2")
     for rule in CUT_OFF:
         second.run("ip", *rule.split())
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,kvm2,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,kvm2,localhost", check=False
+    )
     refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm2", **fence)
     assert refused.returncode != 0 and fleet.where(["kvm3"]) == {}, said(refused)
     assert "quiet_time" in said(refused) or "many_down" in said(refused), said(refused)
     second.write("web", 2)
-    assert content(on_ceph, "web-root") == b"\2" * 65536, "it is shut out no sooner than everything was looked at"
+    assert content(on_ceph, "web-root") == b"\2" * 65536, (
+        "it is shut out no sooner than everything was looked at"
+    )
     force = ["many_down", "quiet_time"]
-    refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm2", drover_evacuate_force=force, **fence)
+    refused = on_ceph.playbook(
+        "evacuate", check=False, drover_host="kvm2", drover_evacuate_force=force, **fence
+    )
     # The store knows that the first was cut off, and does not know that it still is.
-    assert "it may run on kvm1, not read now" in said(refused) and "drover_evacuate_force=unread_hosts" in said(refused), said(refused)
+    assert "it may run on kvm1, not read now" in said(
+        refused
+    ) and "drover_evacuate_force=unread_hosts" in said(refused), said(refused)
     assert fleet.where(["kvm3"]) == {}, said(refused)
-    done = on_ceph.playbook("evacuate", drover_host="kvm2", drover_evacuate_force=[*force, "unread_hosts"], **fence)
-    assert fleet.where(["kvm3"]) == {"web": ("kvm3", "running"), "db": ("kvm3", "running")}, said(done)
+    done = on_ceph.playbook(
+        "evacuate", drover_host="kvm2", drover_evacuate_force=[*force, "unread_hosts"], **fence
+    )
+    assert fleet.where(["kvm3"]) == {"web": ("kvm3", "running"), "db": ("kvm3", "running")}, said(
+        done
+    )
     Inside(fleet, "kvm3").write("web", 4)
     for each in (first, second):
         each.write("web", 3)
     second.write("db", 3)
-    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)
+    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(
+        65536
+    )
 
     # The second is back, and the first is not.
     for host, inside, others in (("kvm2", second, True), ("kvm1", first, False)):
@@ -229,14 +278,21 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
             inside.run("ip", *rule.replace("add", "del", 1).split())
         on_ceph.playbook("discover", check=False)
         refused = on_ceph.playbook("undrain", check=False, drover_host=host, **fence)
-        assert refused.returncode != 0 and f"{host} stays shut out of its storage" in said(refused), said(refused)
+        assert refused.returncode != 0 and f"{host} stays shut out of its storage" in said(
+            refused
+        ), said(refused)
         inside.run("sh", "-c", "for each in $(virsh list --name); do virsh destroy $each; done")
         on_ceph.playbook("discover", check=False)
         done = on_ceph.playbook("undrain", drover_host=host, **fence)
         assert f"{host} has its storage again" in said(done), said(done)
         assert (":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")) == others
-    assert {name: state for name, (host, state) in fleet.where().items()} == {"web": "running", "db": "running"}
-    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)
+    assert {name: state for name, (host, state) in fleet.where().items()} == {
+        "web": "running",
+        "db": "running",
+    }
+    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(
+        65536
+    )
 
 
 def out_of_reach(on_ceph):
@@ -267,21 +323,32 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     )
     inside, fence = out_of_reach(on_ceph)
     try:
-        fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+        fleet.playbook(
+            "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+        )
         inside.write("web", 2)
-        refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own))
+        refused = on_ceph.playbook(
+            "evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own)
+        )
         # The task that has seen it gives the reason, and the end does not repeat it.
         why, dummy, end = said(refused).partition("TASK [drover.compute.evacuate : Refuse]")
-        assert refused.returncode != 0 and "but Ceph still has a client that writes there" in why, said(refused)
+        assert refused.returncode != 0 and "but Ceph still has a client that writes there" in why, (
+            said(refused)
+        )
         assert "say so: -e 'drover_host_is_off" in end and "Ceph" not in end, said(refused)
-        assert set(fleet.where(["kvm2", "kvm3"])) == set() and content(on_ceph, "web-root") == b"\2" * 65536
+        assert (
+            set(fleet.where(["kvm2", "kvm3"])) == set()
+            and content(on_ceph, "web-root") == b"\2" * 65536
+        )
         done = on_ceph.playbook("evacuate", **fence)
         there, state = fleet.where(["kvm2", "kvm3"])["web"]
         assert state == "running", said(done)
         inside.write("web", 3)
         assert content(on_ceph, "web-root") == b"\2" * 65536
         again = on_ceph.playbook("evacuate", **fence)
-        assert "nothing is left of it that could be restarted" in said(again) and changed(again) == 0, said(again)
+        assert (
+            "nothing is left of it that could be restarted" in said(again) and changed(again) == 0
+        ), said(again)
     finally:
         for rule in reversed(CUT_OFF):
             inside.run("ip", *rule.replace("add", "del", 1).split())
@@ -290,13 +357,17 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     # Both are lifted, and the effect of the first cut is not known.
     own.unlink()
     refused = on_ceph.playbook("undrain", check=False, **fence)
-    assert refused.returncode != 0 and f"the tasks {own}, which were to shut it out, are not on the controller" in said(refused), said(
-        refused
-    )
+    assert (
+        refused.returncode != 0
+        and f"the tasks {own}, which were to shut it out, are not on the controller"
+        in said(refused)
+    ), said(refused)
     assert ":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")
     own.write_text("[]\n")
     done = on_ceph.playbook("undrain", **fence)
-    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls"), said(done)
+    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph(
+        "osd", "blocklist", "ls"
+    ), said(done)
     assert fleet.where()["web"] == (there, "running")
 
 
@@ -305,7 +376,15 @@ def without_lock(on_ceph, name):
     to it."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", name, (f"{name}-root", 1), state="shutoff")
-    on_ceph.cluster.rbd("feature", "disable", f"{name}-root", "object-map", "fast-diff", "deep-flatten", "exclusive-lock")
+    on_ceph.cluster.rbd(
+        "feature",
+        "disable",
+        f"{name}-root",
+        "object-map",
+        "fast-diff",
+        "deep-flatten",
+        "exclusive-lock",
+    )
     fleet.run("kvm1", f"virsh start {name}")
 
 
@@ -315,7 +394,9 @@ def dead(on_ceph):
     fleet = on_ceph.fleet
     without_lock(on_ceph, "web")
     inside, fence = out_of_reach(on_ceph)
-    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    fleet.playbook(
+        "discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False
+    )
     inside.write("web", 2)
     assert content(on_ceph, "web-root") == b"\2" * 65536
     return inside, fence
@@ -331,9 +412,13 @@ def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
     on_ceph.cluster.ceph("osd", "blocklist", "clear")
     text = run.finish()
     assert (
-        run.process.returncode and "It is not proven any more that kvm1 is cut off from its storage" in text and "Traceback" not in text
+        run.process.returncode
+        and "It is not proven any more that kvm1 is cut off from its storage" in text
+        and "Traceback" not in text
     ), text
-    assert "is not on the blocklist of Ceph" in text and "run drover.compute.evacuate again" in text, text
+    assert (
+        "is not on the blocklist of Ceph" in text and "run drover.compute.evacuate again" in text
+    ), text
     inside.write("web", 3)
     assert fleet.where(["kvm2", "kvm3"]) == {} and content(on_ceph, "web-root") == b"\3" * 65536
     assert fleet.query("SELECT name FROM leases") == []
@@ -362,8 +447,14 @@ def test_the_host_comes_back_between_its_fence_and_the_restart(on_ceph):
     inside.write("web", 3)
     assert content(on_ceph, "web-root") == b"\2" * 65536
     done = on_ceph.playbook("undrain", **fence)
-    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls"), said(done)
+    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph(
+        "osd", "blocklist", "ls"
+    ), said(done)
     inside.write("web", 4)
     assert content(on_ceph, "web-root") == b"\4" * 65536
     on_ceph.playbook("discover")
-    assert fleet.settled()["web"][0] == "kvm1" and holdings(fleet)["web"]["pool/ceph"] and fleet.query("SELECT name FROM leases") == []
+    assert (
+        fleet.settled()["web"][0] == "kvm1"
+        and holdings(fleet)["web"]["pool/ceph"]
+        and fleet.query("SELECT name FROM leases") == []
+    )

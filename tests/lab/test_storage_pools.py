@@ -18,7 +18,10 @@ pytest_plugins = ["test_fleet"]
 
 #: The pool default of a host is its own folder LOCAL.
 CLASS = "CUSTOM_DISK_GB_DEFAULT"
-VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name": "default", "traits": ["CUSTOM_NEAR"]}]}
+VARIABLES = {
+    "drover_shared_pools": ["shared"],
+    "drover_storage_pools": [{"name": "default", "traits": ["CUSTOM_NEAR"]}],
+}
 
 
 def own(host):
@@ -36,7 +39,9 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
     host, state = fleet.settled()["web"]
     assert state == "running"
     (near,) = fleet.files(LOCAL, host)
-    assert near.endswith("-vdb.qcow2") and [name[-10:] for name in fleet.files(SHARED)] == ["-vda.qcow2"]
+    assert near.endswith("-vdb.qcow2") and [name[-10:] for name in fleet.files(SHARED)] == [
+        "-vda.qcow2"
+    ]
     taken = {host: {"VCPU": 1, "MEMORY_MB": 64}, POOL: {"DISK_GB": 1}, own(host): {CLASS: 2}}
     assert holdings(fleet)["web"] == taken
 
@@ -50,11 +55,23 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
     fleet.drain(host, **VARIABLES)
     there, state = fleet.settled()["web"]
     assert there != host and state == "running"
-    assert fleet.files(LOCAL, host) == [] and fleet.files(LOCAL, there) == [near] and fleet.files(SHARED) == shared
-    assert holdings(fleet)["web"] == {there: {"VCPU": 1, "MEMORY_MB": 64}, POOL: {"DISK_GB": 1}, own(there): {CLASS: 2}}
+    assert (
+        fleet.files(LOCAL, host) == []
+        and fleet.files(LOCAL, there) == [near]
+        and fleet.files(SHARED) == shared
+    )
+    assert holdings(fleet)["web"] == {
+        there: {"VCPU": 1, "MEMORY_MB": 64},
+        POOL: {"DISK_GB": 1},
+        own(there): {CLASS: 2},
+    }
     assert changed(discover(fleet, **VARIABLES)) == 0
 
-    done = fleet.playbook("instance_delete", "-e", json.dumps({"drover_instance": "web", "drover_instance_force": True, **VARIABLES}))
+    done = fleet.playbook(
+        "instance_delete",
+        "-e",
+        json.dumps({"drover_instance": "web", "drover_instance_force": True, **VARIABLES}),
+    )
     assert "web" not in fleet.where(), said(done)
     assert fleet.files(LOCAL, there) == [] and fleet.files(SHARED) == []
     assert "web" not in holdings(fleet)
@@ -64,16 +81,23 @@ def test_what_no_pool_can_give_is_refused_before_anything_is_made(fleet):
     discover(fleet, **VARIABLES)
     for disk, sentence in (
         ({"size_gb": 100000, "pool": "default"}, "storage pool default (GiB)"),
-        ({"size_gb": 1, "pool": "nowhere"}, "no host has the storage pool nowhere in its drover_storage_pools"),
+        (
+            {"size_gb": 1, "pool": "nowhere"},
+            "no host has the storage pool nowhere in its drover_storage_pools",
+        ),
         ({"size_gb": 1, "pool": "default", "traits": ["CUSTOM_FAR"]}, "CUSTOM_FAR"),
     ):
-        done = fleet.place([{"name": "web", "memory_mb": 64, "disks": [disk]}], check=False, **VARIABLES)
+        done = fleet.place(
+            [{"name": "web", "memory_mb": 64, "disks": [disk]}], check=False, **VARIABLES
+        )
         assert done.returncode != 0 and sentence in said(done), said(done)
         assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []
 
 
 def test_disks_that_others_made_count_in_their_pool(fleet):
-    fleet.make("kvm1", Domain("near", folder=LOCAL, size="3G"), Domain("far", size="2G", state="shutoff"))
+    fleet.make(
+        "kvm1", Domain("near", folder=LOCAL, size="3G"), Domain("far", size="2G", state="shutoff")
+    )
     discover(fleet, **VARIABLES)
     found = holdings(fleet)
     assert found["near"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, own("kvm1"): {CLASS: 3}}

@@ -16,7 +16,9 @@ import yaml
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import LOCAL, SHARED, Domain, said
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import (
+    READ,
+)
 
 pytestmark = pytest.mark.long
 
@@ -34,7 +36,9 @@ def disk(path, target="vda", kind="qcow2"):
 
 
 def cdrom(path, target="sda"):
-    return DISK.format(path=path, target=target, kind="raw", device="cdrom", bus="sata", more="<readonly/>")
+    return DISK.format(
+        path=path, target=target, kind="raw", device="cdrom", bus="sata", more="<readonly/>"
+    )
 
 
 def define(fleet, host, name, devices, start=False, boot=""):
@@ -68,7 +72,12 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
     given = json.dumps({"start": [{"uuid": uuid_, "destination": destination}], "check": True})
     words = ["ansible", host, "-m", "drover.compute._domain_migration", "-a", given]
     done = subprocess.run(
-        words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+        words,
+        env=fleet.lab.environment(fleet.store_url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     (answer,) = yaml.safe_load(done.stdout.partition("=>")[2])["moves"]
     assert answer["ok"] is (answer["message"] == "")
@@ -77,7 +86,12 @@ def checked(fleet, name, destination="kvm2", host="kvm1"):
 
 def refused(fleet, name, **variables):
     """Return the reason why an instance is not moved to kvm2."""
-    given = {"drover_instances": [name], "drover_destination": "kvm2", "drover_instance_timeout": 30, **variables}
+    given = {
+        "drover_instances": [name],
+        "drover_destination": "kvm2",
+        "drover_instance_timeout": 30,
+        **variables,
+    }
     return fleet.refused("instance_migrate", "-e", json.dumps(given))
 
 
@@ -120,15 +134,25 @@ def test_safety_02_and_04_what_clones_are_backed_by_stays(fleet):
     discover(fleet)
     # The hypervisor refuses a single move, the plan refuses a drain.
     text = checked(fleet, "tmpl")
-    assert f"its disk {base} is on storage of this host only, and the domain c" in text and "uses it" in text
+    assert (
+        f"its disk {base} is on storage of this host only, and the domain c" in text
+        and "uses it" in text
+    )
     text = fleet.refused("drain", "-e", "drover_host=kvm1")
     assert "tmpl: one of its disks backs cl, clone on its host" in text
     done = act(fleet, "delete", "tmpl")
     assert f"Kept {base}: the domain c" in said(done)
     # Both clones move with all their backing files.
-    done = fleet.playbook("instance_migrate", "-e", json.dumps({"drover_instances": ["clone", "cl"], "drover_destination": "kvm2"}))
+    done = fleet.playbook(
+        "instance_migrate",
+        "-e",
+        json.dumps({"drover_instances": ["clone", "cl"], "drover_destination": "kvm2"}),
+    )
     assert fleet.where() == {"clone": ("kvm2", "shutoff"), "cl": ("kvm2", "shutoff")}, said(done)
-    assert fleet.files(LOCAL, "kvm1") == ["tmpl.qcow2"] and sorted(fleet.files(LOCAL, "kvm2")) == ["cl.qcow2", "clone.qcow2"]
+    assert fleet.files(LOCAL, "kvm1") == ["tmpl.qcow2"] and sorted(fleet.files(LOCAL, "kvm2")) == [
+        "cl.qcow2",
+        "clone.qcow2",
+    ]
     for name, path in (("clone", clone), ("cl", by_volume)):
         assert "failed" not in fleet.run("kvm2", f"qemu-io -r -f qcow2 -c 'read -P 7 0 1M' {path}")
         starts(fleet, "kvm2", name)
@@ -151,12 +175,17 @@ def test_safety_06_pools_of_one_name_with_other_files(fleet):
             start=True,
         )
         discover(fleet)
-        assert f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than {folder}/vol3.qcow2" in checked(
-            fleet, "web"
+        assert (
+            f"its volume vols/vol3.qcow2 is another file on kvm2, {old}/vol3.qcow2 rather than {folder}/vol3.qcow2"
+            in checked(fleet, "web")
         )
-        fleet.run("kvm2", f"virsh pool-destroy vols && virsh pool-undefine vols && {pool.format(folder)}")
+        fleet.run(
+            "kvm2", f"virsh pool-destroy vols && virsh pool-undefine vols && {pool.format(folder)}"
+        )
         act(fleet, "migrate", "web", drover_destination="kvm2")
-        assert fleet.where() == {"web": ("kvm2", "running")} and fleet.files(folder) == ["vol3.qcow2"]
+        assert fleet.where() == {"web": ("kvm2", "running")} and fleet.files(folder) == [
+            "vol3.qcow2"
+        ]
     finally:
         fleet.everywhere(
             "for d in $(virsh list --all --name); do virsh destroy $d; virsh undefine $d; done;"
@@ -177,18 +206,35 @@ def test_safety_05_another_golden_image_of_the_same_length(fleet):
             f"qemu-io -f raw -c 'write -q -P {byte} 0 64k' {golden}",
             f"qemu-io -f raw -c 'write -q -P {host[-1]} 0 64k' {other}",
         )
-    images(fleet, "kvm1", OVER.format(kind="raw", base=golden, top=tops["web"]), OVER.format(kind="raw", base=other, top=tops["shop"]))
+    images(
+        fleet,
+        "kvm1",
+        OVER.format(kind="raw", base=golden, top=tops["web"]),
+        OVER.format(kind="raw", base=other, top=tops["shop"]),
+    )
     for name, path in tops.items():
         define(fleet, "kvm1", name, disk(path), start=True)
-    assert f"the image {golden} behind its disk {tops['web']} is another one on kvm3 (its content differs)" in checked(fleet, "web", "kvm3")
+    assert (
+        f"the image {golden} behind its disk {tops['web']} is another one on kvm3 (its content differs)"
+        in checked(fleet, "web", "kvm3")
+    )
     assert checked(fleet, "web") == ""
     discover(fleet, **SHARED_POOL)
     fleet.lab.command("kill", "kvm1")
-    fleet.playbook("discover", "--limit", "kvm1,localhost", "-e", json.dumps(SHARED_POOL), check=False)
-    variables = {**SHARED_POOL, **AT_ONCE, "drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off"}
+    fleet.playbook(
+        "discover", "--limit", "kvm1,localhost", "-e", json.dumps(SHARED_POOL), check=False
+    )
+    variables = {
+        **SHARED_POOL,
+        **AT_ONCE,
+        "drover_host": "kvm1",
+        "drover_host_is_off": "kvm1 is powered off",
+    }
     done = fleet.playbook("evacuate", "-e", json.dumps(variables), check=False)
     text = said(done)
-    assert done.returncode == 2 and f"{other} behind its disk {tops['shop']} is another one on" in text, text
+    assert (
+        done.returncode == 2 and f"{other} behind its disk {tops['shop']} is another one on" in text
+    ), text
     assert fleet.where(["kvm2", "kvm3"]) == {"web": ("kvm2", "running")}
 
 
@@ -196,10 +242,24 @@ def test_safety_17_and_21_a_library_and_a_kernel(fleet):
     """Media of a library do not count as the instance's own; a kernel that the destination does not
     have is a reason."""
     library, kernel = f"{LOCAL}/debian-12.iso", f"{LOCAL}/vmlinuz"
-    images(fleet, "kvm1", f"truncate -s 1M {library}", f"qemu-img create -q -f qcow2 {LOCAL}/deb.qcow2 8M", f"echo a kernel > {kernel}")
-    define(fleet, "kvm1", "deb", disk(f"{LOCAL}/deb.qcow2") + cdrom(library), boot=f"<kernel>{kernel}</kernel>")
+    images(
+        fleet,
+        "kvm1",
+        f"truncate -s 1M {library}",
+        f"qemu-img create -q -f qcow2 {LOCAL}/deb.qcow2 8M",
+        f"echo a kernel > {kernel}",
+    )
+    define(
+        fleet,
+        "kvm1",
+        "deb",
+        disk(f"{LOCAL}/deb.qcow2") + cdrom(library),
+        boot=f"<kernel>{kernel}</kernel>",
+    )
     discover(fleet)
-    assert f"{kernel}, which it is started from, does not exist on kvm2: copy it there" in checked(fleet, "deb")
+    assert f"{kernel}, which it is started from, does not exist on kvm2: copy it there" in checked(
+        fleet, "deb"
+    )
     images(fleet, "kvm2", f"echo a kernex > {kernel}")
     assert f"{kernel}, which it is started from, is another one on kvm2" in checked(fleet, "deb")
     images(fleet, "kvm2", f"echo a kernel > {kernel}")
@@ -225,7 +285,9 @@ def test_storage_a_server_on_the_source_itself(fleet):
             "<host name='127.0.0.1' port='10809'/></source><target dev='vda' bus='virtio'/></disk>",
             start=True,
         )
-        assert "its disk vda comes from a server of this host itself (127.0.0.1)" in checked(fleet, "web")
+        assert "its disk vda comes from a server of this host itself (127.0.0.1)" in checked(
+            fleet, "web"
+        )
         assert fleet.where() == {"web": ("kvm1", "running")}
     finally:
         fleet.run("kvm1", "virsh destroy web; kill $(cat /run/nbd.pid); true")
@@ -245,7 +307,13 @@ def test_storage_what_the_destination_does_not_see(fleet):
             f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared), which kvm2 does not see: mount it there"
             in text
         )
-        done = act(fleet, "migrate", "base", drover_destination="kvm2", drover_migration={"copy_storage": "always"})
+        done = act(
+            fleet,
+            "migrate",
+            "base",
+            drover_destination="kvm2",
+            drover_migration={"copy_storage": "always"},
+        )
         assert f"left at the source: {base} (a domain of another hypervisor uses it)" in said(done)
         assert fleet.where()["base"] == ("kvm2", "shutoff")
         fleet.run("kvm2", "virsh undefine base")
@@ -254,7 +322,9 @@ def test_storage_what_the_destination_does_not_see(fleet):
 
 def test_storage_a_device_that_both_hosts_have(fleet):
     """The hosts of the lab have the devices of their machine, which the operator declares here."""
-    found = fleet.lab.host("kvm1").run(f"truncate -s 8M {SHARED}/lun && losetup -f --show {SHARED}/lun")
+    found = fleet.lab.host("kvm1").run(
+        f"truncate -s 8M {SHARED}/lun && losetup -f --show {SHARED}/lun"
+    )
     device = found.stdout.strip()
     if found.rc or not device:
         pytest.skip(f"this machine lets nobody set up a loop device: {found.stderr}")
@@ -268,7 +338,9 @@ def test_storage_a_device_that_both_hosts_have(fleet):
             start=True,
         )
         discover(fleet)
-        assert f"of its device {device} cannot be proven that kvm2 has the same one" in refused(fleet, "web")
+        assert f"of its device {device} cannot be proven that kvm2 has the same one" in refused(
+            fleet, "web"
+        )
         discover(fleet, drover_shared_block_devices=["/dev/loop*"])
         act(fleet, "migrate", "web", drover_destination="kvm2")
         assert fleet.where() == {"web": ("kvm2", "running")}

@@ -50,7 +50,9 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     Backup(rescue).store("imported")
     play(rescue, "discover", check=False)
     done = play(rescue, "evacuate", "--check", drover_host="kvm1", **OFF)
-    assert "pg1 kvm1 -> kvm" in said(done) and "3 instances would be restarted" in said(done), said(done)
+    assert "pg1 kvm1 -> kvm" in said(done) and "3 instances would be restarted" in said(done), said(
+        done
+    )
     done = play(rescue, "evacuate", drover_host="kvm1", **OFF)
     where = fleet.where(["kvm2", "kvm3"])
     assert {name: state for name, (_host, state) in where.items()} == {
@@ -64,12 +66,18 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     now = fleet.where(["kvm2", "kvm3"])
     assert {name: now[name] for name in where} == where and now["late"][1] == "running", said(done)
     assert copies(*domains) == [True, True, True, False, True]
-    recorded = dict(fleet.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"))
+    recorded = dict(
+        fleet.query(
+            "SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id"
+        )
+    )
     assert recorded == {name: host for name, (host, _state) in now.items()}
 
     # Then the host comes back.
     fleet.lab.command("start", "kvm1")
     done = play(fleet, "discover")
-    assert "removed the stale definition of pg1" in said(done) and fleet.settled() == now, said(done)
+    assert "removed the stale definition of pg1" in said(done) and fleet.settled() == now, said(
+        done
+    )
     play(fleet, "undrain", drover_host="kvm1")
     assert fleet.settled() == now and copies(*domains) == [True, True, True, False, True]

@@ -47,9 +47,19 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     fleet.run("kvm1", f"mv {disk} {disk}.away")
     done = fleet.playbook("undrain", "-e", "drover_host=kvm1", check=False)
     said = " ".join((done.stdout + done.stderr).split())
-    assert done.returncode == 2 and "kvm1 is back, but what its drain shut down does not all run again" in said
-    assert re.search(r"high.*No such file", said) and "starts the instances that are still off" in said
-    assert states(fleet) == {"low": "running", "high": "shutoff", "pinned": "running", "off": "shutoff"}
+    assert (
+        done.returncode == 2
+        and "kvm1 is back, but what its drain shut down does not all run again" in said
+    )
+    assert (
+        re.search(r"high.*No such file", said) and "starts the instances that are still off" in said
+    )
+    assert states(fleet) == {
+        "low": "running",
+        "high": "shutoff",
+        "pinned": "running",
+        "off": "shutoff",
+    }
     assert not fleet.service("kvm1")["disabled"]
     order = [said.index(f"{name}: starting on kvm1") for name in ("high", "pinned", "low")]
     assert order == sorted(order), "the highest priority first"
@@ -58,15 +68,36 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     done = fleet.playbook("undrain", "-e", "drover_host=kvm1")
     assert changed(done) > 0 and states(fleet)["high"] == "running"
     assert changed(fleet.playbook("undrain", "-e", "drover_host=kvm1")) == 0
-    assert states(fleet) == {"low": "running", "high": "running", "pinned": "running", "off": "shutoff"}
+    assert states(fleet) == {
+        "low": "running",
+        "high": "running",
+        "pinned": "running",
+        "off": "shutoff",
+    }
     assert fleet.query("SELECT name FROM leases") == []
 
 
 def test_a_rolling_maintenance_starts_what_it_shut_down(fleet):
     halts = policy(on_drain="shutdown")
-    fleet.make("kvm1", Domain("halts", boots=True, metadata=halts), Domain("off", state="shutoff", metadata=halts))
+    fleet.make(
+        "kvm1",
+        Domain("halts", boots=True, metadata=halts),
+        Domain("off", state="shutoff", metadata=halts),
+    )
     fleet.playbook("discover")
-    done = fleet.playbook("rolling_maintenance", "--limit", "kvm1,localhost", "-e", json.dumps({"drover_rolling_reboot": "never"}))
+    done = fleet.playbook(
+        "rolling_maintenance",
+        "--limit",
+        "kvm1,localhost",
+        "-e",
+        json.dumps({"drover_rolling_reboot": "never"}),
+    )
     said = " ".join(done.stdout.split())
-    assert "To be shut down by their policy: halts, off" in said and "Its drain shut down halts, to be started now" in said
-    assert states(fleet) == {"halts": "running", "off": "shutoff"} and not fleet.service("kvm1")["disabled"]
+    assert (
+        "To be shut down by their policy: halts, off" in said
+        and "Its drain shut down halts, to be started now" in said
+    )
+    assert (
+        states(fleet) == {"halts": "running", "off": "shutoff"}
+        and not fleet.service("kvm1")["disabled"]
+    )

@@ -24,9 +24,23 @@ class Losing:
         path = self.fleet.folder / "export.jsonl"
         if state == "imported":
             self.lose()
-        words = ["ansible", "localhost", "-m", "drover.compute.store", "-a", f"state={state} path={path}"]
+        words = [
+            "ansible",
+            "localhost",
+            "-m",
+            "drover.compute.store",
+            "-a",
+            f"state={state} path={path}",
+        ]
         environment = self.fleet.lab.environment(self.fleet.store_url)
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            words,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
         self.note(f"##### {state}\n{done.stdout}{done.stderr}")
         assert done.returncode == 0, done.stdout + done.stderr
 

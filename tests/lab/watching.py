@@ -62,7 +62,9 @@ class Watch:
         (self._folder / "watched").unlink()
 
     def on(self, host: str) -> None:
-        self._fleet.run(host, f"setsid /usr/bin/python3 -c {shlex.quote(WATCH)} < /dev/null > /dev/null 2>&1 &")
+        self._fleet.run(
+            host, f"setsid /usr/bin/python3 -c {shlex.quote(WATCH)} < /dev/null > /dev/null 2>&1 &"
+        )
 
     def path(self, uuid: str) -> list[str]:
         """Return the hosts of a domain, one after the other."""
@@ -92,5 +94,7 @@ class Watch:
             host = file.name.removeprefix("seen-")
             for line in file.read_text(encoding="utf-8").splitlines():
                 began, ended, uuid, name = line.split(" ", 3)
-                found.setdefault(uuid if key == "uuid" else name, []).append((float(began), float(ended), host))
+                found.setdefault(uuid if key == "uuid" else name, []).append(
+                    (float(began), float(ended), host)
+                )
         return found

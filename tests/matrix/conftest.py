@@ -12,10 +12,14 @@ def _is_cell(nodeid):
 
 def pytest_terminal_summary(terminalreporter, config):
     counts = {
-        outcome: len([each for each in terminalreporter.stats.get(outcome, []) if _is_cell(each.nodeid)])
+        outcome: len(
+            [each for each in terminalreporter.stats.get(outcome, []) if _is_cell(each.nodeid)]
+        )
         for outcome in ("passed", "failed")
     }
     if any(counts.values()):
         share = config.getoption("one_in")
         sample = f", a sample of one in {share}" if share > 1 else ""
-        terminalreporter.write_line(f"Fault matrix, simulated: {sum(counts.values())} cells tried{sample}, {counts['failed']} violations")
+        terminalreporter.write_line(
+            f"Fault matrix, simulated: {sum(counts.values())} cells tried{sample}, {counts['failed']} violations"
+        )

@@ -178,7 +178,9 @@ class _HostDies(Fault):
         host = self.world.fleet.hosts[self.host]
         host.power_on()
         for domain in host.connection.listAllDomains(0):
-            if domain.name() in ("beside", "db") and not self.world.fleet.running(domain.UUIDString()):
+            if domain.name() in ("beside", "db") and not self.world.fleet.running(
+                domain.UUIDString()
+            ):
                 domain.create()
 
 
@@ -238,7 +240,11 @@ class LibvirtDies(_LibvirtFails):
     """libvirtd of the host ends before the call."""
 
     def problem(self):
-        return hypervisors.error("End of file while reading data: Input/output error", libvirt.VIR_ERR_SYSTEM_ERROR, errno.EIO)
+        return hypervisors.error(
+            "End of file while reading data: Input/output error",
+            libvirt.VIR_ERR_SYSTEM_ERROR,
+            errno.EIO,
+        )
 
 
 class OtherLanguage(LibvirtDies):
@@ -282,7 +288,9 @@ class DiskFull(Fault):
         def no_room(module, disk):
             full.append(hypervisors.HERE.get())
             if full[-1] is full[0]:
-                raise images.ImageProblem("On kvm1, making the disk failed: No space left on device.")
+                raise images.ImageProblem(
+                    "On kvm1, making the disk failed: No space left on device."
+                )
             return self.make(module, disk)
 
         self.make, images.make_disk = images.make_disk, no_room
@@ -374,7 +382,10 @@ class LittleBehind(BroughtBack):
 
     def happen(self):
         self.backup = f"{self.world.path}.backup"
-        with contextlib.closing(sqlite3.connect(self.world.path)) as one, contextlib.closing(sqlite3.connect(self.backup)) as other:
+        with (
+            contextlib.closing(sqlite3.connect(self.world.path)) as one,
+            contextlib.closing(sqlite3.connect(self.backup)) as other,
+        ):
             one.backup(other)
 
 
@@ -451,7 +462,9 @@ class _ByHand(Fault):
                 continue
             domain = host.domains().get(uuid_of("web"))
             if domain is None:
-                domain = next((each for each in host.domains().values() if each.name() == "web"), None)
+                domain = next(
+                    (each for each in host.domains().values() if each.name() == "web"), None
+                )
             if domain is not None:
                 self.by_hand(host, domain)
                 return
@@ -482,7 +495,11 @@ class MovedByHand(_ByHand):
     def by_hand(self, host, domain):
         # A domain that moves has a job, and libvirt refuses a second one; libvirt moves no domain
         # with snapshots.
-        if host.name != "kvm3" and not domain.snapshotNum(0) and domain.UUIDString() not in self.world.fleet.moving:
+        if (
+            host.name != "kvm3"
+            and not domain.snapshotNum(0)
+            and domain.UUIDString() not in self.world.fleet.moving
+        ):
             self.world.fleet.moved(host, self.world.fleet.hosts["kvm3"], domain)
 
 
@@ -496,8 +513,14 @@ class CarriedByHand(_ByHand):
         return moment.startswith("before call") and "_domain_sightings" in moment
 
     def by_hand(self, host, domain):
-        if host.name != "kvm3" and not domain.isActive() and domain.UUIDString() not in self.world.fleet.moving:
-            self.world.fleet.hosts["kvm3"].connection.defineXML(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).create()
+        if (
+            host.name != "kvm3"
+            and not domain.isActive()
+            and domain.UUIDString() not in self.world.fleet.moving
+        ):
+            self.world.fleet.hosts["kvm3"].connection.defineXML(
+                domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            ).create()
 
 
 class DefinedSince(_ByHand):

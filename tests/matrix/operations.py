@@ -19,8 +19,13 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import snapshots as _snapshots
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, used_files
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import (
+    snapshots as _snapshots,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    drained_pools,
+    used_files,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, pool_drains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     Store,
@@ -79,7 +84,10 @@ class Operation:
         for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
             assert hypervisors.disks_of(domain, flags) == wanted, flags
         with Store.open(world.url).read() as connection:
-            assert set(wanted) == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+            assert set(wanted) == {
+                path
+                for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]
+            }
 
     @staticmethod
     def check_no_move_is_open(world):
@@ -100,12 +108,16 @@ class Place(Operation):
 
     def run(self, run):
         world = run.world
-        (found,) = run.task("localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64}])["instances"]
+        (found,) = run.task(
+            "localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64}]
+        )["instances"]
         if found["state"] == "missing":
             raise AnsibleActionFail("web is missing")
         selection = found["selection"]
         if found["state"] == "new":
-            (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])["selections"]
+            (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])[
+                "selections"
+            ]
         elif found["state"] != "building":
             return
         claimed = run.task("localhost", "allocation", selections=[selection], of_definitions=True)
@@ -130,7 +142,12 @@ class Place(Operation):
             return None
         except (AnsibleActionFail, TimedOut) as problem:
             message = str(problem) or "It took too long."
-        given = {"uuid": claim["uuid"], "alternates": claim["alternates"], "message": message, "timeout": 1}
+        given = {
+            "uuid": claim["uuid"],
+            "alternates": claim["alternates"],
+            "message": message,
+            "timeout": 1,
+        }
         settled = run.task(claim["host"], "_instance_build", state="settled", **given)
         return None if settled["built"] else {**claim, **settled["claim"]}
 
@@ -147,7 +164,10 @@ class _Images:
         self.cached = os.path.join(world.disks, "_base", digits)
         # From its first moment the image must have its final content.
         world.contents[self.cached] = digits
-        return {"folder": world.disks, "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}]}
+        return {
+            "folder": world.disks,
+            "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}],
+        }
 
     def unused(self, path):
         """No instance was made of the image for long."""
@@ -167,7 +187,10 @@ class PlaceFromImage(_Images, Place):
 
     def check(self, world):
         super().check(world)
-        assert sorted(os.listdir(os.path.dirname(self.cached))) == [os.path.basename(self.cached), f"{os.path.basename(self.cached)}.json"]
+        assert sorted(os.listdir(os.path.dirname(self.cached))) == [
+            os.path.basename(self.cached),
+            f"{os.path.basename(self.cached)}.json",
+        ]
 
 
 class CleanImages(_Images, Operation):
@@ -179,7 +202,10 @@ class CleanImages(_Images, Operation):
         run.task("kvm1", "_image_cache", **self.image(world, "needed"))
         self.needed = self.cached
         disk = os.path.join(world.disks, "backed.qcow2")
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", self.needed, "-F", "raw", disk], check=True)
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "qcow2", "-b", self.needed, "-F", "raw", disk],
+            check=True,
+        )
         world.fleet.hosts["kvm2"].define("backed", uuid_of("backed"), disks=[disk])
         run.task("kvm1", "_image_cache", **self.image(world, "idle"))
         self.unused(self.needed)
@@ -201,7 +227,15 @@ class _OfInstance(Operation):
     state, place = None, "kvm1"
 
     def run(self, run):
-        run.task("localhost", "instance", state=self.state, instances=["web"], timeout=1, force=True, hard=True)
+        run.task(
+            "localhost",
+            "instance",
+            state=self.state,
+            instances=["web"],
+            timeout=1,
+            force=True,
+            hard=True,
+        )
 
 
 class Start(_OfInstance):
@@ -222,7 +256,9 @@ class Delete(_OfInstance):
     def check(self, world):
         super().check(world)
         # Files stay if a host without an answer may need them.
-        assert world.fleet.unread or not os.path.exists(os.path.join(world.disks, "web.qcow2")), "its disk is left"
+        assert world.fleet.unread or not os.path.exists(os.path.join(world.disks, "web.qcow2")), (
+            "its disk is left"
+        )
 
     def prepare(self, world):
         super().prepare(world)
@@ -239,7 +275,9 @@ class Label(_OfInstance):
     def check(self, world):
         super().check(world)
         with Store.open(world.url).read() as connection:
-            assert {row["name"]: row["labels"] for row in instances.listing(connection)}["web"] == {"tier": "db"}
+            assert {row["name"]: row["labels"] for row in instances.listing(connection)}["web"] == {
+                "tier": "db"
+            }
 
 
 class LiveMove(Operation):
@@ -249,7 +287,9 @@ class LiveMove(Operation):
 
     def run(self, run):
         given = {"timeout": 1, "force": True, "shutdown_timeout": 1}
-        run.task("localhost", "instance_migrate", instances=["web"], host="kvm2", cold=self.cold, **given)
+        run.task(
+            "localhost", "instance_migrate", instances=["web"], host="kvm2", cold=self.cold, **given
+        )
 
 
 class ColdMove(LiveMove):
@@ -293,10 +333,14 @@ class Settle(LiveMove):
 
     def prepare(self, world):
         super().prepare(world)
-        from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+        from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+            claims as migration_claims,
+        )
 
         with Store.open(world.url).write(together=True) as connection:
-            migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")
+            migration_claims.begin(
+                connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1"
+            )
 
     def run(self, run):
         run.task("kvm1", "_migration", state="settled", shutdown_timeout=1)
@@ -309,14 +353,21 @@ class Drain(Operation):
 
     def run(self, run):
         # One move at a time, so the moments have the same order every time.
-        limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
+        limits = {
+            "max_migrations": 1,
+            "max_migrations_overall": 1,
+            "max_wait": 2,
+            "shutdown_timeout": 1,
+        }
         run.task("localhost", "drain", host=list(self.hosts), **limits)
 
     def check(self, world):
         where = world.fleet.where()
         assert sorted(where) == ["beside", "db", "web"], where
         assert {state for places in where.values() for dummy, state in places} == {"running"}, where
-        assert not {host for places in where.values() for host, dummy in places}.intersection(self.hosts), where
+        assert not {host for places in where.values() for host, dummy in places}.intersection(
+            self.hosts
+        ), where
         with Store.open(world.url).read() as connection:
             assert all(services.get(connection, host).maintenance for host in self.hosts)
 
@@ -356,13 +407,22 @@ class DrainUnknownDevice(Drain):
     def prepare(self, world):
         super().prepare(world)
         connection = world.fleet.hosts["kvm1"].connection
-        text = hypervisors.xml("web", uuid_of("web"), hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")]))
+        text = hypervisors.xml(
+            "web",
+            uuid_of("web"),
+            hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")]),
+        )
         device = "<shmem name='both'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>"
         connection.defineXML(text.replace("</devices>", f"{device}</devices>"))
         world.discover()
 
     def run(self, run):
-        limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
+        limits = {
+            "max_migrations": 1,
+            "max_migrations_overall": 1,
+            "max_wait": 2,
+            "shutdown_timeout": 1,
+        }
         result = run.task("localhost", "drain", host=["kvm1"], unmovable="skip", **limits)
         # After a restore from a backup, the store has beside on this host, although it has left.
         assert [each["name"] for each in result["staying"] if each["state"] != "missing"] == ["web"]
@@ -385,12 +445,24 @@ class Evacuate(Operation):
         world.discover()
 
     def run(self, run):
-        given = {"host": "kvm1", "others": ["kvm2", "kvm3"], "max_evacuations": 1, "start_timeout": 1}
+        given = {
+            "host": "kvm1",
+            "others": ["kvm2", "kvm3"],
+            "max_evacuations": 1,
+            "start_timeout": 1,
+        }
         # It died just now, and so did others if a fault concerns them; the machine may have just
         # started.
         limits = {"down_seconds": 0, "quiet_seconds": 0, "start_seconds": 0, "down_percent": 100}
         dead = not run.world.fleet.hosts["kvm1"].on
-        judged = run.task("localhost", "evacuate", state="judged", power="off" if dead else "on", **given, **limits)
+        judged = run.task(
+            "localhost",
+            "evacuate",
+            state="judged",
+            power="off" if dead else "on",
+            **given,
+            **limits,
+        )
         assert judged["fence"]
         try:
             self._fence(run)
@@ -402,9 +474,18 @@ class Evacuate(Operation):
     @staticmethod
     def _fence(run):
         """Run the tasks fence of role power."""
-        event = run.task("localhost", "_power_event", host="kvm1", action="fence", driver="ipmi")["event"]
+        event = run.task("localhost", "_power_event", host="kvm1", action="fence", driver="ipmi")[
+            "event"
+        ]
         run.world.fleet.hosts["kvm1"].power_off()
-        run.task("localhost", "_power_event", host="kvm1", uuid=event["uuid"], status="completed", power_state="off")
+        run.task(
+            "localhost",
+            "_power_event",
+            host="kvm1",
+            uuid=event["uuid"],
+            status="completed",
+            power_state="off",
+        )
 
     def afterwards(self, world):
         """Bring kvm1 back; the discovery removes its old definitions."""
@@ -425,8 +506,18 @@ class EvacuateResized(Evacuate):
         world.share()
         Operation.prepare(self, world)
         with Store.open(world.url).write() as connection:
-            flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW)
-        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm1")
+            flavors.ensure(
+                connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW
+            )
+        Run(world).task(
+            "localhost",
+            "instance_resize",
+            instances=["web"],
+            timeout=1,
+            force=True,
+            flavor="big",
+            host="kvm1",
+        )
         world.fleet.hosts["kvm1"].power_off()
         world.discover()
 
@@ -444,7 +535,9 @@ class Undrain(Operation):
 
     def prepare(self, world):
         super().prepare(world)
-        Run(world).task("localhost", "host", name="kvm1", state="draining", shuts_down=[uuid_of("web")])
+        Run(world).task(
+            "localhost", "host", name="kvm1", state="draining", shuts_down=[uuid_of("web")]
+        )
         world.fleet.hosts["kvm1"].domains()[uuid_of("web")].destroy()
         world.discover()
 
@@ -466,7 +559,9 @@ class Resize(Operation):
     def prepare(self, world):
         super().prepare(world)
         with Store.open(world.url).write() as connection:
-            flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW)
+            flavors.ensure(
+                connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW
+            )
 
     def run(self, run):
         given = {"flavor": "big", "host": self.place, "ending": self.ending}
@@ -490,7 +585,15 @@ class ResizeUndone(ResizeHere):
 
     def prepare(self, world):
         super().prepare(world)
-        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm1")
+        Run(world).task(
+            "localhost",
+            "instance_resize",
+            instances=["web"],
+            timeout=1,
+            force=True,
+            flavor="big",
+            host="kvm1",
+        )
         host = world.fleet.hosts["kvm1"]
         domain = host.domains()[uuid_of("web")]
         disks = hypervisors.disks_of(domain)
@@ -508,7 +611,9 @@ class DeleteClaim(_OfInstance):
         super().prepare(world)
         with Store.open(world.url).write(together=True) as connection:
             claims.claim(connection, [fleets.selection("web", "kvm1")], fleets.NOW, defined=True)
-            orders.begin(connection, uuid_of("web"), orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+            orders.begin(
+                connection, uuid_of("web"), orders.SPAWNING, "00000000-0000-0000-0000-000000000001"
+            )
 
     def check(self, world):
         super().check(world)
@@ -523,10 +628,19 @@ class Revert(Resize):
     def prepare(self, world):
         super().prepare(world)
         given = {"flavor": "big", "host": "kvm2"}
-        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, **given)
+        Run(world).task(
+            "localhost", "instance_resize", instances=["web"], timeout=1, force=True, **given
+        )
 
     def run(self, run):
-        run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="revert")
+        run.task(
+            "localhost",
+            "instance_resize",
+            instances=["web"],
+            timeout=1,
+            force=True,
+            ending="revert",
+        )
 
 
 class PinnedResize(Resize):
@@ -541,7 +655,12 @@ class PinnedResize(Resize):
         for host in world.fleet.hosts.values():
             host.show_cells((0, 2, 4))
         super().prepare(world)
-        sizes = {"vcpus": 1, "memory_mb": 128, "disk_gb": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
+        sizes = {
+            "vcpus": 1,
+            "memory_mb": 128,
+            "disk_gb": 0,
+            "extra_specs": {"hw:cpu_policy": "dedicated"},
+        }
         with Store.open(world.url).write() as connection:
             flavors.ensure(connection, "big", sizes, fleets.NOW)
         for name, host, cpu in (("web", "kvm1", 0), ("beside", "kvm1", 2), ("db", "kvm2", 0)):
@@ -551,7 +670,9 @@ class PinnedResize(Resize):
     def check(self, world):
         super().check(world)
         domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
-        assert parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))["vcpu_pins"] == {"0": [2]}
+        assert parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))["vcpu_pins"] == {
+            "0": [2]
+        }
         with Store.open(world.url).read() as connection:
             held = numa.of_consumers(connection, [uuid_of("web")]).values()
         assert [[cell["pins"] for cell in cells] for cells in held] == [[{"0": 2}]]
@@ -565,7 +686,15 @@ class DeleteWithoutDomain(Resize):
 
     def prepare(self, world):
         super().prepare(world)
-        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm2")
+        Run(world).task(
+            "localhost",
+            "instance_resize",
+            instances=["web"],
+            timeout=1,
+            force=True,
+            flavor="big",
+            host="kvm2",
+        )
         domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
         domain.destroy()
         domain.undefine()
@@ -578,7 +707,9 @@ class DeleteWithoutDomain(Resize):
         Operation.check(self, world)
         assert os.path.exists(os.path.join(world.disks, "web.qcow2")), "its disk is gone"
         with Store.open(world.url).read() as connection:
-            assert [row["name"] for row in instances.listing(connection) if row["name"] == "web"] == []
+            assert [
+                row["name"] for row in instances.listing(connection) if row["name"] == "web"
+            ] == []
 
 
 class Rolling(Operation):
@@ -593,7 +724,13 @@ class Rolling(Operation):
         world.discover()
 
     def run(self, run):
-        given = {"hosts": ["kvm1"], "reboot": "always", "bring_back": True, "max_migrations": 1, "max_migrations_overall": 1}
+        given = {
+            "hosts": ["kvm1"],
+            "reboot": "always",
+            "bring_back": True,
+            "max_migrations": 1,
+            "max_migrations_overall": 1,
+        }
         given.update(max_wait=2, shutdown_timeout=1)
 
         def call(**args):
@@ -647,7 +784,15 @@ class AttachDisk(Operation):
 
     def run(self, run):
         path = os.path.join(run.world.disks, "data.qcow2")
-        run.task("localhost", "instance_disk", name="web", path=path, size="1GiB", state=self.state, timeout=1)
+        run.task(
+            "localhost",
+            "instance_disk",
+            name="web",
+            path=path,
+            size="1GiB",
+            state=self.state,
+            timeout=1,
+        )
 
     def check(self, world):
         """Check that the disk is in the running domain, in its definition and in the store, or in
@@ -671,12 +816,27 @@ class BringIntoLine(AttachDisk):
 
     def run(self, run):
         disks = [{"size_gb": 1, "path": os.path.join(run.world.disks, name)} for name in self.disks]
-        wanted = {"name": "web", "uuid": uuid_of("web"), "memory_mb": self.memory, "disks": disks, "policy": {"priority": 5}}
+        wanted = {
+            "name": "web",
+            "uuid": uuid_of("web"),
+            "memory_mb": self.memory,
+            "disks": disks,
+            "policy": {"priority": 5},
+        }
         found = run.task("localhost", "_definitions", instances=[wanted])["instances"]
-        done = run.task("localhost", "_alignment", definitions=found, apply=True, timeout=1, force=True)
+        done = run.task(
+            "localhost", "_alignment", definitions=found, apply=True, timeout=1, force=True
+        )
         if done["problems"]:
             raise AnsibleActionFail(" ".join(done["problems"]))
-        run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="confirm")
+        run.task(
+            "localhost",
+            "instance_resize",
+            instances=["web"],
+            timeout=1,
+            force=True,
+            ending="confirm",
+        )
 
     def check(self, world):
         Operation.check(self, world)
@@ -687,7 +847,9 @@ class BringIntoLine(AttachDisk):
         assert [image_size(path, "qcow2")[0] for path in paths] == [2**30] * len(paths)
         assert domain.maxMemory() // 1024 == self.memory
         with Store.open(world.url).read() as connection:
-            assert instances.kept(connection, [uuid_of("web")])[uuid_of("web")]["policy"] == {"priority": 5}
+            assert instances.kept(connection, [uuid_of("web")])[uuid_of("web")]["policy"] == {
+                "priority": 5
+            }
 
 
 class DetachDisk(AttachDisk):
@@ -717,7 +879,15 @@ class GrowDisk(Operation):
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
     def run(self, run):
-        run.task("localhost", "instance_disk", name="web", target="vda", size="2GiB", state="resized", timeout=1)
+        run.task(
+            "localhost",
+            "instance_disk",
+            name="web",
+            target="vda",
+            size="2GiB",
+            state="resized",
+            timeout=1,
+        )
 
     def check(self, world):
         """Check that the image has the size, and that the store counts it."""
@@ -735,20 +905,26 @@ class MoveDisk(Operation):
 
     def prepare(self, world):
         super().prepare(world)
-        self.old, self.new = (os.path.join(world.disks, *names) for names in (("web.qcow2",), ("fast", "web.qcow2")))
+        self.old, self.new = (
+            os.path.join(world.disks, *names) for names in (("web.qcow2",), ("fast", "web.qcow2"))
+        )
         os.mkdir(os.path.dirname(self.new))
         # Its content moves on.
         self.kept = world.contents.pop(self.old)
 
     def run(self, run):
-        run.task("localhost", "_disk_move", instance="web", disk="vda", pool=os.path.dirname(self.new))
+        run.task(
+            "localhost", "_disk_move", instance="web", disk="vda", pool=os.path.dirname(self.new)
+        )
 
     def check(self, world):
         """Check that the running domain, its definition and the store have the new file, or all of
         them the old one; nothing of the other is left."""
         super().check(world)
         self.check_disks(world, [self.new])
-        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [os.path.basename(self.new)]
+        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [
+            os.path.basename(self.new)
+        ]
         self.check_no_move_is_open(world)
 
 
@@ -765,7 +941,10 @@ class DrainPool(Operation):
     place = "kvm1"
 
     def prepare(self, world):
-        self.old, self.new = os.path.join(world.disks, "ssd", "web.qcow2"), os.path.join(world.disks, "web.qcow2")
+        self.old, self.new = (
+            os.path.join(world.disks, "ssd", "web.qcow2"),
+            os.path.join(world.disks, "web.qcow2"),
+        )
         os.mkdir(os.path.dirname(self.old))
         world.disk("ssd/web")
         # Its content moves on.
@@ -774,7 +953,9 @@ class DrainPool(Operation):
         world.names[uuid_of("web")] = "web"
         connection = world.fleet.hosts["kvm1"].connection
         for name, folder in (("ssd", os.path.dirname(self.old)), ("vms", world.disks)):
-            connection.storagePoolDefineXML(f"<pool type='dir'><name>{name}</name><target><path>{folder}</path></target></pool>").create()
+            connection.storagePoolDefineXML(
+                f"<pool type='dir'><name>{name}</name><target><path>{folder}</path></target></pool>"
+            ).create()
         world.fleet.variables["drover_storage_pools"] = ["ssd"]
         world.instance("beside", "kvm1")
         world.instance("db", "kvm2")
@@ -828,7 +1009,10 @@ class Snapshot(Operation):
 
     def snapshots(self, world):
         """Return {name: the image of its disk} of web."""
-        return {each.name: each.bases["vda"][0] for each in _snapshots.read(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])}
+        return {
+            each.name: each.bases["vda"][0]
+            for each in _snapshots.read(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])
+        }
 
     def disk(self, world):
         """Return the image that web writes to."""
@@ -837,13 +1021,20 @@ class Snapshot(Operation):
 
     def made(self, world):
         """Make a snapshot, and write to the disk after it."""
-        Run(world).task("localhost", "instance_snapshot", instances=["web"], state="present", snapshot="one")
+        Run(world).task(
+            "localhost", "instance_snapshot", instances=["web"], state="present", snapshot="one"
+        )
         self.written = self.disk(world)
         self.io(self.written, "write -q -P 7 0 64k")
 
     @staticmethod
     def io(path, command):
-        done = subprocess.run(["qemu-io", "-f", "qcow2", "-c", command, path], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            ["qemu-io", "-f", "qcow2", "-c", command, path],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return done.stdout
 
     def check(self, world):
@@ -867,7 +1058,9 @@ class DeleteSnapshot(Snapshot):
 
     def check(self, world):
         Operation.check(self, world)
-        assert self.snapshots(world) == {} and self.disk(world) == os.path.join(world.disks, "web.qcow2")
+        assert self.snapshots(world) == {} and self.disk(world) == os.path.join(
+            world.disks, "web.qcow2"
+        )
         assert "failed" not in self.io(self.disk(world), "read -P 7 0 64k")
 
 
@@ -897,7 +1090,9 @@ class MoveWithSnapshots(LiveMove):
             self._domain(world, "kvm1").destroy()
             world.discover()
         for name in ("one", "two"):
-            Run(world).task("localhost", "instance_snapshot", instances=["web"], state="present", snapshot=name)
+            Run(world).task(
+                "localhost", "instance_snapshot", instances=["web"], state="present", snapshot=name
+            )
         if self.before == "running":
             self._domain(world, "kvm1").create()
         self.recorded = self._recorded(self._domain(world, "kvm1"))

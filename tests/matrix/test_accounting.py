@@ -40,14 +40,18 @@ class Pools(Operation):
 
     def prepare(self, world):
         self.folders = {"disks": world.disks, "fast": os.path.join(world.disks, "fast")}
-        self.folders.update({name: os.path.join(world.folder, "hosts", name, "local") for name in world.HOSTS})
+        self.folders.update(
+            {name: os.path.join(world.folder, "hosts", name, "local") for name in world.HOSTS}
+        )
         for folder in self.folders.values():
             os.makedirs(folder, exist_ok=True)
         for name, host in world.fleet.hosts.items():
             for pool, folder in (("shared", "disks"), ("fast", "fast"), ("local", name)):
                 text = f"<pool type='dir'><name>{pool}</name><target><path>{self.folders[folder]}</path></target></pool>"
                 host.connection.storagePoolDefineXML(text).create()
-        world.fleet.variables.update(drover_shared_pools=["shared", "fast"], drover_storage_pools=["fast", "local"])
+        world.fleet.variables.update(
+            drover_shared_pools=["shared", "fast"], drover_storage_pools=["fast", "local"]
+        )
         for name, host in zip(NAMES, world.HOSTS, strict=True):
             self.define(world, name, host)
         world.discover()
@@ -69,7 +73,19 @@ class Person:
 
     def step(self):
         """Run one operation; return (its name, the reason of a refusal or None)."""
-        kind = self.random.choice(("attach", "attach", "grow", "move the disk", "move the disk", "move", "detach", "delete", "again"))
+        kind = self.random.choice(
+            (
+                "attach",
+                "attach",
+                "grow",
+                "move the disk",
+                "move the disk",
+                "move",
+                "detach",
+                "delete",
+                "again",
+            )
+        )
         there = self.world.fleet.where()
         name = self.random.choice(NAMES)
         if (name in there) == (kind == "again"):
@@ -100,7 +116,9 @@ class Person:
     def _attach(self, name, host):
         self.made += 1
         path = os.path.join(self._folder(host), f"{name}-{self.made}.qcow2")
-        self._task("instance_disk", name=name, path=path, size=f"{self.random.randint(1, 4)}GiB", timeout=1)
+        self._task(
+            "instance_disk", name=name, path=path, size=f"{self.random.randint(1, 4)}GiB", timeout=1
+        )
 
     def _detach(self, name, host):
         target, path = self._disk(name, host)
@@ -111,19 +129,31 @@ class Person:
 
     def _grow(self, name, host):
         target, path = self._disk(name, host)
-        self._task("instance_disk", name=name, target=target, size=f"{size_of(path) // GIB + 1}GiB", state="resized", timeout=1)
+        self._task(
+            "instance_disk",
+            name=name,
+            target=target,
+            size=f"{size_of(path) // GIB + 1}GiB",
+            state="resized",
+            timeout=1,
+        )
 
     def _move_the_disk(self, name, host):
         target, dummy = self._disk(name, host)
         self._task("_disk_move", instance=name, disk=target, pool=self._folder(host))
 
     def _move(self, name, host):
-        if any(path.startswith(self.operation.folders[host]) for path in hypervisors.disks_of(self._domain(name, host))):
+        if any(
+            path.startswith(self.operation.folders[host])
+            for path in hypervisors.disks_of(self._domain(name, host))
+        ):
             # All files are on one machine here; a copy to another host would have a path of the
             # first one.
             return
         to = self.random.choice([each for each in self.world.HOSTS if each != host])
-        self._task("instance_migrate", instances=[name], host=to, timeout=1, force=True, shutdown_timeout=1)
+        self._task(
+            "instance_migrate", instances=[name], host=to, timeout=1, force=True, shutdown_timeout=1
+        )
 
     def _delete(self, name, host):
         self._task("instance", state="absent", instances=[name], timeout=1, force=True)
@@ -136,7 +166,11 @@ class Person:
 
 def size_of(path):
     """Return the virtual size in bytes."""
-    return json.loads(subprocess.run(["qemu-img", "info", "--output=json", path], check=True, capture_output=True).stdout)["virtual-size"]
+    return json.loads(
+        subprocess.run(
+            ["qemu-img", "info", "--output=json", path], check=True, capture_output=True
+        ).stdout
+    )["virtual-size"]
 
 
 def listed(operation):
@@ -153,7 +187,12 @@ def listed(operation):
 
 def held(world):
     """Return the same from the store."""
-    allocations, providers, classes, consumers = tables.allocations, tables.resource_providers, tables.resource_classes, tables.consumers
+    allocations, providers, classes, consumers = (
+        tables.allocations,
+        tables.resource_providers,
+        tables.resource_classes,
+        tables.consumers,
+    )
     query = (
         sa.select(providers.c.name, classes.c.name, consumers.c.uuid, allocations.c.used)
         .join(providers, providers.c.id == allocations.c.provider_id)
@@ -166,7 +205,14 @@ def held(world):
     with Store.open(world.url).read() as connection:
         for provider, _dummy, uuid, used in connection.execute(query):
             # The class DISK_GB counts the storage of instances_path; each pool has another class.
-            pool = next((each for each in (*world.HOSTS, "fast") if provider in (f"pool/{each}", f"{each}_pool_local")), "disks")
+            pool = next(
+                (
+                    each
+                    for each in (*world.HOSTS, "fast")
+                    if provider in (f"pool/{each}", f"{each}_pool_local")
+                ),
+                "disks",
+            )
             found.setdefault(pool, {})[names[uuid]] = used
     return found
 

@@ -43,7 +43,9 @@ def order_of(world):
 
 
 def abort(world, **given):
-    return Run(world, name="next").task("localhost", "_disk_move", instance="web", disk="vda", state="aborted", **given)
+    return Run(world, name="next").task(
+        "localhost", "_disk_move", instance="web", disk="vda", state="aborted", **given
+    )
 
 
 def test_others_are_refused_until_it_has_ended(copying):
@@ -57,7 +59,9 @@ def test_others_are_refused_until_it_has_ended(copying):
         try:
             result = Run(world, name="next").task("localhost", module, instances=["web"], **given)
         except AnsibleActionFail as problem:
-            assert "has a disk moved" in str(problem) or "being moved to another storage" in str(problem)
+            assert "has a disk moved" in str(problem) or "being moved to another storage" in str(
+                problem
+            )
         else:
             raise AssertionError(result)
     assert order_of(world) == orders.MOVING_DISK
@@ -75,9 +79,16 @@ def test_an_abort_takes_it_back_once(copying):
 
 def test_a_move_that_takes_too_long_is_given_up(copying):
     operation, world = copying
-    with pytest.raises(AnsibleActionFail, match="was not copied within 2 s, so the move was given up"):
+    with pytest.raises(
+        AnsibleActionFail, match="was not copied within 2 s, so the move was given up"
+    ):
         Run(world, name="next").task(
-            "localhost", "_disk_move", instance="web", disk="vda", pool=os.path.dirname(operation.new), migration={"timeout_per_gib": 1}
+            "localhost",
+            "_disk_move",
+            instance="web",
+            disk="vda",
+            pool=os.path.dirname(operation.new),
+            migration={"timeout_per_gib": 1},
         )
     assert os.path.exists(operation.old) and not os.path.exists(operation.new)
     world.check_end()
@@ -88,10 +99,15 @@ def test_wrong_options_are_refused(copying):
     for given, says in (
         ({"disk": "", "pool": "fast"}, "Set drover_disk"),
         ({"pool": ""}, "Set drover_pool"),
-        ({"pool": os.path.dirname(operation.new), "migration": {"bandwidth_mib": 0}}, "because of drover_migration"),
+        (
+            {"pool": os.path.dirname(operation.new), "migration": {"bandwidth_mib": 0}},
+            "because of drover_migration",
+        ),
     ):
         with pytest.raises(AnsibleActionFail, match=says):
-            Run(world, name="next").task("localhost", "_disk_move", **{"instance": "web", "disk": "vda", **given})
+            Run(world, name="next").task(
+                "localhost", "_disk_move", **{"instance": "web", "disk": "vda", **given}
+            )
     assert order_of(world) == orders.MOVING_DISK
 
 

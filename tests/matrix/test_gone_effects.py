@@ -20,9 +20,17 @@ def test_b4_a_resize_that_was_undone_by_hand_is_not_confirmed():
     operation = OPERATIONS["resize that was undone by hand"]()
     with world_of(operation) as world:
         with pytest.raises(
-            AnsibleActionFail, match="has the size of before, .* so it is not confirmed. Nothing was done. Run .*instance_resize"
+            AnsibleActionFail,
+            match="has the size of before, .* so it is not confirmed. Nothing was done. Run .*instance_resize",
         ):
-            Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="confirm")
+            Run(world).task(
+                "localhost",
+                "instance_resize",
+                instances=["web"],
+                timeout=1,
+                force=True,
+                ending="confirm",
+            )
         # The repeated command carries it out.
         operation.run(Run(world))
         operation.check(world)
@@ -35,7 +43,11 @@ def test_c1_an_evacuation_restarts_what_waits_to_be_confirmed():
         run = Run(world)
         operation.run(run)
         operation.check(world)
-        assert any("web: its resize waited to be confirmed; it is ended, and the instance keeps its new size." in line for line in run.said)
+        assert any(
+            "web: its resize waited to be confirmed; it is ended, and the instance keeps its new size."
+            in line
+            for line in run.said
+        )
         operation.afterwards(world)
         world.check_end()
         assert uuid_of("web") not in world.fleet.hosts["kvm1"].domains()

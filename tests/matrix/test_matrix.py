@@ -24,7 +24,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.conftest import in_sample
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
-from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, world_of
+from ansible_collections.drover.compute.tests.matrix.world import (
+    FAILURES,
+    Killed,
+    Run,
+    TimedOut,
+    world_of,
+)
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 
@@ -58,7 +64,9 @@ CELLS = cells()
 def test_the_matrix_is_large_enough():
     """The matrix grows with each operation and each fault."""
     assert len(CELLS) >= 800
-    assert {name for name, dummy, dummy in CELLS} == set(OPERATIONS) and {fault for dummy, fault, dummy in CELLS} == set(FAULTS)
+    assert {name for name, dummy, dummy in CELLS} == set(OPERATIONS) and {
+        fault for dummy, fault, dummy in CELLS
+    } == set(FAULTS)
 
 
 def test_a_dead_host_ends_what_was_begun_with_a_device():

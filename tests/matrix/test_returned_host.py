@@ -41,7 +41,9 @@ def killed(world, late):
     world.dead.add("first")
     with Store.open(world.url).read() as connection:
         table = tables.migrations
-        query = sa.select(table.c.instance_name, table.c.destination).where(table.c.type == "evacuation", table.c.status == "running")
+        query = sa.select(table.c.instance_name, table.c.destination).where(
+            table.c.type == "evacuation", table.c.status == "running"
+        )
         ((name, place),) = connection.execute(query).all()
     return name, place
 
@@ -64,7 +66,9 @@ def test_b1_no_command_ends_a_restart_that_may_still_begin(command, late):
         Run(world, name="third").task("localhost", "undrain", host="kvm1", timeout=1)
         for each in world.behind:
             each.wait()
-        Run(world, name="third").task("localhost", "instance", instances=["web", "beside"], timeout=1)
+        Run(world, name="third").task(
+            "localhost", "instance", instances=["web", "beside"], timeout=1
+        )
         assert world.fleet.where()[name] == [(place, "running")]
         world.discover()
         world.check_end()

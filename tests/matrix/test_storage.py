@@ -43,20 +43,37 @@ class Life:
     def place(self, *disks):
         """Place it as the role place does; return its host."""
         run, world = Run(self.world), self.world
-        (found,) = run.task("localhost", "_definitions", instances=[{"name": "web", "memory_mb": 64, "disks": list(disks)}])["instances"]
+        (found,) = run.task(
+            "localhost",
+            "_definitions",
+            instances=[{"name": "web", "memory_mb": 64, "disks": list(disks)}],
+        )["instances"]
         (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])["selections"]
-        (claimed,) = run.task("localhost", "allocation", selections=[selection], of_definitions=True)["claims"]
+        (claimed,) = run.task(
+            "localhost", "allocation", selections=[selection], of_definitions=True
+        )["claims"]
         claim = {**found, **claimed}
         self.uuid = claim["uuid"]
-        laid_out = disk_layout(claim["disks"], f"{world.disks}/web", {}, claim.get("pools") or {}, self.uuid)
-        text = hypervisors.xml("web", self.uuid).replace("<devices>", "<devices>" + "".join(map(_element, laid_out)), 1)
+        laid_out = disk_layout(
+            claim["disks"], f"{world.disks}/web", {}, claim.get("pools") or {}, self.uuid
+        )
+        text = hypervisors.xml("web", self.uuid).replace(
+            "<devices>", "<devices>" + "".join(map(_element, laid_out)), 1
+        )
         make = [each["make"] for each in laid_out if each["make"]]
         given = {"name": "web", "xml": text, "disks": make, "defined_disks": claim["disks"]}
         try:
             run.task(claim["host"], "_instance_build", uuid=self.uuid, timeout=1, **given)
         except AnsibleActionFail as problem:
             # The second failure has the same message, and the result of the build.
-            run.task(claim["host"], "_instance_build", state="settled", uuid=self.uuid, message=str(problem), timeout=1)
+            run.task(
+                claim["host"],
+                "_instance_build",
+                state="settled",
+                uuid=self.uuid,
+                message=str(problem),
+                timeout=1,
+            )
         return claim["host"]
 
     def host(self):
@@ -68,7 +85,9 @@ class Life:
         return hypervisors.disks_of(self.world.fleet.hosts[self.host()].domains()[self.uuid])
 
     def move(self, host):
-        Run(self.world).task("localhost", "instance_migrate", instances=["web"], host=host, timeout=1)
+        Run(self.world).task(
+            "localhost", "instance_migrate", instances=["web"], host=host, timeout=1
+        )
         assert self.host() == host
 
     def others(self):
@@ -101,20 +120,37 @@ class Life:
         others = [name for name in self.world.HOSTS if name != host]
         given = {"host": host, "others": others, "max_evacuations": 1, "start_timeout": 1}
         limits = {"down_seconds": 0, "quiet_seconds": 0, "start_seconds": 0, "down_percent": 100}
-        assert Run(self.world).task("localhost", "evacuate", state="judged", power="off", **given, **limits)["fence"]
-        event = Run(self.world).task("localhost", "_power_event", host=host, action="fence", driver="ipmi")["event"]
-        Run(self.world).task("localhost", "_power_event", host=host, uuid=event["uuid"], status="completed", power_state="off")
+        assert Run(self.world).task(
+            "localhost", "evacuate", state="judged", power="off", **given, **limits
+        )["fence"]
+        event = Run(self.world).task(
+            "localhost", "_power_event", host=host, action="fence", driver="ipmi"
+        )["event"]
+        Run(self.world).task(
+            "localhost",
+            "_power_event",
+            host=host,
+            uuid=event["uuid"],
+            status="completed",
+            power_state="off",
+        )
         return Run(self.world).task("localhost", "evacuate", state="restarted", **given)
 
     def delete(self):
-        return Run(self.world).task("localhost", "instance", state="absent", instances=["web"], force=True, timeout=1)
+        return Run(self.world).task(
+            "localhost", "instance", state="absent", instances=["web"], force=True, timeout=1
+        )
 
 
 def _element(disk):
     """Return the disk in a domain, as the template of the role place writes it."""
     source = disk["source"]
     if source:
-        kind, place, name = source["type"], f"dev='{source['dev']}'", f"<alias name='ua-drover-attached-source-{disk['target']}'/>"
+        kind, place, name = (
+            source["type"],
+            f"dev='{source['dev']}'",
+            f"<alias name='ua-drover-attached-source-{disk['target']}'/>",
+        )
     elif disk.get("pool") and disk.get("volume"):
         kind, place, name = "volume", f"pool='{disk['pool']}' volume='{disk['volume']}'", ""
     else:
@@ -150,7 +186,9 @@ MOUNTS = {
 def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monkeypatch, kind):
     root, source = MOUNTS[kind]
     table = tmp_path / "mountinfo"
-    table.write_text(f"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 21 0:40 {root} {world.disks} rw - {kind} {source} rw\n")
+    table.write_text(
+        f"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n30 21 0:40 {root} {world.disks} rw - {kind} {source} rw\n"
+    )
     (tmp_path / "by-uuid").mkdir()
     (tmp_path / "by-uuid" / "0f3c-aa").symlink_to("/dev/mapper/san-vms")
     monkeypatch.setattr(mounts, "MOUNTINFO", str(table))
@@ -169,11 +207,17 @@ def test_files_on_a_mounted_network_or_cluster_file_system(world, tmp_path, monk
     world.discover()
     (deleted,) = life.delete()["instances"]
     assert [os.path.exists(path) for path in (*paths, clone)] == [False, True, True]
-    assert deleted["removed_disks"] == paths[:1] and [each["path"] for each in deleted["kept_disks"]] == paths[1:]
+    assert (
+        deleted["removed_disks"] == paths[:1]
+        and [each["path"] for each in deleted["kept_disks"]] == paths[1:]
+    )
     world.check_running()
 
 
-@pytest.mark.parametrize("name", ["naa.600140500000a1b2c3d4000000000001", "LVM-q3pX0tUJ@naa.600140500000a1b2c3d4000000000001"])
+@pytest.mark.parametrize(
+    "name",
+    ["naa.600140500000a1b2c3d4000000000001", "LVM-q3pX0tUJ@naa.600140500000a1b2c3d4000000000001"],
+)
 def test_a_device_of_a_san_and_a_logical_volume_on_one(world, monkeypatch, name):
     """All hosts show the device with one name, and it never belongs to the instance alone."""
     if not world.folder.startswith("/dev/"):
@@ -216,12 +260,21 @@ def test_discovery_counts_each_disk_as_place_did():
     operation = Fast()
     with world_of(operation) as world:
         life = Life(world)
-        there, elsewhere = (qemu_img(os.path.join(folder, "data.qcow2"), size="1G") for folder in (operation.folder, world.disks))
+        there, elsewhere = (
+            qemu_img(os.path.join(folder, "data.qcow2"), size="1G")
+            for folder in (operation.folder, world.disks)
+        )
         source = {"size_gb": 1, "source": {"path": there, "format": "qcow2"}}
         for disk, words in (
             (source, "counts on the storage pool fast.* pool: fast"),
-            ({"size_gb": 1, "path": os.path.join(operation.folder, "new.qcow2")}, "counts on the storage pool fast.* pool: fast"),
-            ({**source, "source": {**source["source"], "path": elsewhere}, "pool": "fast"}, "is not in the storage pool fast"),
+            (
+                {"size_gb": 1, "path": os.path.join(operation.folder, "new.qcow2")},
+                "counts on the storage pool fast.* pool: fast",
+            ),
+            (
+                {**source, "source": {**source["source"], "path": elsewhere}, "pool": "fast"},
+                "is not in the storage pool fast",
+            ),
         ):
             with pytest.raises(AnsibleActionFail, match=words):
                 life.place(disk)
@@ -234,7 +287,12 @@ def test_discovery_counts_each_disk_as_place_did():
         claimed = fleets.holdings(world.url)[life.uuid]
         world.discover()
         assert fleets.holdings(world.url)[life.uuid] == claimed
-        assert {name: amount for each in claimed.values() for name, amount in each.items() if "DISK_GB" in name} == {
+        assert {
+            name: amount
+            for each in claimed.values()
+            for name, amount in each.items()
+            if "DISK_GB" in name
+        } == {
             "CUSTOM_DISK_GB_FAST": 1,
             "DISK_GB": 1,
         }
@@ -246,7 +304,10 @@ class Zfs(Empty):
 
     def prepare(self, world):
         super().prepare(world)
-        self.folder, self.root = os.path.join(world.folder, "tank"), os.path.join(world.folder, "devices of kvm2")
+        self.folder, self.root = (
+            os.path.join(world.folder, "tank"),
+            os.path.join(world.folder, "devices of kvm2"),
+        )
         os.makedirs(self.folder)
         volumes.give(world.fleet, "kvm1", "tank", self.folder, world.folder)
         world.fleet.variables["drover_storage_pools"] = ["tank"]
@@ -270,7 +331,11 @@ def placed(operation, world, life, **more):
     assert life.place({"size_gb": 1, "pool": "tank", **more}) == "kvm1"
     path = os.path.join(operation.folder, f"{life.uuid}-vda")
     assert life.disks() == [path] and os.stat(path).st_size == MIB
-    (amounts,) = [each for each in fleets.holdings(world.url)[life.uuid].values() if "CUSTOM_DISK_GB_TANK" in each]
+    (amounts,) = [
+        each
+        for each in fleets.holdings(world.url)[life.uuid].values()
+        if "CUSTOM_DISK_GB_TANK" in each
+    ]
     assert amounts["CUSTOM_DISK_GB_TANK"] == 1
     return path
 
@@ -294,7 +359,11 @@ def test_a_volume_of_zfs_that_another_domain_has_stays(zfs):
     text = hypervisors.xml("thief", uuid_of("thief")).replace("<devices>", f"<devices>{disk}", 1)
     world.fleet.hosts["kvm1"].connection.defineXML(text)
     (deleted,) = life.delete()["instances"]
-    assert deleted["removed_disks"] == [] and "thief" in deleted["kept_disks"][0]["reason"] and os.path.exists(path)
+    assert (
+        deleted["removed_disks"] == []
+        and "thief" in deleted["kept_disks"][0]["reason"]
+        and os.path.exists(path)
+    )
 
 
 def test_a_volume_of_zfs_is_copied_by_a_drain(zfs):

@@ -35,7 +35,11 @@ def give(fleet, host, name, folder, shared, root=""):
     found = fleet.hosts[host]
     storage, connection = _Volumes(fleet, found, shared, root), found.connection
     storage.pool(name, folder, kind="zfs")
-    pool, look_up, list_all = storage.pools[name], connection.storagePoolLookupByName, connection.listAllStoragePools
+    pool, look_up, list_all = (
+        storage.pools[name],
+        connection.storagePoolLookupByName,
+        connection.listAllStoragePools,
+    )
     create, find = pool.createXML, pool.storageVolLookupByName
     pool.createXML = lambda text, flags=0: storage.guarded("createXML", lambda: create(text, flags))
     pool.storageVolLookupByName = lambda each: _Volume(pool, find(each).volume_name)

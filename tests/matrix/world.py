@@ -28,13 +28,26 @@ import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug, power
-from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa, pinned_cpus
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import (
+    parse_numa,
+    pinned_cpus,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
-from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.module_utils._orders import (
+    records as migration_record,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    lease_holder as actor_module,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    DroverAction,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices, instance_snapshots
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    building,
+    instance_devices,
+    instance_snapshots,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
@@ -124,7 +137,12 @@ class Run:
         """
         token = RUN.set(self)
         try:
-            return running.run(what, {"inventory_hostname": where, **self.world.fleet.variables}, store_url=self.url, **args)
+            return running.run(
+                what,
+                {"inventory_hostname": where, **self.world.fleet.variables},
+                store_url=self.url,
+                **args,
+            )
         finally:
             RUN.reset(token)
 
@@ -175,7 +193,9 @@ class World:
         self.aliases = {}
         #: Seconds that the clocks of the controllers' machine, and of the store, are ahead.
         self.ahead = 0
-        self.fleet.variables.update(drover_instances_path=self.disks, drover_cpu_allocation_ratio=4.0)
+        self.fleet.variables.update(
+            drover_instances_path=self.disks, drover_cpu_allocation_ratio=4.0
+        )
         hypervisors.connect_actions(self.fleet, patch)
         self._run_by_itself = self.fleet.run
         patch.setattr(self.fleet, "run", self._run)
@@ -184,7 +204,11 @@ class World:
         patch.setattr(engine, "_engine", _engine_of_all_worlds)
         patch.setattr(DroverAction, "store", lambda action, args, variables: RUN.get().store)
         patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
-        patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
+        patch.setattr(
+            actor_module.Actor,
+            "of_this_task",
+            classmethod(lambda kind: _Actor(RUN.get().name, self.dead)),
+        )
         patch.setattr(building, "GRACE", 5)
         patch.setattr(instance_devices, "GRACE", 5)
         patch.setattr(instance_snapshots, "GRACE", 5)
@@ -222,18 +246,25 @@ class World:
         def never(*dummy):
             raise Violation("a volume is made or removed")
 
-        for kind, names in {libvirt.virStorageVol: ("delete", "wipe"), libvirt.virStoragePool: ("createXML", "createXMLFrom")}.items():
+        for kind, names in {
+            libvirt.virStorageVol: ("delete", "wipe"),
+            libvirt.virStoragePool: ("createXML", "createXMLFrom"),
+        }.items():
             for name in names:
                 self._patch.setattr(kind, name, never)
 
     def foreign_language(self):
         """Let libvirt's messages be in a language that our code does not know."""
         self._patch.setattr(libvirt.libvirtError, "__str__", lambda error: "Vorgang fehlgeschlagen")
-        self._patch.setattr(libvirt.libvirtError, "get_error_message", lambda error: "Vorgang fehlgeschlagen")
+        self._patch.setattr(
+            libvirt.libvirtError, "get_error_message", lambda error: "Vorgang fehlgeschlagen"
+        )
 
     def share(self):
         """Declare that the disks are on storage that all hosts see."""
-        pool = f"<pool type='dir'><name>shared</name><target><path>{self.disks}</path></target></pool>"
+        pool = (
+            f"<pool type='dir'><name>shared</name><target><path>{self.disks}</path></target></pool>"
+        )
         for host in self.fleet.hosts.values():
             host.connection.storagePoolDefineXML(pool).create()
         self.fleet.variables["drover_shared_pools"] = ["shared"]
@@ -264,7 +295,10 @@ class World:
             return self._run_by_itself(name, module, arguments, check_mode, diff, environment)
         run.calls += 1
         named = self.aliases.get(name, name)
-        host, call = self.fleet.hosts[self.fleet.addresses.get(named, named)], f"call {run.calls} ({module.rpartition('.')[2]})"
+        host, call = (
+            self.fleet.hosts[self.fleet.addresses.get(named, named)],
+            f"call {run.calls} ({module.rpartition('.')[2]})",
+        )
         run.moments(f"before {call}")
         self._reach(host)
         found = self._carry_out(run, host, (module, arguments, check_mode, diff, environment), call)
@@ -276,7 +310,9 @@ class World:
 
     def _reach(self, host):
         if not (host.on and host.reached):
-            raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
+            raise AnsibleConnectionFailure(
+                f"ssh: connect to host {host.name} port 22: Connection timed out"
+            )
 
     def _carry_out(self, run, host, given, call):
         """Run a module in a separate thread, so that the controller can abandon it."""
@@ -342,7 +378,9 @@ class World:
         for host in self.fleet.hosts.values():
             users = {}
             for uuid, domain in host.domains().items():
-                for cpu in pinned_cpus(parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))):
+                for cpu in pinned_cpus(
+                    parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))
+                ):
                     users.setdefault(cpu, []).append(domain.name())
                 if host.on and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
                     names.setdefault(domain.name(), []).append((host.name, uuid))
@@ -350,7 +388,9 @@ class World:
                     self._check_images(domain)
                 for path in hypervisors.disks_of(domain):
                     if path in self.contents and not os.path.exists(path):
-                        raise Violation(f"{path}, which {domain.name()} on {host.name} needs, is gone")
+                        raise Violation(
+                            f"{path}, which {domain.name()} on {host.name} needs, is gone"
+                        )
             for cpu, pinned in users.items():
                 if len(pinned) > 1:
                     raise Violation(f"CPU {cpu} of {host.name} is in the definitions of {pinned}")
@@ -375,12 +415,16 @@ class World:
             if uuid in places or uuid not in self.removed
         }
         # A domain that is off may be defined twice, by a person who moved it at the same time.
-        if set(held) != set(places) or any(len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()):
+        if set(held) != set(places) or any(
+            len(hosts) != 1 or hosts[0] not in places[uuid] for uuid, hosts in held.items()
+        ):
             raise Violation(f"room is held {held}, and instances are {places}")
         with Store.open(self.url).read() as connection:
             instances = connection.execute(sa.select(tables.instances)).all()
             open_moves = connection.execute(
-                sa.select(tables.migrations.c.uuid).where(tables.migrations.c.status.in_(tables.HOLDING_MIGRATION))
+                sa.select(tables.migrations.c.uuid).where(
+                    tables.migrations.c.status.in_(tables.HOLDING_MIGRATION)
+                )
             ).all()
             leases = connection.execute(sa.select(tables.leases.c.name)).all()
         for row in instances:

@@ -131,7 +131,9 @@ def page(head: str) -> str:
 
 def _row(key: str, field: Field) -> str:
     name = f"`{key}`" + (" (required)" if field.required else "")
-    example = yaml.safe_dump({key: field.example}, default_flow_style=True, width=10**6, sort_keys=False).strip()[1:-1]
+    example = yaml.safe_dump(
+        {key: field.example}, default_flow_style=True, width=10**6, sort_keys=False
+    ).strip()[1:-1]
     cells = [name, _value(field), field.description, f"`{example}`"]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -144,7 +146,13 @@ def _value(field: Field) -> str:
     if fields.WHOLE in field.kinds and field.least is not None:
         words += f" from {field.least}" + (f" to {field.most}" if field.most is not None else "")
     if field.kinds == (fields.LIST,):
-        words += " of mappings" if field.fields is not None else f" of {_KINDS[field.items.kinds[0]]}s" if field.items is not None else ""
+        words += (
+            " of mappings"
+            if field.fields is not None
+            else f" of {_KINDS[field.items.kinds[0]]}s"
+            if field.items is not None
+            else ""
+        )
     return words
 
 
@@ -156,7 +164,13 @@ def schema() -> str:
         "$comment": "Made by make pages. Do not edit. " + ". ".join(_COPYRIGHT),
         "title": "Definitions of drover.compute",
     }
-    own = {"patternProperties": {f"^{tables.OWN}": {"description": "A key of your own, such as an anchor that several instances share."}}}
+    own = {
+        "patternProperties": {
+            f"^{tables.OWN}": {
+                "description": "A key of your own, such as an anchor that several instances share."
+            }
+        }
+    }
     return json.dumps({**head, **fields.json_schema(tables.FILE), **own}, indent=1) + "\n"
 
 
@@ -182,7 +196,10 @@ def fragment() -> str:
             ]
     options: dict[str, Any] = {"path": {"description": path, "type": "path"}}
     for name in ("instances", "server_groups"):
-        text = [f"{_markup(tables.FILE[name].description)} As data in place of O(path).", *_keys(tables.SECTIONS[name])]
+        text = [
+            f"{_markup(tables.FILE[name].description)} As data in place of O(path).",
+            *_keys(tables.SECTIONS[name]),
+        ]
         options[name] = {"description": text, "type": "list", "elements": "dict"}
     options["server_groups"]["default"] = []
     text = yaml.safe_dump({"options": options}, sort_keys=False, width=120, allow_unicode=True)

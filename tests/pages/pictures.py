@@ -17,11 +17,20 @@ import zlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    report_data,
+    scheduling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, flavors, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    bulk,
+    flavors,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.tests.pages import recorded, svg
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -43,7 +52,11 @@ def drain() -> str:
         "",
         *recorded.output("drain"),
     ]
-    return svg.terminal(lines, "drover.compute: drain of kvm1", "The drain shows its plan, each move, and that the host is empty.")
+    return svg.terminal(
+        lines,
+        "drover.compute: drain of kvm1",
+        "The drain shows its plan, each move, and that the host is empty.",
+    )
 
 
 def page() -> bytes:
@@ -67,15 +80,28 @@ def checksum_of_picture() -> str | None:
 
 
 def _fleet(url: str) -> None:
-    kinds = (("web", 2, 4096, 20), ("db", 8, 32768, 200), ("app", 4, 8192, 40), ("cache", 2, 16384, 10), ("build", 8, 16384, 100))
+    kinds = (
+        ("web", 2, 4096, 20),
+        ("db", 8, 32768, 200),
+        ("app", 4, 8192, 40),
+        ("cache", 2, 16384, 10),
+        ("build", 8, 16384, 100),
+    )
     hosts = []
     for number in range(1, 25):
         domains = []
         for each in range(2 + number * 7 % 9):
             kind, vcpus, memory, disk = kinds[(number + each) % len(kinds)]
             state = "shutoff" if (number + each) % 11 == 0 else "running"
-            domains.append(fleets.domain(f"{kind}{number:02d}{each}", vcpus, memory, disk, state=state))
-        options = {"vcpus": 64, "memory_mb": 172032, "local_gb": 2000, "availability_zone": ("east", "west")[number % 2]}
+            domains.append(
+                fleets.domain(f"{kind}{number:02d}{each}", vcpus, memory, disk, state=state)
+            )
+        options = {
+            "vcpus": 64,
+            "memory_mb": 172032,
+            "local_gb": 2000,
+            "availability_zone": ("east", "west")[number % 2],
+        }
         hosts.append(fleets.host(f"kvm{number}", *domains, **options))
     fleets.discover(url, *hosts, now=AT - 240)
     with Store.open(url).write() as connection:
@@ -86,9 +112,17 @@ def _fleet(url: str) -> None:
         ):
             services.change(connection, services.get(connection, name), values)
         nodes = tables.compute_nodes
-        connection.execute(sa.update(nodes).values(memory_mb_used=nodes.c.id * 4000, local_gb_used=nodes.c.id * 40))
-        for name, vcpus, memory, disk in (("small", 2, 4096, 20), ("medium", 4, 8192, 40), ("large", 8, 32768, 200)):
-            flavors.ensure(connection, name, {"vcpus": vcpus, "memory_mb": memory, "disk_gb": disk}, AT)
+        connection.execute(
+            sa.update(nodes).values(memory_mb_used=nodes.c.id * 4000, local_gb_used=nodes.c.id * 40)
+        )
+        for name, vcpus, memory, disk in (
+            ("small", 2, 4096, 20),
+            ("medium", 4, 8192, 40),
+            ("large", 8, 32768, 200),
+        ):
+            flavors.ensure(
+                connection, name, {"vcpus": vcpus, "memory_mb": memory, "disk_gb": disk}, AT
+            )
         ids = {row.host: row.id for row in connection.execute(sa.select(nodes.c.id, nodes.c.host))}
         rows = [
             {
@@ -109,7 +143,16 @@ def _fleet(url: str) -> None:
         ]
         bulk.insert(connection, tables.migrations, rows)
     with Store.open(url).read() as connection:
-        wanted = [{"name": name, "uuid": fleets.uuid_of(name), "vcpus": 2, "memory_mb": 4096, "disk_gb": 20} for name in ("shop1", "shop2")]
+        wanted = [
+            {
+                "name": name,
+                "uuid": fleets.uuid_of(name),
+                "vcpus": 2,
+                "memory_mb": 4096,
+                "disk_gb": 20,
+            }
+            for name in ("shop1", "shop2")
+        ]
         picked = scheduling.decide(connection, wanted, Policy.from_mapping({}), AT)
     with Store.open(url).write(together=True) as connection:
         claims.claim(connection, picked, AT - 60, actor="ada@desk, process 4711")
@@ -136,12 +179,22 @@ def photograph(browser: object, target: pathlib.Path = REPORT) -> None:
         browser.size(WIDTH, HEIGHT)
         browser.open(path)
         browser.media(prefers_color_scheme="light")
-        browser.command("Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False)
+        browser.command(
+            "Emulation.setDeviceMetricsOverride",
+            width=WIDTH,
+            height=HEIGHT,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         picture = pathlib.Path(folder, "report.png")
         browser.view_of_window(picture)
         data = picture.read_bytes()
     # The place after the head of the file, which has 8 bytes, and the first chunk, which has 25.
-    target.write_bytes(data[:33] + _chunk(b"tEXt", KEY + b"\0" + hashlib.sha256(shown).hexdigest().encode("ascii")) + data[33:])
+    target.write_bytes(
+        data[:33]
+        + _chunk(b"tEXt", KEY + b"\0" + hashlib.sha256(shown).hexdigest().encode("ascii"))
+        + data[33:]
+    )
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
+    ConductorAction,
+)
 from ansible_collections.drover.compute.tests.unit import examples
 
 PLAYBOOKS, ROLES, PLUGINS = (examples.ROOT / name for name in ("playbooks", "roles", "plugins"))
@@ -43,11 +45,24 @@ _READERS = (
 
 
 #: Variables that name task files of a user, and the files that these may include.
-_FILES_OF_USERS = {"drover_before_drain": ("drain", "backup"), "drover_rolling_hooks": ("drain", "backup")}
+_FILES_OF_USERS = {
+    "drover_before_drain": ("drain", "backup"),
+    "drover_rolling_hooks": ("drain", "backup"),
+}
 
 
 #: Actions that write nothing to the store, beside the actions with a name that ends in _info.
-_READ_ONLY = {"show", "report", "metrics", "simulate", "_notice", "_host_check", "_host_findings", "_bmc_power", "_silent_host"}
+_READ_ONLY = {
+    "show",
+    "report",
+    "metrics",
+    "simulate",
+    "_notice",
+    "_host_check",
+    "_host_findings",
+    "_bmc_power",
+    "_silent_host",
+}
 
 
 @functools.cache
@@ -66,7 +81,9 @@ def of_playbook(name: str) -> frozenset[str]:
 @functools.cache
 def of_hosts() -> frozenset[str]:
     """Return the variables that describe a host: the variables of the module that reads it."""
-    return _of_plugin("compute_node") & known_variables.KNOWN - {f"{known_variables.PREFIX}store_url"}
+    return _of_plugin("compute_node") & known_variables.KNOWN - {
+        f"{known_variables.PREFIX}store_url"
+    }
 
 
 class _Scope(NamedTuple):
@@ -94,7 +111,10 @@ def _of(data: Any, scope: _Scope, bare: bool = False) -> Iterator[str]:
             elif key in _INCLUDED_ROLE:
                 name, entry = value["name"].rpartition(".")[2], value.get("tasks_from", "main")
                 # A role's options are for its users; an including role sets them itself.
-                yield from set(_declared(name, entry) if ROLES not in scope.folder.parents else ()) - inner.given
+                yield from (
+                    set(_declared(name, entry) if ROLES not in scope.folder.parents else ())
+                    - inner.given
+                )
                 yield from _of_file(_Scope(ROLES / name / "tasks", inner.given), f"{entry}.yml")
             else:
                 yield from _of_plugins(str(key))
@@ -153,7 +173,9 @@ def _of_path(path: pathlib.Path, scope: _Scope) -> set[str]:
         return set()
     _OPEN.add(path)
     try:
-        inner = scope if (scope.folder / "main.yml").exists() else scope._replace(folder=path.parent)
+        inner = (
+            scope if (scope.folder / "main.yml").exists() else scope._replace(folder=path.parent)
+        )
         return set(_of(yaml.safe_load(path.read_text(encoding="utf-8")), inner))
     finally:
         _OPEN.discard(path)
@@ -161,7 +183,9 @@ def _of_path(path: pathlib.Path, scope: _Scope) -> set[str]:
 
 def _declared(role: str, entry: str) -> Iterator[str]:
     """Return the options of an entry point of a role, by its argument specification."""
-    specs = yaml.safe_load((ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))["argument_specs"]
+    specs = yaml.safe_load(
+        (ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
+    )["argument_specs"]
     return iter(specs.get(entry, {}).get("options") or ())
 
 
@@ -182,9 +206,13 @@ def _of_plugin(name: str) -> frozenset[str]:
             plugin = getattr(module, "ActionModule", None) or getattr(module, "LookupModule", None)
             variables = getattr(plugin, "VARIABLES", ())
             pairs = (
-                variables.values() if isinstance(variables, dict) else [each if isinstance(each, str) else each[1] for each in variables]
+                variables.values()
+                if isinstance(variables, dict)
+                else [each if isinstance(each, str) else each[1] for each in variables]
             )
-            found |= {f"{known_variables.PREFIX}{each}" for each in pairs} | _constants(module.__name__)
+            found |= {f"{known_variables.PREFIX}{each}" for each in pairs} | _constants(
+                module.__name__
+            )
             if kind != "filter":
                 found.add(f"{known_variables.PREFIX}store_url")
             if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
@@ -213,17 +241,29 @@ def _constants(module: str) -> set[str]:
         named = {
             each
             for node in ast.walk(tree)
-            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")).startswith("read")
+            if isinstance(node, ast.Call)
+            and getattr(node.func, "id", getattr(node.func, "attr", "")).startswith("read")
             for each in node.args
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value) and node not in named:
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and _NAME.fullmatch(node.value)
+                and node not in named
+            ):
                 found.add(node.value)
             elif isinstance(node, ast.ImportFrom):
                 source = (
-                    importlib.util.resolve_name("." * node.level + (node.module or ""), spec.parent) if node.level else node.module or ""
+                    importlib.util.resolve_name("." * node.level + (node.module or ""), spec.parent)
+                    if node.level
+                    else node.module or ""
                 )
-                left += [each for each in (source, *(f"{source}.{each.name}" for each in node.names)) if each.startswith(_READERS)]
+                left += [
+                    each
+                    for each in (source, *(f"{source}.{each.name}" for each in node.names))
+                    if each.startswith(_READERS)
+                ]
     return found
 
 

@@ -23,9 +23,14 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import (
+    Drain,
+    DrainRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import (
+    EvacuationRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
@@ -35,7 +40,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.scenarios.migrating import MIB_PER_SECOND
-from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, SimulatedHosts
+from ansible_collections.drover.compute.tests.scenarios.ports import (
+    Actor,
+    Fate,
+    FatedStore,
+    SimulatedHosts,
+)
 from ansible_collections.drover.compute.tests.scenarios.running import Scenario
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -66,12 +76,33 @@ def fill(url, **more):
     reports = {}
     for host in HOSTS:
         domains = [
-            {"uuid": fleets.uuid_of(name), "name": name, "state": state, "vcpus": vcpus, "memory_mb": memory, "disk_gb": disk}
+            {
+                "uuid": fleets.uuid_of(name),
+                "name": name,
+                "state": state,
+                "vcpus": vcpus,
+                "memory_mb": memory,
+                "disk_gb": disk,
+            }
             for name, there, vcpus, memory, disk, state in INSTANCES
             if there == host
         ]
-        facts = node.flat_facts({"host": host, "vcpus": VCPUS, "memory_mb": MEMORY_MB, "local_gb": DISK_GB, "domains": domains, **more})
-        reports[host] = [node.describe(facts, {"reserved_host_memory_mb": 2048, "instances_path": "/var/lib/libvirt/images"})]
+        facts = node.flat_facts(
+            {
+                "host": host,
+                "vcpus": VCPUS,
+                "memory_mb": MEMORY_MB,
+                "local_gb": DISK_GB,
+                "domains": domains,
+                **more,
+            }
+        )
+        reports[host] = [
+            node.describe(
+                facts,
+                {"reserved_host_memory_mb": 2048, "instances_path": "/var/lib/libvirt/images"},
+            )
+        ]
     with Store.open(url).write() as connection:
         record.record(connection, reports, time.time())
 
@@ -95,7 +126,15 @@ def store(*commands, **more):
             if before:
                 with Store.open(url).write() as connection:  # pylint: disable=contextmanager-generator-missing-cleanup
                     before(connection)
-            done = examples.command(folder, words[0], "-i", "inventory.yml", *words[1:], url=url, environment={"COLUMNS": WIDTH})
+            done = examples.command(
+                folder,
+                words[0],
+                "-i",
+                "inventory.yml",
+                *words[1:],
+                url=url,
+                environment={"COLUMNS": WIDTH},
+            )
             text = done.stdout.replace(str(folder), "/home/you/fleet")
             return shown(text) if words[0] == "ansible-playbook" else text.rstrip().split("\n")
 
@@ -115,7 +154,12 @@ def shown(output):
     plays, tasks and hosts."""
     lines = []
     # After an error there are lines of the task's file.
-    output = re.sub(r"^\[ERROR\]: Task failed: (.*\n)Origin: (?:.*\n)*?(?=fatal: )", r"ERROR: \1", output, flags=re.M)
+    output = re.sub(
+        r"^\[ERROR\]: Task failed: (.*\n)Origin: (?:.*\n)*?(?=fatal: )",
+        r"ERROR: \1",
+        output,
+        flags=re.M,
+    )
     for line in output.splitlines():
         text = re.fullmatch(r'\s*(?:"msg": )?("(?:[^"\\]|\\.)*"),?', line)
         if text:
@@ -133,11 +177,22 @@ def playbook(name, *words, before=None, **more):
 def broken(connection):
     """Return the lines of an audit: an instance without its allocations, and one that no host
     shows."""
-    consumer = sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == fleets.uuid_of("web3"))
-    connection.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id.in_(consumer)))
+    consumer = sa.select(tables.consumers.c.id).where(
+        tables.consumers.c.uuid == fleets.uuid_of("web3")
+    )
+    connection.execute(
+        sa.delete(tables.allocations).where(tables.allocations.c.consumer_id.in_(consumer))
+    )
 
 
-SMALL = ("ansible", "localhost", "-m", "drover.compute.flavor", "-a", "name=small vcpus=2 memory_mb=4096 disk_gb=20")
+SMALL = (
+    "ansible",
+    "localhost",
+    "-m",
+    "drover.compute.flavor",
+    "-a",
+    "name=small vcpus=2 memory_mb=4096 disk_gb=20",
+)
 
 
 def flavors():
@@ -149,7 +204,12 @@ def flavors():
 def what_if(*changes):
     """Return the effects of changes."""
     with store(SMALL) as run:
-        return run("ansible-playbook", "drover.compute.simulate", "-e", json.dumps({"drover_changes": changes}))
+        return run(
+            "ansible-playbook",
+            "drover.compute.simulate",
+            "-e",
+            json.dumps({"drover_changes": changes}),
+        )
 
 
 def no_valid_host(request):
@@ -158,7 +218,14 @@ def no_valid_host(request):
     :param request: the request as JSON.
     """
     words = ("-a", f"msg={{{{ query('drover.compute.schedule', {request}) }}}}")
-    licence = ("ansible", "localhost", "-m", "drover.compute.resource_class", "-a", "name=CUSTOM_LICENSE")
+    licence = (
+        "ansible",
+        "localhost",
+        "-m",
+        "drover.compute.resource_class",
+        "-a",
+        "name=CUSTOM_LICENSE",
+    )
     with store(licence) as run:
         text = "\n".join(run("ansible", "localhost", "-m", "ansible.builtin.debug", *words))
     return [re.search(r"No valid host.*?(?=\"|$)", text, re.M).group()]
@@ -166,9 +233,20 @@ def no_valid_host(request):
 
 def power():
     """Return the power of a host that is a domain of libvirt's test driver."""
-    host = {"drover_power_driver": "libvirt", "drover_power_address": "test:///default", "drover_power_domain": "test"}
+    host = {
+        "drover_power_driver": "libvirt",
+        "drover_power_address": "test:///default",
+        "drover_power_domain": "test",
+    }
     with store() as run:
-        return run("ansible-playbook", "drover.compute.power", "-e", "drover_host=kvm1", "-e", json.dumps(host))
+        return run(
+            "ansible-playbook",
+            "drover.compute.power",
+            "-e",
+            "drover_host=kvm1",
+            "-e",
+            json.dumps(host),
+        )
 
 
 def new_store():
@@ -176,7 +254,9 @@ def new_store():
     with tempfile.TemporaryDirectory(prefix="drover-pages_") as name:
         folder = pathlib.Path(name)
         examples.inventory(folder)
-        done = examples.command(folder, "ansible", "-i", "inventory.yml", "localhost", "-m", "drover.compute.store")
+        done = examples.command(
+            folder, "ansible", "-i", "inventory.yml", "localhost", "-m", "drover.compute.store"
+        )
         return done.stdout.replace(str(folder), "/home/you").rstrip().split("\n")
 
 
@@ -190,12 +270,24 @@ class Watched(Scenario):
     def run(self, *dummy, **_dummies):
         began, self.lines = self.clock.time(), []
         run_store = FatedStore(self.open_store(), Fate())
-        hosts = SimulatedHosts(self.fleet, run_store, Fate(), lambda names: self.discover(run_store, names), self._open_moves)
+        hosts = SimulatedHosts(
+            self.fleet,
+            run_store,
+            Fate(),
+            lambda names: self.discover(run_store, names),
+            self._open_moves,
+        )
 
         def show(line):
             self.lines.append((self.clock.time() - began, line))
 
-        yield Ports(run_store, hosts, Leasing(run_store, Actor("ansible@desk, process 4711", set()), show), show, self.clock)
+        yield Ports(
+            run_store,
+            hosts,
+            Leasing(run_store, Actor("ansible@desk, process 4711", set()), show),
+            show,
+            self.clock,
+        )
 
     def do_drain(self, host, **request):
         """Run the playbook drain, with drover_migration: {bandwidth_mib: 256}: the speed of the
@@ -203,9 +295,15 @@ class Watched(Scenario):
         options = {"bandwidth_mib": MIB_PER_SECOND}
         limits = MigrationLimits(2)
         with self.run() as run:
-            question = DrainQuestion(self.policy, limits, MIB_PER_SECOND, **request.pop("question", {}))
+            question = DrainQuestion(
+                self.policy, limits, MIB_PER_SECOND, **request.pop("question", {})
+            )
             wanted = DrainRequest(
-                [host] if isinstance(host, str) else host, question, MoveSettings(limits, options), "new kernel", **request
+                [host] if isinstance(host, str) else host,
+                question,
+                MoveSettings(limits, options),
+                "new kernel",
+                **request,
             )
             result = Drain(run, wanted).run()
             for each in [result] if wanted.plan_only else result["hosts"]:
@@ -217,7 +315,9 @@ class Watched(Scenario):
         with self.run() as run:
             others = [name for name in sorted(self.fleet.hosts) if name != host]
             limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
-            wanted = EvacuationRequest(host, others, self.policy, operator="somebody", limits=limits)
+            wanted = EvacuationRequest(
+                host, others, self.policy, operator="somebody", limits=limits
+            )
             if Evacuation(run, wanted).judge("off")["fence"]:
                 self._fence(run, host, driver=True)
             run.say(Evacuation(run, wanted).restart()["message"])
@@ -227,16 +327,29 @@ def fleet(**changes):
     """Return a state in the form of tests/scenarios/*/state.yml. ``changes``: {name of an instance:
     its keys}."""
     instances = [
-        {"name": name, "host": host, "vcpus": vcpus, "memory_mb": memory, "state": state, **changes.get(name, {})}
+        {
+            "name": name,
+            "host": host,
+            "vcpus": vcpus,
+            "memory_mb": memory,
+            "state": state,
+            **changes.get(name, {}),
+        }
         for name, host, vcpus, memory, dummy, state in INSTANCES
     ]
-    return {"hosts": [{"name": host, "vcpus": VCPUS, "memory_mb": MEMORY_MB} for host in HOSTS], "instances": instances}
+    return {
+        "hosts": [{"name": host, "vcpus": VCPUS, "memory_mb": MEMORY_MB} for host in HOSTS],
+        "instances": instances,
+    }
 
 
 def simulated(*commands, data=None):
     """Carry out commands of tests/scenarios; return the lines of the last one, with their seconds,
     and its error, if it failed."""
-    with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder, pytest.MonkeyPatch.context() as patch:
+    with (
+        tempfile.TemporaryDirectory(prefix="drover-pages_") as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         url = f"sqlite:///{folder}/store.db"
         Store.open(url).upgrade()
         scenario = Watched(url, data or fleet(), patch)
@@ -245,7 +358,11 @@ def simulated(*commands, data=None):
             scenario.lines = []
             scenario.said.clear()
             scenario.do(dict(command))
-        errors = [(0, line.partition(": ")[2]) for line in scenario.said if not line.startswith(("rolling: ", "reboots: "))]
+        errors = [
+            (0, line.partition(": ")[2])
+            for line in scenario.said
+            if not line.startswith(("rolling: ", "reboots: "))
+        ]
         return scenario.lines + errors
 
 
@@ -268,9 +385,13 @@ OUTPUTS = {
     "audit": lambda: playbook("audit", before=broken),
     "rebalance": lambda: playbook("rebalance"),
     "capacity": flavors,
-    "simulation": lambda: what_if({"lose_hosts": ["kvm1"]}, {"add_instances": {"flavor": "small", "count": 30}}),
+    "simulation": lambda: what_if(
+        {"lose_hosts": ["kvm1"]}, {"add_instances": {"flavor": "small", "count": 30}}
+    ),
     "no valid host": lambda: no_valid_host('{"name": "big1", "vcpus": 8, "memory_mb": 131072}'),
-    "no licence": lambda: no_valid_host('{"name": "render1", "vcpus": 4, "memory_mb": 8192, "resources": {"CUSTOM_LICENSE": 1} }'),
+    "no licence": lambda: no_valid_host(
+        '{"name": "render1", "vcpus": 4, "memory_mb": 8192, "resources": {"CUSTOM_LICENSE": 1} }'
+    ),
     "shared pool": lambda: playbook("hosts", pools=[POOL]),
     "power": power,
     "store": new_store,
@@ -280,9 +401,13 @@ OUTPUTS = {
     "drain of two hosts": lambda: lines({"drain": ["kvm1", "kvm2"]}),
     "undrain": lambda: lines({"drain": "kvm1"}, {"undrain": "kvm1"}),
     "migrate": lambda: lines({"migrate": ["web1"]}),
-    "resize": lambda: lines({"resize": ["web1"], "flavor": "big"}, data=fleet() | {"flavors": [BIG]}),
+    "resize": lambda: lines(
+        {"resize": ["web1"], "flavor": "big"}, data=fleet() | {"flavors": [BIG]}
+    ),
     "evacuate": lambda: lines(*DEAD, {"evacuate": "kvm1"}),
-    "rolling plan": lambda: lines({"want_reboot": ["kvm1", "kvm3"]}, {"rolling": list(HOSTS), "plan_only": True}),
+    "rolling plan": lambda: lines(
+        {"want_reboot": ["kvm1", "kvm3"]}, {"rolling": list(HOSTS), "plan_only": True}
+    ),
 }
 
 

@@ -39,18 +39,37 @@ FLEET = frozenset(known_variables.PREFIX + name for name in OF_FLEET.split())
 SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
 #: Facts that the collection sets, and names that are not for a user.
 SET_BY_US = frozenset(
-    {"drover_audit", "drover_audit_data", "drover_awx_project", "drover_awx_roles", "drover_compute", "drover_rolling"}
+    {
+        "drover_audit",
+        "drover_audit_data",
+        "drover_awx_project",
+        "drover_awx_roles",
+        "drover_compute",
+        "drover_rolling",
+    }
     # The artifacts of jobs.
-    | {f"drover_{name}_result" for name in ("check", "drain", "evacuate", "hosts", "place", "rebalance", "report")}
+    | {
+        f"drover_{name}_result"
+        for name in ("check", "drain", "evacuate", "hosts", "place", "rebalance", "report")
+    }
 )
 KINDS = {
     "fleet": (
         "Of the fleet",
         "The same for every run: set them in the inventory, for all hosts (`group_vars/all.yml`), so that every run and every person has them.",
     ),
-    "host": ("Of a hypervisor", "Set them in the inventory, for the group `hypervisors` or for one host."),
-    "run": ("Of a run", "Give them on the command line with `-e`, or with `vars` in your own play."),
-    "awx": ("Of awx_setup", "In the file that is given with `-e @awx.yml`; [AWX](awx.md) describes them."),
+    "host": (
+        "Of a hypervisor",
+        "Set them in the inventory, for the group `hypervisors` or for one host.",
+    ),
+    "run": (
+        "Of a run",
+        "Give them on the command line with `-e`, or with `vars` in your own play.",
+    ),
+    "awx": (
+        "Of awx_setup",
+        "In the file that is given with `-e @awx.yml`; [AWX](awx.md) describes them.",
+    ),
 }
 
 
@@ -59,7 +78,9 @@ def variables() -> str:
     described = _described()
     missing = sorted(known_variables.KNOWN - set(described) - SET_BY_US)
     if missing:
-        raise LookupError(f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page")
+        raise LookupError(
+            f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page"
+        )
     text = [
         HEAD,
         MADE,
@@ -90,12 +111,23 @@ def _described() -> dict[str, dict[str, Any]]:
     def add(name: str, kind: str, option: dict[str, Any], reader: str) -> None:
         entry = found.setdefault(
             name,
-            {"kind": kind, "text": _text(option.get("description")), "default": _default(option), "readers": []},
+            {
+                "kind": kind,
+                "text": _text(option.get("description")),
+                "default": _default(option),
+                "readers": [],
+            },
         )
         if reader not in entry["readers"]:
             entry["readers"].append(reader)
-            if name in SEVERAL and len(entry["readers"]) > 1 and _text(option.get("description")) not in entry["text"]:
-                entry["text"] += f". {reader[0].upper()}{reader[1:]}: {_text(option.get('description'))}"
+            if (
+                name in SEVERAL
+                and len(entry["readers"]) > 1
+                and _text(option.get("description")) not in entry["text"]
+            ):
+                entry["text"] += (
+                    f". {reader[0].upper()}{reader[1:]}: {_text(option.get('description'))}"
+                )
 
     for name, option in _documentation("modules/compute_node.py")["options"].items():
         if name not in ("nodes", "host", "exchanged", "check_migration_trust", "store_url"):
@@ -104,19 +136,37 @@ def _described() -> dict[str, dict[str, Any]]:
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             for name, option in (entry.get("options") or {}).items():
                 if name.startswith("drover_"):
-                    add(name, "fleet" if name in FLEET else "run", option, f"role [{path.parts[-3]}](../roles/{path.parts[-3]}/README.md)")
+                    add(
+                        name,
+                        "fleet" if name in FLEET else "run",
+                        option,
+                        f"role [{path.parts[-3]}](../roles/{path.parts[-3]}/README.md)",
+                    )
     for folder in ("lookup", "inventory"):
         for path in sorted((ROOT / "plugins" / folder).glob("[a-z]*.py")):
             for option in _options(f"{folder}/{path.name}").values():
                 for variable in option.get("vars") or ():
                     name = variable["name"]
-                    add(name, "fleet" if name in FLEET else "run", option, f"{'lookup' if folder == 'lookup' else folder} `{path.stem}`")
+                    add(
+                        name,
+                        "fleet" if name in FLEET else "run",
+                        option,
+                        f"{'lookup' if folder == 'lookup' else folder} `{path.stem}`",
+                    )
     for name, text, default, page in _rows():
         if name in known_variables.KNOWN and name not in found:
             kind = "host" if page == "power.md" else "fleet" if name in FLEET else "run"
-            found[name] = {"kind": kind, "text": text, "default": default, "readers": [f"[{page[:-3]}]({page})"]}
+            found[name] = {
+                "kind": kind,
+                "text": text,
+                "default": default,
+                "readers": [f"[{page[:-3]}]({page})"],
+            }
     for name, text, default in _awx():
-        found.setdefault(name, {"kind": "awx", "text": _text(text), "default": default, "readers": ["`awx_setup`"]})
+        found.setdefault(
+            name,
+            {"kind": "awx", "text": _text(text), "default": default, "readers": ["`awx_setup`"]},
+        )
     return found
 
 
@@ -142,8 +192,12 @@ def _options(path: str) -> dict[str, Any]:
 
 def _fragment(name: str) -> dict[str, Any]:
     module, dummy, part = name.partition(".")
-    fragments = importlib.import_module(f"ansible_collections.drover.compute.plugins.doc_fragments.{module}").ModuleDocFragment
-    return yaml.safe_load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
+    fragments = importlib.import_module(
+        f"ansible_collections.drover.compute.plugins.doc_fragments.{module}"
+    ).ModuleDocFragment
+    return (
+        yaml.safe_load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
+    )
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
@@ -153,15 +207,34 @@ def _rows() -> Iterator[tuple[str, str, str, str]]:
             continue
         for line in path.read_text(encoding="utf-8").splitlines():
             cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-            row = re.fullmatch(r"((?:`drover_\w+`(?:, )?)+)(?: \((.*)\))?", cells[0]) if len(cells) > 1 else None
+            row = (
+                re.fullmatch(r"((?:`drover_\w+`(?:, )?)+)(?: \((.*)\))?", cells[0])
+                if len(cells) > 1
+                else None
+            )
             if row:
                 for name in re.findall(r"drover_\w+", row.group(1)):
-                    yield name, cells[-1], row.group(2) or (cells[1] if len(cells) > 2 else ""), path.name
+                    yield (
+                        name,
+                        cells[-1],
+                        row.group(2) or (cells[1] if len(cells) > 2 else ""),
+                        path.name,
+                    )
     page = (DOCS / "power.md").read_text(encoding="utf-8")
-    yield "drover_power_driver", "how the power is switched, see [Power](power.md#drivers)", "", "power.md"
+    yield (
+        "drover_power_driver",
+        "how the power is switched, see [Power](power.md#drivers)",
+        "",
+        "power.md",
+    )
     for name in ("address", "user", "password", "mac"):
         if f"`drover_power_{name}`" in page or f"drover_power_{name}:" in page:
-            yield f"drover_power_{name}", "of the power driver, see [Power](power.md#drivers)", "", "power.md"
+            yield (
+                f"drover_power_{name}",
+                "of the power driver, see [Power](power.md#drivers)",
+                "",
+                "power.md",
+            )
 
 
 def _awx() -> Iterator[tuple[str, str, str]]:
@@ -178,14 +251,26 @@ def _awx() -> Iterator[tuple[str, str, str]]:
             comment = []
         elif name in values:
             value = values[name]
-            yield name, " ".join(comment), "" if isinstance(value, (dict, list)) or "{" in str(value) else _default({"default": value})
+            yield (
+                name,
+                " ".join(comment),
+                ""
+                if isinstance(value, (dict, list)) or "{" in str(value)
+                else _default({"default": value}),
+            )
 
 
 def _default(option: dict[str, Any]) -> str:
     value = option.get("default")
     if value in (None, "", {}, []):
         return ""
-    return str(value).lower() if isinstance(value, bool) else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else ", ".join(map(str, value))
+        if isinstance(value, list)
+        else str(value)
+    )
 
 
 def _text(description: Any) -> str:
@@ -223,7 +308,14 @@ def playbooks() -> str:
         hosts = path.stem != "discover" and found >= of_hosts
         read = ", ".join(f"`{name}`" for name in sorted(found - of_hosts if hosts else found))
         read += ", and the variables of each host that [discover](#discover) reads" if hosts else ""
-        text += [f"## {path.stem}", "", *_head(path.read_text(encoding="utf-8")), "", f"Reads {read}.", ""]
+        text += [
+            f"## {path.stem}",
+            "",
+            *_head(path.read_text(encoding="utf-8")),
+            "",
+            f"Reads {read}.",
+            "",
+        ]
     return "\n".join(text)
 
 
@@ -252,12 +344,20 @@ def _head(source: str) -> list[str]:
     if commands:
         text.append("```")
     joined = "\n".join(text).strip("\n")
-    return re.sub(r"\n{3,}", "\n\n", re.sub(r"\n\n```$", "\n```", joined.replace("\n\n```\n", "\n```\n\n"), flags=re.M)).splitlines()
+    return re.sub(
+        r"\n{3,}",
+        "\n\n",
+        re.sub(r"\n\n```$", "\n```", joined.replace("\n\n```\n", "\n```\n\n"), flags=re.M),
+    ).splitlines()
 
 
 def _linked(line: str) -> str:
     line = re.sub(r"(?<![`\w/])(drover_\w+|ansible-doc [-\w. ]*[\w]+)(?![`\w])", r"`\1`", line)
-    return re.sub(r"(?<!\w)docs/([\w-]+\.md)", lambda found: f"[{_title(found.group(1))}]({found.group(1)})", line)
+    return re.sub(
+        r"(?<!\w)docs/([\w-]+\.md)",
+        lambda found: f"[{_title(found.group(1))}]({found.group(1)})",
+        line,
+    )
 
 
 def _title(page: str) -> str:
@@ -290,7 +390,11 @@ def guides() -> str:
     for title, body in re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", page, re.M | re.S):
         text += [title, "-" * len(title), ""]
         for row in re.findall(r"^\| (.*) \| (.*) \|$", body, re.M):
-            links = [link for link in re.findall(r"\[([^]]+)\]\(([\w.#-]+)\)", row[0]) if link[1].partition("#")[0].endswith(".md")]
+            links = [
+                link
+                for link in re.findall(r"\[([^]]+)\]\(([\w.#-]+)\)", row[0])
+                if link[1].partition("#")[0].endswith(".md")
+            ]
             if links:
                 named = ", ".join(f"`{name} <{base}{target}>`__" for name, target in links)
                 text.append(f"- {named}: {re.sub(r'`', '``', row[1])}" if row[1] else f"- {named}")
@@ -326,7 +430,9 @@ def read_by_playbooks() -> str:
 
 
 def _without_prefix(names: Iterable[str]) -> list[str]:
-    return textwrap.wrap(" ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in names)), 138)
+    return textwrap.wrap(
+        " ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in names)), 138
+    )
 
 
 #: Each generated file -> the function that returns its text.
@@ -337,5 +443,9 @@ PAGES = {
     DOCS / "definitions.md": lambda: definitions.page(f"{HEAD}\n{MADE}"),
     DOCS / "definitions.schema.json": definitions.schema,
     ROOT / "plugins" / "doc_fragments" / "definitions.py": definitions.fragment,
-    ROOT / "plugins" / "plugin_utils" / "_ansible_border" / "playbook_variables.py": read_by_playbooks,
+    ROOT
+    / "plugins"
+    / "plugin_utils"
+    / "_ansible_border"
+    / "playbook_variables.py": read_by_playbooks,
 }

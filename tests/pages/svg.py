@@ -24,14 +24,23 @@ def terminal(lines: list[str], title: str, description: str) -> str:
     height = BAR + len(lines) * LINE + EDGE
     text = []
     for number, line in enumerate(lines):
-        colour = PROMPT if line.startswith("$ ") else GOOD if " there after " in line or " is empty " in line else INK
+        colour = (
+            PROMPT
+            if line.startswith("$ ")
+            else GOOD
+            if " there after " in line or " is empty " in line
+            else INK
+        )
         if line:
             place = f'x="{EDGE}" y="{BAR + (number + 1) * LINE - 4}" fill="{colour}"'
             # The computed width, for any font of the reader.
             text.append(
                 f'  <text {place} textLength="{len(line) * CHARACTER:.1f}" xml:space="preserve">{html.escape(line, quote=False)}</text>'
             )
-    dots = "".join(f'<circle cx="{EDGE + 4 + 18 * number}" cy="{BAR // 2}" r="5" fill="#57606a"/>' for number in range(3))
+    dots = "".join(
+        f'<circle cx="{EDGE + 4 + 18 * number}" cy="{BAR // 2}" r="5" fill="#57606a"/>'
+        for number in range(3)
+    )
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"',

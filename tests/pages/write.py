@@ -31,7 +31,12 @@ PAGES = [reference.ROOT / "README.md", *sorted(reference.DOCS.glob("*.md"))]
 def with_output(text: str) -> str:
     """Return the text of a page with the present output."""
     return SHOWN.sub(
-        lambda block: f"<!-- shown: {block.group(1)} -->\n```text\n" + "\n".join(recorded.output(block.group(1))) + "\n```", text
+        lambda block: (
+            f"<!-- shown: {block.group(1)} -->\n```text\n"
+            + "\n".join(recorded.output(block.group(1)))
+            + "\n```"
+        ),
+        text,
     )
 
 

@@ -89,7 +89,11 @@ class Fleet:
             t, m = threads, mem
             if a.hetero and rng.random() < 0.3:
                 t, m = SHAPES[rng.choice(list(SHAPES))]
-            traits = ["gen1"] + (["gen2"] if rng.random() < 0.7 else []) + (["gen3"] if rng.random() < 0.3 else [])
+            traits = (
+                ["gen1"]
+                + (["gen2"] if rng.random() < 0.7 else [])
+                + (["gen3"] if rng.random() < 0.3 else [])
+            )
             self.hosts.append(
                 {
                     "name": f"hv{i:03d}",
@@ -110,7 +114,11 @@ class Fleet:
 
     def cap(self, h):
         x = self.hosts[h]
-        return (int(x["threads"] * self.a.cpu_ratio), x["mem_mb"] - x["mem_reserved_mb"], x["disk_gb"])
+        return (
+            int(x["threads"] * self.a.cpu_ratio),
+            x["mem_mb"] - x["mem_reserved_mb"],
+            x["disk_gb"],
+        )
 
     def need(self, v):
         x = self.vms[v]
@@ -269,14 +277,20 @@ class Fleet:
             "hosts": self.hosts,
             "vms": vms,
             "truth": dict(
-                truth, family=a.family, post_util=round(mem / post, 4), pre_util=round(mem / pre, 4), vms_on_drained=len(self.on[self.d])
+                truth,
+                family=a.family,
+                post_util=round(mem / post, 4),
+                pre_util=round(mem / pre, 4),
+                vms_on_drained=len(self.on[self.d]),
             ),
         }
 
 
 def build(a):
     for attempt in range(200 if a.hosts <= 60 else 6):
-        rng = random.Random(f"{a.family}/{a.hosts}/{a.post_util}/{a.mix}/{a.shape}/{a.seed}/{attempt}")
+        rng = random.Random(
+            f"{a.family}/{a.hosts}/{a.post_util}/{a.mix}/{a.shape}/{a.seed}/{attempt}"
+        )
         f = Fleet(rng, a)
         mix = FLAVORS if a.mix == "flavors" else ODD
         cap_gib = SMALL_MAX if a.shape == "small" else 64
@@ -299,7 +313,13 @@ def build(a):
             if big <= room:
                 continue
             # pinning could break the backward walk: none here
-            return f.out({"direct": False, "reorder": True, "why": f"a VM of {big} MB, largest free slot {room} MB; reversed walk drains"})
+            return f.out(
+                {
+                    "direct": False,
+                    "reorder": True,
+                    "why": f"a VM of {big} MB, largest free slot {room} MB; reversed walk drains",
+                }
+            )
         # churn / full: arrivals and departures under a spreading scheduler
         allh = list(range(a.hosts))
         post_cap = sum(f.cap(h)[1] for h in others)
@@ -367,13 +387,21 @@ def build(a):
                 }
             )
         if need > room:
-            return f.out({"direct": False, "reorder": False, "why": f"{need} MB to move, {room} MB free elsewhere"})
+            return f.out(
+                {
+                    "direct": False,
+                    "reorder": False,
+                    "why": f"{need} MB to move, {room} MB free elsewhere",
+                }
+            )
         return f.out({"direct": None, "reorder": None, "why": "not planted"})
     raise SystemExit("no fleet with these parameters: other seed or utilisation")
 
 
 def parser():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--family", choices=["planted", "spread", "churn", "full"], default="planted")
     p.add_argument("--hosts", type=int, default=40)
     p.add_argument("--post-util", type=float, default=0.95)

@@ -25,7 +25,11 @@ import uuid
 
 NS = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
-PERFLOAD_AGGS = ["14a5c8a3-5a99-4e8f-88be-00d85fcb1c17", "66d98e7c-3c25-485d-a0dc-1cea651884de", "a59dbb28-fd98-4c6e-9ec5-ae5f3d04b0aa"]
+PERFLOAD_AGGS = [
+    "14a5c8a3-5a99-4e8f-88be-00d85fcb1c17",
+    "66d98e7c-3c25-485d-a0dc-1cea651884de",
+    "a59dbb28-fd98-4c6e-9ec5-ae5f3d04b0aa",
+]
 PERFLOAD_TRAITS = ["HW_CPU_X86_AVX2", "HW_CPU_X86_SSE2", "STORAGE_DISK_SSD"]
 PERFLOAD_QUERY = f"resources=VCPU:1,DISK_GB:10,MEMORY_MB:256&member_of={PERFLOAD_AGGS[0]}&required=HW_CPU_X86_AVX2"
 PERFLOAD_NESTED_QUERY = (
@@ -55,7 +59,11 @@ def make_fleet(n, seed=0, load=0.45, all_up=False):
         vcpus = rng.choice((16, 32, 48, 64, 96, 128))
         memory_mb = vcpus * 1024 * rng.choice((2, 4, 8))
         local_gb = rng.choice((500, 1000, 2000, 4000, 8000))
-        ratios = {"cpu": rng.choice((2.0, 4.0, 8.0)), "ram": rng.choice((1.0, 1.0, 1.5)), "disk": 1.0}
+        ratios = {
+            "cpu": rng.choice((2.0, 4.0, 8.0)),
+            "ram": rng.choice((1.0, 1.0, 1.5)),
+            "disk": 1.0,
+        }
         fill = min(0.95, max(0.0, rng.gauss(load, 0.2)))
         count = min(45, int(fill * vcpus * ratios["cpu"] / 4))
         aggregates = []
@@ -64,7 +72,12 @@ def make_fleet(n, seed=0, load=0.45, all_up=False):
         if rng.random() < 0.15:
             aggregates.append({"name": "gpu", "metadata": {"gpu": "true"}})
         if rng.random() < 0.10:
-            aggregates.append({"name": "pack", "metadata": {"ram_weight_multiplier": "-1.0", "max_instances_per_host": "30"}})
+            aggregates.append(
+                {
+                    "name": "pack",
+                    "metadata": {"ram_weight_multiplier": "-1.0", "max_instances_per_host": "30"},
+                }
+            )
         hosts.append(
             {
                 "host": f"host-{i:05d}",
@@ -94,7 +107,14 @@ def make_fleet(n, seed=0, load=0.45, all_up=False):
     return {"hosts": hosts}
 
 
-FLAVORS = [(1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16384, 160), (16, 65536, 320)]
+FLAVORS = [
+    (1, 512, 1),
+    (1, 2048, 20),
+    (2, 4096, 40),
+    (4, 8192, 80),
+    (8, 16384, 160),
+    (16, 65536, 320),
+]
 
 
 def make_requests(fleet, count, seed=0, plain=False):
@@ -147,7 +167,11 @@ def _decorate(req, rng, names, used, hosts):
         hints["same_host"] = [rng.choice(used)]
     elif roll < 0.22:
         hints["query"] = json.dumps(
-            ["and", [">=", "$free_ram_mb", 8192], ["or", ["<", "$num_instances", 10], ["=", "$hypervisor_version", 10000000]]]
+            [
+                "and",
+                [">=", "$free_ram_mb", 8192],
+                ["or", ["<", "$num_instances", 10], ["=", "$hypervisor_version", 10000000]],
+            ]
         )
     elif roll < 0.26:
         hints["build_near_host_ip"] = rng.choice(hosts)["host_ip"]
@@ -171,7 +195,9 @@ def _decorate(req, rng, names, used, hosts):
     if rng.random() < 0.25:
         req["availability_zone"] = f"az{rng.randrange(1, 5)}"
     if rng.random() < 0.10:
-        req["image"] = {"properties": {"hw_architecture": rng.choice(("x86_64", "x86_64", "aarch64"))}}
+        req["image"] = {
+            "properties": {"hw_architecture": rng.choice(("x86_64", "x86_64", "aarch64"))}
+        }
 
 
 # --- placement topologies --------------------------------------------------
@@ -202,16 +228,24 @@ def provider(name, parent=None, inventories=None, traits=(), aggregates=()):
 def _compute_tree(rng, i, nested, shared_disk, aggs):
     """The providers of one compute host."""
     name = f"cn{i:05d}"
-    traits = [t for t in ("HW_CPU_X86_AVX2", "COMPUTE_VOLUME_MULTI_ATTACH", "CUSTOM_GOLD") if rng.random() < 0.6]
+    traits = [
+        t
+        for t in ("HW_CPU_X86_AVX2", "COMPUTE_VOLUME_MULTI_ATTACH", "CUSTOM_GOLD")
+        if rng.random() < 0.6
+    ]
     if rng.random() < 0.05:
         traits.append("COMPUTE_STATUS_DISABLED")
     mine = [a for a in aggs if rng.random() < 0.4]
     root_inv = {}
     if not shared_disk:
-        root_inv["DISK_GB"] = inv(rng.choice((500, 2000)), reserved=10, step_size=rng.choice((1, 1, 10)))
+        root_inv["DISK_GB"] = inv(
+            rng.choice((500, 2000)), reserved=10, step_size=rng.choice((1, 1, 10))
+        )
     if not nested:
         root_inv["VCPU"] = inv(rng.choice((8, 32)), ratio=rng.choice((1.0, 4.0)), max_unit=16)
-        root_inv["MEMORY_MB"] = inv(rng.choice((8192, 65536)), reserved=512, min_unit=rng.choice((1, 128)))
+        root_inv["MEMORY_MB"] = inv(
+            rng.choice((8192, 65536)), reserved=512, min_unit=rng.choice((1, 128))
+        )
         return [provider(name, None, root_inv, traits, mine)]
     out = [provider(name, None, root_inv, traits, mine)]
     for n in range(rng.choice((1, 2, 2))):
@@ -223,7 +257,9 @@ def _compute_tree(rng, i, nested, shared_disk, aggs):
                 {
                     "VCPU": inv(rng.choice((4, 16)), ratio=rng.choice((1.0, 2.0))),
                     "PCPU": inv(rng.choice((2, 4))),
-                    "MEMORY_MB": inv(rng.choice((4096, 16384)), reserved=256, step_size=rng.choice((1, 256))),
+                    "MEMORY_MB": inv(
+                        rng.choice((4096, 16384)), reserved=256, step_size=rng.choice((1, 256))
+                    ),
                 },
                 ["HW_NUMA_ROOT"] + (["CUSTOM_FOO"] if rng.random() < 0.5 else []),
             )
@@ -233,12 +269,19 @@ def _compute_tree(rng, i, nested, shared_disk, aggs):
                 provider(
                     f"{numa}_pf{p}",
                     numa,
-                    {"SRIOV_NET_VF": inv(rng.choice((2, 8))), "NET_BW_EGR_KILOBIT_PER_SEC": inv(10000, step_size=100)},
+                    {
+                        "SRIOV_NET_VF": inv(rng.choice((2, 8))),
+                        "NET_BW_EGR_KILOBIT_PER_SEC": inv(10000, step_size=100),
+                    },
                     [rng.choice(("CUSTOM_PHYSNET_A", "CUSTOM_PHYSNET_B"))],
                 )
             )
         if rng.random() < 0.4:
-            out.append(provider(f"{numa}_gpu0", numa, {"VGPU": inv(rng.choice((1, 4)))}, ["CUSTOM_NVIDIA_11"]))
+            out.append(
+                provider(
+                    f"{numa}_gpu0", numa, {"VGPU": inv(rng.choice((1, 4)))}, ["CUSTOM_NVIDIA_11"]
+                )
+            )
     return out
 
 
@@ -254,7 +297,11 @@ def make_topology(kind, roots, seed=0, allocs=None):
         for s in range(2):
             providers.append(
                 provider(
-                    f"ss{s}", None, {"DISK_GB": inv(50000, reserved=100)}, [SHARING, "STORAGE_DISK_SSD"][: rng.choice((1, 2))], [aggs[s]]
+                    f"ss{s}",
+                    None,
+                    {"DISK_GB": inv(50000, reserved=100)},
+                    [SHARING, "STORAGE_DISK_SSD"][: rng.choice((1, 2))],
+                    [aggs[s]],
                 )
             )
     for i in range(roots):
@@ -296,11 +343,22 @@ def _random_allocations(topo, rng, count):
 
 def perfload(n):
     """The topology that placeload 0.3.0 creates: n flat providers, all alike."""
-    inventories = {"MEMORY_MB": inv(8192, min_unit=128), "DISK_GB": inv(8192, min_unit=5), "VCPU": inv(32, max_unit=16)}
+    inventories = {
+        "MEMORY_MB": inv(8192, min_unit=128),
+        "DISK_GB": inv(8192, min_unit=5),
+        "VCPU": inv(32, max_unit=16),
+    }
     return {
         "allocations": [],
         "providers": [
-            provider(f"rp{i:05d}", None, inventories, PERFLOAD_TRAITS[: 1 + i % 3], PERFLOAD_AGGS[: 1 + i % 3]) for i in range(n)
+            provider(
+                f"rp{i:05d}",
+                None,
+                inventories,
+                PERFLOAD_TRAITS[: 1 + i % 3],
+                PERFLOAD_AGGS[: 1 + i % 3],
+            )
+            for i in range(n)
         ],
     }
 
@@ -312,8 +370,18 @@ def perfload_nested(n):
         cn = f"cn{i:05d}"
         out += [
             provider(cn, None, {"DISK_GB": inv(20480)}, ["COMPUTE_VOLUME_MULTI_ATTACH"]),
-            provider(cn + "_n0", cn, {"VCPU": inv(4, reserved=2), "MEMORY_MB": inv(2048, min_unit=512, step_size=256)}, ["HW_NUMA_ROOT"]),
-            provider(cn + "_n1", cn, {"VCPU": inv(4), "MEMORY_MB": inv(2048, min_unit=256, max_unit=1024)}, ["HW_NUMA_ROOT", "CUSTOM_FOO"]),
+            provider(
+                cn + "_n0",
+                cn,
+                {"VCPU": inv(4, reserved=2), "MEMORY_MB": inv(2048, min_unit=512, step_size=256)},
+                ["HW_NUMA_ROOT"],
+            ),
+            provider(
+                cn + "_n1",
+                cn,
+                {"VCPU": inv(4), "MEMORY_MB": inv(2048, min_unit=256, max_unit=1024)},
+                ["HW_NUMA_ROOT", "CUSTOM_FOO"],
+            ),
             provider(cn + "_fpga0", cn + "_n0", {"FPGA": inv(1)}),
             provider(cn + "_pgpu0", cn + "_n0", {"VGPU": inv(8)}),
             provider(cn + "_fpga1_0", cn + "_n1", {"FPGA": inv(1)}),
@@ -328,7 +396,12 @@ def fleet_aggregates(fleet):
     for h in fleet["hosts"]:
         found = list(h.get("aggregates") or [])
         if h.get("availability_zone"):
-            found.append({"name": "az-" + h["availability_zone"], "metadata": {"availability_zone": h["availability_zone"]}})
+            found.append(
+                {
+                    "name": "az-" + h["availability_zone"],
+                    "metadata": {"availability_zone": h["availability_zone"]},
+                }
+            )
         for a in found:
             agg = out.setdefault(a["name"], {"metadata": {}, "hosts": []})
             agg["metadata"].update(a.get("metadata") or {})
@@ -364,7 +437,11 @@ def fleet_topology(fleet):
         )
         rp["uuid"] = host_uuid(h)
         providers.append(rp)
-        used = {"VCPU": h["vcpus_used"], "MEMORY_MB": h["memory_mb_used"], "DISK_GB": h["local_gb_used"]}
+        used = {
+            "VCPU": h["vcpus_used"],
+            "MEMORY_MB": h["memory_mb_used"],
+            "DISK_GB": h["local_gb_used"],
+        }
         used = {rc: n for rc, n in used.items() if n}
         if used:
             allocations.append(
@@ -405,19 +482,38 @@ def make_queries(topo, count, seed=0):
         base = ["VCPU", "MEMORY_MB"] + (["DISK_GB"] if rng.random() < 0.7 else [])
         nested = "SRIOV_NET_VF" in classes and rng.random() < 0.6
         if nested:
-            group = [s for s, keep in (("_NUMA", rng.random() < 0.6), ("_PF", rng.random() < 0.7), ("_GPU", rng.random() < 0.4)) if keep]
+            group = [
+                s
+                for s, keep in (
+                    ("_NUMA", rng.random() < 0.6),
+                    ("_PF", rng.random() < 0.7),
+                    ("_GPU", rng.random() < 0.4),
+                )
+                if keep
+            ]
         if "_NUMA" in group:
             if len(base) == 3:
                 parts.append("resources=" + res("DISK_GB"))
             parts.append("resources_NUMA=" + res("VCPU", "MEMORY_MB"))
             if rng.random() < 0.4:
-                parts.append("required_NUMA=" + rng.choice(("CUSTOM_FOO", "!CUSTOM_FOO", "HW_NUMA_ROOT")))
+                parts.append(
+                    "required_NUMA=" + rng.choice(("CUSTOM_FOO", "!CUSTOM_FOO", "HW_NUMA_ROOT"))
+                )
         else:
             parts.append("resources=" + res(*base))
         if "_PF" in group:
             parts.append("resources_PF=" + res("SRIOV_NET_VF"))
             if rng.random() < 0.5:
-                parts.append("required_PF=" + rng.choice(("CUSTOM_PHYSNET_A", "in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_B", "!CUSTOM_PHYSNET_B")))
+                parts.append(
+                    "required_PF="
+                    + rng.choice(
+                        (
+                            "CUSTOM_PHYSNET_A",
+                            "in:CUSTOM_PHYSNET_A,CUSTOM_PHYSNET_B",
+                            "!CUSTOM_PHYSNET_B",
+                        )
+                    )
+                )
         if "_GPU" in group:
             parts.append("resources_GPU=" + res("VGPU"))
         if len(group) > 1:
@@ -427,14 +523,25 @@ def make_queries(topo, count, seed=0):
         if traits and rng.random() < 0.35 and "_NUMA" not in group:
             usable = [t for t in traits if t != SHARING]
             t = rng.sample(usable, min(2, len(usable)))
-            parts.append(rng.choice(("required=" + t[0], "required=!" + t[0], "required=in:" + ",".join(t))))
+            parts.append(
+                rng.choice(("required=" + t[0], "required=!" + t[0], "required=in:" + ",".join(t)))
+            )
         if aggs and rng.random() < 0.3:
             a = rng.sample(aggs, min(2, len(aggs)))
             parts.append(
-                rng.choice(("member_of=" + a[0], "member_of=!" + a[0], "member_of=in:" + ",".join(a), "member_of=!in:" + ",".join(a)))
+                rng.choice(
+                    (
+                        "member_of=" + a[0],
+                        "member_of=!" + a[0],
+                        "member_of=in:" + ",".join(a),
+                        "member_of=!in:" + ",".join(a),
+                    )
+                )
             )
         if rng.random() < 0.15:
-            parts.append("root_required=" + rng.choice(("!COMPUTE_STATUS_DISABLED", "HW_CPU_X86_AVX2")))
+            parts.append(
+                "root_required=" + rng.choice(("!COMPUTE_STATUS_DISABLED", "HW_CPU_X86_AVX2"))
+            )
         if rng.random() < 0.08:
             parts.append("in_tree=" + rng.choice(roots))
         return "&".join(parts)
@@ -443,7 +550,9 @@ def make_queries(topo, count, seed=0):
 
 
 def main(argv=None):
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ap.add_argument("what", choices=("fleet", "requests", "topology", "queries"))
     ap.add_argument("--hosts", type=int, default=1000)
     ap.add_argument("--roots", type=int, default=100)

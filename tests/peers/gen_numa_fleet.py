@@ -111,7 +111,13 @@ def pages_of(dice, memory_mb):
     found, left = [], memory_mb - 256
     if dice.pages in ("1g", "both"):
         number = max(1, int(memory_mb * dice.share / 1024))
-        found.append({"size_kb": 1048576, "total": number, "reserved": 1 if dice.reserve and number > 2 else 0})
+        found.append(
+            {
+                "size_kb": 1048576,
+                "total": number,
+                "reserved": 1 if dice.reserve and number > 2 else 0,
+            }
+        )
         left -= number * 1024
     if dice.pages in ("2m", "both"):
         number = int(memory_mb * dice.share / 2)
@@ -119,7 +125,9 @@ def pages_of(dice, memory_mb):
         left -= number * 2
     if dice.pages == "2m-empty":
         found.append({"size_kb": 2048, "total": 0, "reserved": 0})
-    return [{"size_kb": 4, "total": max(left, 0) * 256, "reserved": 0}] + sorted(found, key=lambda p: p["size_kb"])
+    return [{"size_kb": 4, "total": max(left, 0) * 256, "reserved": 0}] + sorted(
+        found, key=lambda p: p["size_kb"]
+    )
 
 
 def devices(rng, number_of_cells):
@@ -136,7 +144,9 @@ def devices(rng, number_of_cells):
         if kind in ("gpu", "big", "nvme"):
             ids = {"gpu": GPU, "big": GPU_BIG, "nvme": NVME}[kind]
             for _ in range(rng.choice([1, 1, 2, 4])):
-                found.append(dict(ids, address=f"0000:{bus:02x}:00.0", numa_node=node(), dev_type="type-PCI"))
+                found.append(
+                    dict(ids, address=f"0000:{bus:02x}:00.0", numa_node=node(), dev_type="type-PCI")
+                )
                 bus += 1
         elif kind in ("nic", "qat"):
             parent_ids, child_ids = (NIC_PF, NIC_VF) if kind == "nic" else (QAT, QAT)
@@ -147,7 +157,11 @@ def devices(rng, number_of_cells):
                 for function in range(rng.choice([0, 2, 4, 4])):
                     found.append(
                         dict(
-                            child_ids, address=f"0000:{bus:02x}:00.{function + 1}", numa_node=where, dev_type="type-VF", parent_addr=parent
+                            child_ids,
+                            address=f"0000:{bus:02x}:00.{function + 1}",
+                            numa_node=where,
+                            dev_type="type-VF",
+                            parent_addr=parent,
                         )
                     )
                 bus += 1
@@ -212,7 +226,9 @@ def host(rng, number):
     }
     # Nova cannot count the use of a cell without figures of pages.
     count = rng.choice([0, 0, 1, 2, 3, 5]) if dice.pages != "none" else 0
-    found["instances"] = [request(rng, f"old{each}", (cores * threads, gib), plain=True) for each in range(count)]
+    found["instances"] = [
+        request(rng, f"old{each}", (cores * threads, gib), plain=True) for each in range(count)
+    ]
     return found
 
 
@@ -238,7 +254,9 @@ def request(rng, name, size, plain=False):
     elif kind in ("dedicated", "shared"):
         specs["hw:cpu_policy"] = kind
     if kind in ("dedicated", "mixed"):
-        policy = rng.choice([None, None, None, None, "prefer", "prefer", "prefer", "isolate", "require"])
+        policy = rng.choice(
+            [None, None, None, None, "prefer", "prefer", "prefer", "isolate", "require"]
+        )
         if policy:
             specs["hw:cpu_thread_policy"] = policy
         if rng.random() < 0.2:
@@ -250,30 +268,78 @@ def request(rng, name, size, plain=False):
         specs["hw:numa_nodes"] = str(nodes)
         if nodes == 2 and vcpus > 2 and ram > 2048 and rng.random() < 0.3:
             specs.update(
-                {"hw:numa_cpus.0": "0", "hw:numa_cpus.1": f"1-{vcpus - 1}", "hw:numa_mem.0": "1024", "hw:numa_mem.1": str(ram - 1024)}
+                {
+                    "hw:numa_cpus.0": "0",
+                    "hw:numa_cpus.1": f"1-{vcpus - 1}",
+                    "hw:numa_mem.0": "1024",
+                    "hw:numa_mem.1": str(ram - 1024),
+                }
             )
-    page = rng.choice([None, None, None, None, None, "large", "large", "small", "any", "any", "2MB", "2048", "1GB"])
+    page = rng.choice(
+        [
+            None,
+            None,
+            None,
+            None,
+            None,
+            "large",
+            "large",
+            "small",
+            "any",
+            "any",
+            "2MB",
+            "2048",
+            "1GB",
+        ]
+    )
     if page:
         specs["hw:mem_page_size"] = page
         if page in ("large", "any") and rng.random() < 0.15:
             image["hw_mem_page_size"] = rng.choice(["2048", "1GB"])
     if rng.random() < (0.1 if plain else 0.2):
-        alias = rng.choice(["gpu", "gpu-near", "gpu-any", "gpu-socket", "some-gpu", "nvme", "vf", "vf", "vf-near", "pf", "qat"])
+        alias = rng.choice(
+            [
+                "gpu",
+                "gpu-near",
+                "gpu-any",
+                "gpu-socket",
+                "some-gpu",
+                "nvme",
+                "vf",
+                "vf",
+                "vf-near",
+                "pf",
+                "qat",
+            ]
+        )
         specs["pci_passthrough:alias"] = f"{alias}:{rng.choice([1, 1, 1, 2])}"
         if rng.random() < 0.15:
-            specs["hw:pci_numa_affinity_policy"] = rng.choice(["required", "preferred", "legacy", "socket"])
+            specs["hw:pci_numa_affinity_policy"] = rng.choice(
+                ["required", "preferred", "legacy", "socket"]
+            )
     if not plain and rng.random() < 0.04:
         # A request that contradicts itself.
         rng.choice(
             [
                 lambda: specs.update({"hw:numa_nodes": "3"}),
-                lambda: specs.update({"hw:cpu_policy": "shared", "hw:cpu_thread_policy": "require"}),
-                lambda: image.update(hw_cpu_policy="dedicated") or specs.update({"hw:cpu_policy": "shared"}),
+                lambda: specs.update(
+                    {"hw:cpu_policy": "shared", "hw:cpu_thread_policy": "require"}
+                ),
+                lambda: (
+                    image.update(hw_cpu_policy="dedicated")
+                    or specs.update({"hw:cpu_policy": "shared"})
+                ),
                 lambda: specs.update({"hw:numa_nodes": "2", "hw:numa_cpus.0": "0"}),
-                lambda: image.update(hw_mem_page_size="2048") or specs.pop("hw:mem_page_size", None),
+                lambda: (
+                    image.update(hw_mem_page_size="2048") or specs.pop("hw:mem_page_size", None)
+                ),
             ]
         )()
-    return {"name": name, "flavor": {"name": "f-" + name, "vcpus": vcpus, "ram": ram, "extra_specs": specs}, "image": {"properties": image}}
+    return {
+        "name": name,
+        "flavor": {"name": "f-" + name, "vcpus": vcpus, "ram": ram, "extra_specs": specs},
+        "image": {"properties": image},
+    }
 
 
 def document(seed, hosts, requests):

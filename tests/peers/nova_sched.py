@@ -97,7 +97,10 @@ class Clock:
 def compute_node(index, h):
     arch = h.get("arch", "x86_64")
     hv = (h.get("hypervisor_type") or "QEMU").lower()
-    specs = h.get("supported_instances") or [[arch, "qemu" if hv == "kvm" else hv, "hvm"], [arch, "kvm", "hvm"]]
+    specs = h.get("supported_instances") or [
+        [arch, "qemu" if hv == "kvm" else hv, "hvm"],
+        [arch, "kvm", "hvm"],
+    ]
     stats = {
         "num_instances": str(h.get("num_instances", 0)),
         "io_workload": str(h.get("num_io_ops", 0)),
@@ -106,7 +109,11 @@ def compute_node(index, h):
     stats.update({k: str(v) for k, v in (h.get("stats") or {}).items()})
     kw = {}
     if h.get("numa_topology"):
-        kw["numa_topology"] = h["numa_topology"] if isinstance(h["numa_topology"], str) else json.dumps(h["numa_topology"])
+        kw["numa_topology"] = (
+            h["numa_topology"]
+            if isinstance(h["numa_topology"], str)
+            else json.dumps(h["numa_topology"])
+        )
     cn = objects.ComputeNode(
         id=index,
         uuid=gen_fleet.host_uuid(h),
@@ -193,9 +200,13 @@ def request_spec(req, ctxt):
     dest = req.get("requested_destination")
     if dest:
         dest = objects.Destination(**dest)
-    hints = {k: v if isinstance(v, list) else [v] for k, v in (req.get("scheduler_hints") or {}).items()}
+    hints = {
+        k: v if isinstance(v, list) else [v] for k, v in (req.get("scheduler_hints") or {}).items()
+    }
     count = req.get("num_instances", 1)
-    uuids = req.get("instance_uuids") or [gen_fleet.named_uuid("instance", f"{req.get('id', '')}/{n}") for n in range(count)]
+    uuids = req.get("instance_uuids") or [
+        gen_fleet.named_uuid("instance", f"{req.get('id', '')}/{n}") for n in range(count)
+    ]
     if group:
         # The API adds the new instances to the group's members, and the
         # group's policy then applies among them too.
@@ -255,7 +266,9 @@ class PeerHostManager(host_manager.HostManager):
         def filter_all(objs, spec):
             passed = list(real(objs, spec))
             if self.trace is not None:
-                self.trace.append({"filter": type(filter_).__name__, "start": len(objs), "end": len(passed)})
+                self.trace.append(
+                    {"filter": type(filter_).__name__, "start": len(objs), "end": len(passed)}
+                )
             return passed
 
         filter_.filter_all = filter_all
@@ -284,7 +297,9 @@ class PeerHostManager(host_manager.HostManager):
                     hosts=a["hosts"],
                     metadata={k: str(v) for k, v in a["metadata"].items()},
                 )
-                for i, (name, a) in enumerate(sorted(gen_fleet.fleet_aggregates({"hosts": self.fleet}).items()), 1)
+                for i, (name, a) in enumerate(
+                    sorted(gen_fleet.fleet_aggregates({"hosts": self.fleet}).items()), 1
+                )
             ]
         )
         self.update_aggregates(self.aggregates)
@@ -292,7 +307,11 @@ class PeerHostManager(host_manager.HostManager):
 
     def _reset_instances(self):
         self._instance_info = {
-            h["host"]: {"updated": True, "instances": {u: objects.Instance(uuid=u) for u in h.get("instances") or ()}} for h in self.fleet
+            h["host"]: {
+                "updated": True,
+                "instances": {u: objects.Instance(uuid=u) for u in h.get("instances") or ()},
+            }
+            for h in self.fleet
         }
 
     def fresh(self):
@@ -311,7 +330,10 @@ class PeerHostManager(host_manager.HostManager):
             computes = self.computes
         else:
             computes = [self.by_uuid[u] for u in compute_uuids if u in self.by_uuid]
-        states = self.clock.run("host_states", lambda: list(self._get_host_states(context, {CELL: computes}, self.services)))
+        states = self.clock.run(
+            "host_states",
+            lambda: list(self._get_host_states(context, {CELL: computes}, self.services)),
+        )
         if self.stable:
             # Nova walks a set here, so ties break by PYTHONHASHSEED.
             states.sort(key=lambda s: (s.host, s.nodename))
@@ -319,7 +341,11 @@ class PeerHostManager(host_manager.HostManager):
 
     def get_compute_nodes_by_host_or_node(self, ctxt, host, node, cell=None):
         return objects.ComputeNodeList(
-            objects=[c for c in self.computes if (not host or c.host == host) and (not node or c.hypervisor_hostname == node)]
+            objects=[
+                c
+                for c in self.computes
+                if (not host or c.host == host) and (not node or c.hypervisor_hostname == node)
+            ]
         )
 
     def get_filtered_hosts(self, hosts, spec_obj, index=0):
@@ -352,7 +378,9 @@ class PeerScheduler(sched_manager.SchedulerManager):
         return out
 
     def _consume_selected_host(self, selected_host, spec_obj, instance_uuid=None):
-        self.undo.append((selected_host, dict(selected_host.__dict__), dict(selected_host.instances)))
+        self.undo.append(
+            (selected_host, dict(selected_host.__dict__), dict(selected_host.instances))
+        )
         super()._consume_selected_host(selected_host, spec_obj, instance_uuid=instance_uuid)
 
     def settle(self, uuids):
@@ -421,11 +449,25 @@ class CapacityClient:
             if aggs & set(group.forbidden_aggregates):
                 continue
             if self._fits(p["uuid"], resources):
-                reqs.append({"allocations": {p["uuid"]: {"resources": dict(resources)}}, "mappings": {"": [p["uuid"]]}})
+                reqs.append(
+                    {
+                        "allocations": {p["uuid"]: {"resources": dict(resources)}},
+                        "mappings": {"": [p["uuid"]]},
+                    }
+                )
                 summaries[p["uuid"]] = {}
         return reqs, summaries, "1.36"
 
-    def claim_resources(self, ctx, consumer, alloc_req, project_id, user_id, allocation_request_version=None, consumer_generation=None):
+    def claim_resources(
+        self,
+        ctx,
+        consumer,
+        alloc_req,
+        project_id,
+        user_id,
+        allocation_request_version=None,
+        consumer_generation=None,
+    ):
         for rp, a in alloc_req["allocations"].items():
             if not self._fits(rp, a["resources"]):
                 return False
@@ -450,7 +492,9 @@ class Adapter:
         self.additional_headers = {}
 
     def _call(self, method, url, json=None, microversion=None, **kw):
-        status, data, headers = self.clock.run("placement_" + method.lower(), self.app.call, method, url, json, microversion)
+        status, data, headers = self.clock.run(
+            "placement_" + method.lower(), self.app.call, method, url, json, microversion
+        )
         return _Response(status, data, headers)
 
     def get(self, url, **kw):
@@ -493,7 +537,14 @@ def cut_database(aggregates):
     """The last few places where a request would reach a database or bus."""
 
     def by_metadata(context, key=None, value=None):
-        return [a for a in aggregates if any((key is None or k == key) and (value is None or v == value) for k, v in a.metadata.items())]
+        return [
+            a
+            for a in aggregates
+            if any(
+                (key is None or k == key) and (value is None or v == value)
+                for k, v in a.metadata.items()
+            )
+        ]
 
     objects.AggregateList.get_by_metadata = staticmethod(by_metadata)
     service_obj.get_minimum_version_all_cells = lambda *a, **kw: 999
@@ -513,7 +564,9 @@ def schedule(sched, clock, req, mode, alternates, top):
     out = {}
     try:
         if mode == "none":
-            picked = clock.run("total", sched._select_destinations, ctxt, spec, uuids, None, None, None, alternates)
+            picked = clock.run(
+                "total", sched._select_destinations, ctxt, spec, uuids, None, None, None, alternates
+            )
         else:
             picked = clock.run(
                 "total",
@@ -542,7 +595,9 @@ def schedule(sched, clock, req, mode, alternates, top):
     out["filters"] = hosts.trace[: len(hosts.enabled_filters)]
     out["passed"] = len(sched.weighed[0]) if sched.weighed else 0
     weighed = sched.weighed[0] if sched.weighed else []
-    out["weighed"] = [{"host": w.obj.host, "node": w.obj.nodename, "weight": w.weight} for w in weighed[:top]]
+    out["weighed"] = [
+        {"host": w.obj.host, "node": w.obj.nodename, "weight": w.weight} for w in weighed[:top]
+    ]
     if weighed:
         out["ties_for_first"] = sum(1 for w in weighed if w.weight == weighed[0].weight)
     out["ms"], out["cpu_ms"] = clock.report("wall"), clock.report("cpu")
@@ -583,7 +638,8 @@ def run(a):
             runs.append(schedule(sched, clock, req, a.mode, a.alternates, a.top))
             if app and not a.carry:
                 for u in req.get("instance_uuids") or [
-                    gen_fleet.named_uuid("instance", f"{req['id']}/{i}") for i in range(req.get("num_instances", 1))
+                    gen_fleet.named_uuid("instance", f"{req['id']}/{i}")
+                    for i in range(req.get("num_instances", 1))
                 ]:
                     app.call("DELETE", "/allocations/" + u)
         out = runs[0]
@@ -633,10 +689,14 @@ def configure(a):
     if a.filters is not None:
         CONF.set_override("enabled_filters", [f for f in a.filters.split(",") if f], group=fs)
     if a.load:
-        CONF.set_override("available_filters", ["nova.scheduler.filters.all_filters"] + a.load, group=fs)
+        CONF.set_override(
+            "available_filters", ["nova.scheduler.filters.all_filters"] + a.load, group=fs
+        )
     if a.weighers is not None:
         CONF.set_override(
-            "weight_classes", [w if "." in w else "nova.scheduler.weights." + w for w in a.weighers.split(",") if w], group=fs
+            "weight_classes",
+            [w if "." in w else "nova.scheduler.weights." + w for w in a.weighers.split(",") if w],
+            group=fs,
         )
     for item in a.set or ():
         key, _, value = item.partition("=")
@@ -647,22 +707,42 @@ def configure(a):
 
 
 def main(argv=None):
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ap.add_argument("--fleet", required=True)
     ap.add_argument("--requests", required=True)
     ap.add_argument("--mode", default="capacity", choices=("none", "capacity", "placement"))
     ap.add_argument("--db", default="sqlite:///nova_sched.db")
     ap.add_argument("--filters", help="enabled filters, in order")
-    ap.add_argument("--weighers", help="module.Class under nova.scheduler.weights, or full dotted names; default: all")
-    ap.add_argument("--set", action="append", metavar="[GROUP.]OPT=VALUE", help="any nova option; GROUP defaults to filter_scheduler")
-    ap.add_argument("--load", action="append", metavar="MODULE.CLASS", help="make an out-of-tree filter available")
+    ap.add_argument(
+        "--weighers",
+        help="module.Class under nova.scheduler.weights, or full dotted names; default: all",
+    )
+    ap.add_argument(
+        "--set",
+        action="append",
+        metavar="[GROUP.]OPT=VALUE",
+        help="any nova option; GROUP defaults to filter_scheduler",
+    )
+    ap.add_argument(
+        "--load",
+        action="append",
+        metavar="MODULE.CLASS",
+        help="make an out-of-tree filter available",
+    )
     ap.add_argument("--extra-path", action="append")
     ap.add_argument("--carry", action="store_true")
     ap.add_argument("--alternates", action="store_true")
     ap.add_argument("--repeat", type=int, default=1)
     ap.add_argument("--top", type=int, default=20)
     ap.add_argument("--seed", default="0")
-    ap.add_argument("--hash-order", dest="stable", action="store_false", help="keep nova's own (hash) order among equal weights")
+    ap.add_argument(
+        "--hash-order",
+        dest="stable",
+        action="store_false",
+        help="keep nova's own (hash) order among equal weights",
+    )
     ap.add_argument("-o", "--out", default="-")
     a = ap.parse_args(argv)
     data = run(a)

@@ -128,12 +128,16 @@ def flavor_object(request):
 def image_object(request):
     image = request.get("image") or {}
     properties = dict(image.get("properties", image))
-    return objects.ImageMeta.from_dict({"id": named("image"), "name": "image", "properties": properties})
+    return objects.ImageMeta.from_dict(
+        {"id": named("image"), "name": "image", "properties": properties}
+    )
 
 
 def network_object(data):
     data = data or {}
-    return objects.NetworkMetadata(physnets=set(data.get("physnets") or ()), tunneled=bool(data.get("tunneled")))
+    return objects.NetworkMetadata(
+        physnets=set(data.get("physnets") or ()), tunneled=bool(data.get("tunneled"))
+    )
 
 
 def host_topology(host):
@@ -153,7 +157,12 @@ def host_topology(host):
                 pinned_cpus=set(),
                 siblings=[set(each) for each in cell.get("siblings") or ()],
                 mempages=[
-                    objects.NUMAPagesTopology(size_kb=page["size_kb"], total=page["total"], used=0, reserved=page.get("reserved", 0))
+                    objects.NUMAPagesTopology(
+                        size_kb=page["size_kb"],
+                        total=page["total"],
+                        used=0,
+                        reserved=page.get("reserved", 0),
+                    )
                     for page in cell.get("pages") or ()
                 ],
                 network_metadata=network_object(cell),
@@ -224,7 +233,9 @@ class Request:
             image=self.image,
             is_bfv=True,
             requested_resources=[],
-            request_level_params=objects.RequestLevelParams(root_required=set(), root_forbidden=set(), same_subtree=[]),
+            request_level_params=objects.RequestLevelParams(
+                root_required=set(), root_forbidden=set(), same_subtree=[]
+            ),
             numa_topology=None,
             pci_requests=self.pci,
         )
@@ -249,7 +260,9 @@ class Host:
             "cpu_allocation_ratio": float(data.get("cpu_allocation_ratio") or 4.0),
             "ram_allocation_ratio": float(data.get("ram_allocation_ratio") or 1.0),
         }
-        self.stats = pci_stats.PciDeviceStats(self.topology, dev_filter=whitelist.Whitelist(CONF.pci.device_spec))
+        self.stats = pci_stats.PciDeviceStats(
+            self.topology, dev_filter=whitelist.Whitelist(CONF.pci.device_spec)
+        )
         for device in pci_devices(data):
             self.stats.add_device(device)
         self.unplaced = []
@@ -260,7 +273,9 @@ class Host:
 
     def scheduler_stats(self):
         """The pools as the scheduler has them: without devices."""
-        return pci_stats.PciDeviceStats(self.topology, stats=self.stats.to_device_pools_obj(), dev_filter=self.stats.dev_filter)
+        return pci_stats.PciDeviceStats(
+            self.topology, stats=self.stats.to_device_pools_obj(), dev_filter=self.stats.dev_filter
+        )
 
     def fit(self, request, stats):
         """The cells as Nova picks them; the requested ones are changed, so they are copied."""
@@ -278,7 +293,13 @@ class Host:
 
     def answer(self, request, keep=False):
         """The answer of both host filters and then of the claim."""
-        found = {"fits": False, "why": None, "numa": request.topology is not None, "cells": [], "pci": []}
+        found = {
+            "fits": False,
+            "why": None,
+            "numa": request.topology is not None,
+            "cells": [],
+            "pci": [],
+        }
         asked = request.pci.requests
         # PciPassthroughFilter does not look at cells.
         if asked and not self.scheduler_stats().support_requests(asked, provider_mapping=None):
@@ -288,8 +309,13 @@ class Host:
             if self.topology is None:
                 return dict(found, why="no host topology")
             state = type("State", (), {"numa_topology": self.topology})()
-            properties = {key: request.image.properties.get(key) for key in ("hw_cpu_policy", "hw_cpu_thread_policy")}
-            if not numa_filter.NUMATopologyFilter._satisfies_cpu_policy(None, state, request.flavor.extra_specs, properties):
+            properties = {
+                key: request.image.properties.get(key)
+                for key in ("hw_cpu_policy", "hw_cpu_thread_policy")
+            }
+            if not numa_filter.NUMATopologyFilter._satisfies_cpu_policy(
+                None, state, request.flavor.extra_specs, properties
+            ):
                 return dict(found, why="thread policy")
             fitted = self.fit(request, self.scheduler_stats())
             if fitted is None:
@@ -307,14 +333,18 @@ class Host:
                 return dict(found, why="no page figures")
         stats = self.stats if keep else copy_of(self.stats)
         cells = fitted.cells if fitted is not None else None
-        pools = {id(device): pool.get("address") for pool in stats.pools for device in pool["devices"]}
+        pools = {
+            id(device): pool.get("address") for pool in stats.pools for device in pool["devices"]
+        }
         try:
             devices = stats.consume_requests(asked, cells) if asked else []
         except exception.PciDeviceRequestFailed:
             return dict(found, why="pci claim")
         self.topology = self.stats.numa_topology = topology
         self.fitted = fitted
-        found.update(fits=True, cells=[cell_json(number, cell) for number, cell in enumerate(cells or ())])
+        found.update(
+            fits=True, cells=[cell_json(number, cell) for number, cell in enumerate(cells or ())]
+        )
         for each in asked:
             mine = [device for device in devices if device.request_id == each.request_id]
             found["pci"].append(
@@ -374,9 +404,13 @@ def fresh_fit(topology, wanted, provider_mapping, limits, pci_requests, pci_stat
             continue
         if pci_requests and not pci_stats.support_requests(pci_requests, provider_mapping, chosen):
             continue
-        if network and not hardware._numa_cells_support_network_metadata(topology, list(choice), network):
+        if network and not hardware._numa_cells_support_network_metadata(
+            topology, list(choice), network
+        ):
             continue
-        return objects.InstanceNUMATopology(cells=chosen, emulator_threads_policy=wanted.emulator_threads_policy)
+        return objects.InstanceNUMATopology(
+            cells=chosen, emulator_threads_policy=wanted.emulator_threads_policy
+        )
     return None
 
 
@@ -413,12 +447,20 @@ def xml_of(host, request):
     every = {cpu for cell in host.data["cells"] for cpu in cell["cpus"] + cell["pcpus"]}
     driver._host = type("Fake", (), {"get_online_cpus": lambda self: every})()
     config = driver._get_guest_numa_config(host.fitted, request.flavor, request.image)
-    backing = driver._get_guest_memory_backing_config(host.fitted, config.numatune, request.flavor, request.image)
+    backing = driver._get_guest_memory_backing_config(
+        host.fitted, config.numatune, request.flavor, request.image
+    )
     topology = hardware.get_best_cpu_topology(request.flavor, request.image)
-    parts = [part.to_xml(pretty_print=False) for part in (config.cputune, config.numatune, config.numaconfig, backing) if part is not None]
+    parts = [
+        part.to_xml(pretty_print=False)
+        for part in (config.cputune, config.numatune, config.numaconfig, backing)
+        if part is not None
+    ]
     if config.cpuset:
         parts.append(f"<vcpu cpuset='{hardware.format_cpu_spec(config.cpuset)}'/>")
-    parts.append(f"<topology sockets='{topology.sockets}' cores='{topology.cores}' threads='{topology.threads}'/>")
+    parts.append(
+        f"<topology sockets='{topology.sockets}' cores='{topology.cores}' threads='{topology.threads}'/>"
+    )
     return parts
 
 
@@ -428,9 +470,13 @@ def xml_of(host, request):
 def configure(document):
     CONF([], project="nova", version="0", default_config_files=[])
     objects.register_all()
-    CONF.set_override("packing_host_numa_cells_allocation_strategy", bool(document.get("pack")), "compute")
+    CONF.set_override(
+        "packing_host_numa_cells_allocation_strategy", bool(document.get("pack")), "compute"
+    )
     specs = document.get("device_spec")
-    CONF.set_override("device_spec", [json.dumps(each) for each in ([{}] if specs is None else specs)], "pci")
+    CONF.set_override(
+        "device_spec", [json.dumps(each) for each in ([{}] if specs is None else specs)], "pci"
+    )
     CONF.set_override("alias", [json.dumps(each) for each in document.get("alias") or ()], "pci")
     if document.get("cpu_shared_set"):
         CONF.set_override("cpu_shared_set", document["cpu_shared_set"], "compute")
@@ -438,7 +484,12 @@ def configure(document):
         CONF.set_override("pci_in_placement", True, "filter_scheduler")
     pci_request.get_alias_from_config.cache_clear()
     # Nova reads in this machine's sysfs if an address in a device spec is a PF: read the document.
-    functions = {each["address"] for host in document["hosts"] for each in host.get("pci") or () if each.get("dev_type") == "type-PF"}
+    functions = {
+        each["address"]
+        for host in document["hosts"]
+        for each in host.get("pci") or ()
+        if each.get("dev_type") == "type-PF"
+    }
     pci_utils.is_physical_function = lambda *parts: "{}:{}:{}.{}".format(*parts) in functions
 
 
@@ -466,9 +517,13 @@ def answers(document, with_xml=False, fresh=False):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--xml", action="store_true", help="add the libvirt driver's elements for what fits")
+    parser.add_argument(
+        "--xml", action="store_true", help="add the libvirt driver's elements for what fits"
+    )
     parser.add_argument("--summary", action="store_true", help="print counts only")
-    parser.add_argument("--fresh", action="store_true", help="try each choice of cells with fresh ones")
+    parser.add_argument(
+        "--fresh", action="store_true", help="try each choice of cells with fresh ones"
+    )
     options = parser.parse_args()
     document = json.load(sys.stdin)
     counts = {}

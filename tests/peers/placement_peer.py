@@ -132,24 +132,45 @@ def load_api(app, topo):
 
     providers = ordered(topo["providers"])
     by_name = {p["name"]: p["uuid"] for p in providers}
-    for rc in sorted({rc for p in providers for rc in p["inventories"] if rc.startswith("CUSTOM_")}):
+    for rc in sorted(
+        {rc for p in providers for rc in p["inventories"] if rc.startswith("CUSTOM_")}
+    ):
         timed("classes", "PUT", "/resource_classes/" + rc)
-    for trait in sorted({t for p in providers for t in p["traits"] if t.startswith("CUSTOM_")} | set(topo.get("traits", ()))):
+    for trait in sorted(
+        {t for p in providers for t in p["traits"] if t.startswith("CUSTOM_")}
+        | set(topo.get("traits", ()))
+    ):
         timed("traits", "PUT", "/traits/" + trait)
     for p in providers:
         url = "/resource_providers"
-        got = timed("provider", "POST", url, {"uuid": p["uuid"], "name": p["name"], "parent_provider_uuid": parent_uuid(p, by_name)})
+        got = timed(
+            "provider",
+            "POST",
+            url,
+            {"uuid": p["uuid"], "name": p["name"], "parent_provider_uuid": parent_uuid(p, by_name)},
+        )
         gen, url = got["generation"], url + "/" + p["uuid"]
         if p["inventories"]:
-            gen = timed("inventory", "PUT", url + "/inventories", {"resource_provider_generation": gen, "inventories": p["inventories"]})[
-                "resource_provider_generation"
-            ]
+            gen = timed(
+                "inventory",
+                "PUT",
+                url + "/inventories",
+                {"resource_provider_generation": gen, "inventories": p["inventories"]},
+            )["resource_provider_generation"]
         if p["aggregates"]:
-            gen = timed("aggregates", "PUT", url + "/aggregates", {"resource_provider_generation": gen, "aggregates": p["aggregates"]})[
-                "resource_provider_generation"
-            ]
+            gen = timed(
+                "aggregates",
+                "PUT",
+                url + "/aggregates",
+                {"resource_provider_generation": gen, "aggregates": p["aggregates"]},
+            )["resource_provider_generation"]
         if p["traits"]:
-            timed("traits", "PUT", url + "/traits", {"resource_provider_generation": gen, "traits": p["traits"]})
+            timed(
+                "traits",
+                "PUT",
+                url + "/traits",
+                {"resource_provider_generation": gen, "traits": p["traits"]},
+            )
     for a in topo.get("allocations", ()):
         timed("allocation", "PUT", "/allocations/" + a["consumer"], allocation_body(a, by_name))
     return dict(spent, total=sum(spent.values()))
@@ -157,7 +178,9 @@ def load_api(app, topo):
 
 def allocation_body(a, by_name):
     return {
-        "allocations": {by_name.get(n, n): {"resources": res} for n, res in a["allocations"].items()},
+        "allocations": {
+            by_name.get(n, n): {"resources": res} for n, res in a["allocations"].items()
+        },
         "project_id": a.get("project_id", "p0"),
         "user_id": a.get("user_id", "u0"),
         "consumer_type": a.get("consumer_type", "INSTANCE"),
@@ -172,9 +195,13 @@ def load_bulk(app, topo):
     from placement.handlers import inventory
 
     start = time.perf_counter()
-    for rc in sorted({rc for p in topo["providers"] for rc in p["inventories"] if rc.startswith("CUSTOM_")}):
+    for rc in sorted(
+        {rc for p in topo["providers"] for rc in p["inventories"] if rc.startswith("CUSTOM_")}
+    ):
         app.must("PUT", "/resource_classes/" + rc)
-    for trait in sorted({t for p in topo["providers"] for t in p["traits"] if t.startswith("CUSTOM_")}):
+    for trait in sorted(
+        {t for p in topo["providers"] for t in p["traits"] if t.startswith("CUSTOM_")}
+    ):
         app.must("PUT", "/traits/" + trait)
     providers = ordered(topo["providers"])
     ids = {p["uuid"]: n for n, p in enumerate(providers, 1)}
@@ -212,27 +239,52 @@ def load_bulk(app, topo):
         insert(
             m.Inventory,
             [
-                dict(inventory.INVENTORY_DEFAULTS, **dict(i, resource_provider_id=ids[p["uuid"]], resource_class_id=rcs[rc]))
+                dict(
+                    inventory.INVENTORY_DEFAULTS,
+                    **dict(i, resource_provider_id=ids[p["uuid"]], resource_class_id=rcs[rc]),
+                )
                 for p in providers
                 for rc, i in p["inventories"].items()
             ],
         )
         insert(
             m.ResourceProviderTrait,
-            [{"resource_provider_id": ids[p["uuid"]], "trait_id": traits[t]} for p in providers for t in p["traits"]],
+            [
+                {"resource_provider_id": ids[p["uuid"]], "trait_id": traits[t]}
+                for p in providers
+                for t in p["traits"]
+            ],
         )
-        aggs = {a: n for n, a in enumerate(sorted({a for p in providers for a in p["aggregates"]}), 1)}
+        aggs = {
+            a: n for n, a in enumerate(sorted({a for p in providers for a in p["aggregates"]}), 1)
+        }
         insert(m.PlacementAggregate, [{"id": n, "uuid": a} for a, n in aggs.items()])
         insert(
             m.ResourceProviderAggregate,
-            [{"resource_provider_id": ids[p["uuid"]], "aggregate_id": aggs[a]} for p in providers for a in p["aggregates"]],
+            [
+                {"resource_provider_id": ids[p["uuid"]], "aggregate_id": aggs[a]}
+                for p in providers
+                for a in p["aggregates"]
+            ],
         )
         allocs = topo.get("allocations", ())
         for model, key in ((m.Project, "project_id"), (m.User, "user_id")):
-            insert(model, [{"id": n, "external_id": x} for n, x in enumerate(sorted({a.get(key, key[0] + "0") for a in allocs}), 1)])
-        kinds = {k: n for n, k in enumerate(sorted({a.get("consumer_type", "INSTANCE") for a in allocs}), 1)}
+            insert(
+                model,
+                [
+                    {"id": n, "external_id": x}
+                    for n, x in enumerate(sorted({a.get(key, key[0] + "0") for a in allocs}), 1)
+                ],
+            )
+        kinds = {
+            k: n
+            for n, k in enumerate(sorted({a.get("consumer_type", "INSTANCE") for a in allocs}), 1)
+        }
         insert(m.ConsumerType, [{"id": n, "name": k} for k, n in kinds.items()])
-        ext = {model: {r.external_id: r.id for r in conn.execute(table(model).select())} for model in (m.Project, m.User)}
+        ext = {
+            model: {r.external_id: r.id for r in conn.execute(table(model).select())}
+            for model in (m.Project, m.User)
+        }
         insert(
             m.Consumer,
             [
@@ -249,16 +301,29 @@ def load_bulk(app, topo):
         insert(
             m.Allocation,
             [
-                {"resource_provider_id": ids[by_name.get(n, n)], "consumer_id": a["consumer"], "resource_class_id": rcs[rc], "used": used}
+                {
+                    "resource_provider_id": ids[by_name.get(n, n)],
+                    "consumer_id": a["consumer"],
+                    "resource_class_id": rcs[rc],
+                    "used": used,
+                }
                 for a in allocs
                 for n, res in a["allocations"].items()
                 for rc, used in res.items()
             ],
         )
         if engine.dialect.name == "postgresql":
-            for model in (m.ResourceProvider, m.PlacementAggregate, m.Project, m.User, m.ConsumerType):
+            for model in (
+                m.ResourceProvider,
+                m.PlacementAggregate,
+                m.Project,
+                m.User,
+                m.ConsumerType,
+            ):
                 t = table(model).name
-                conn.exec_driver_sql(f"SELECT setval(pg_get_serial_sequence('{t}', 'id'), (SELECT coalesce(max(id), 1) FROM {t}))")
+                conn.exec_driver_sql(
+                    f"SELECT setval(pg_get_serial_sequence('{t}', 'id'), (SELECT coalesce(max(id), 1) FROM {t}))"
+                )
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
             conn.exec_driver_sql("ANALYZE")
@@ -272,7 +337,13 @@ def reset(app):
 
     with db_api.get_placement_engine().begin() as conn:
         rp = m.ResourceProvider.__table__
-        for model in (m.Allocation, m.Consumer, m.Inventory, m.ResourceProviderTrait, m.ResourceProviderAggregate):
+        for model in (
+            m.Allocation,
+            m.Consumer,
+            m.Inventory,
+            m.ResourceProviderTrait,
+            m.ResourceProviderAggregate,
+        ):
             conn.execute(model.__table__.delete())
         conn.execute(rp.update().values(parent_provider_id=None, root_provider_id=None))
         for model in (m.ResourceProvider, m.PlacementAggregate, m.Project, m.User, m.ConsumerType):
@@ -321,7 +392,11 @@ def ask(app, query, names, repeat=1):
     wall, cpu = [], []
     for _ in range(repeat):
         start, used = time.perf_counter(), time.process_time()
-        status, data, _ = app.call("GET", "/allocation_candidates?" + query["query"], microversion=query.get("microversion"))
+        status, data, _ = app.call(
+            "GET",
+            "/allocation_candidates?" + query["query"],
+            microversion=query.get("microversion"),
+        )
         wall.append(time.perf_counter() - start)
         cpu.append(time.process_time() - used)
     out = {
@@ -351,7 +426,9 @@ def claim(app, spec, names):
         if index >= len(picks):
             return {"consumer": consumer, "status": None, "error": "no such candidate"}
         body = {
-            "allocations": {uuids[n]: {"resources": r} for n, r in picks[index]["allocations"].items()},
+            "allocations": {
+                uuids[n]: {"resources": r} for n, r in picks[index]["allocations"].items()
+            },
             "project_id": "p0",
             "user_id": "u0",
             "consumer_generation": None,
@@ -366,7 +443,9 @@ def claim(app, spec, names):
         "allocations": {names.get(u, u): a["resources"] for u, a in body["allocations"].items()},
     }
     if data and data.get("errors"):
-        out["errors"] = [{k: e.get(k) for k in ("status", "title", "code", "detail")} for e in data["errors"]]
+        out["errors"] = [
+            {k: e.get(k) for k in ("status", "title", "code", "detail")} for e in data["errors"]
+        ]
     return out
 
 
@@ -417,7 +496,13 @@ def selftest_topology():
     rows = [
         ("ss", None, {"DISK_GB": inv(1000)}, ["MISC_SHARES_VIA_AGGREGATE"], [agg]),
         ("cn1", None, {"VCPU": inv(8, 2.0), "MEMORY_MB": inv(4096)}, ["CUSTOM_GOLD"], [agg]),
-        ("cn3", None, {"VCPU": inv(8), "MEMORY_MB": inv(4096), "DISK_GB": inv(60, reserved=10)}, [], [agg]),
+        (
+            "cn3",
+            None,
+            {"VCPU": inv(8), "MEMORY_MB": inv(4096), "DISK_GB": inv(60, reserved=10)},
+            [],
+            [agg],
+        ),
         ("cn2", None, {"DISK_GB": inv(100)}, [], []),
         ("numa0", "cn2", {"VCPU": inv(4), "MEMORY_MB": inv(2048)}, [], []),
         ("numa1", "cn2", {"VCPU": inv(4), "MEMORY_MB": inv(2048)}, ["CUSTOM_FOO"], []),
@@ -426,7 +511,14 @@ def selftest_topology():
     ]
     return agg, {
         "providers": [
-            {"uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, n)), "name": n, "parent": p, "inventories": i, "traits": t, "aggregates": a}
+            {
+                "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, n)),
+                "name": n,
+                "parent": p,
+                "inventories": i,
+                "traits": t,
+                "aggregates": a,
+            }
             for n, p, i, t, a in rows
         ]
     }
@@ -450,7 +542,9 @@ def cmd_selftest(a):
         got = ask(app, query, names)
         seen = [" ".join(sorted(r["allocations"])) for r in got.get("allocation_requests", ())]
         if set(seen) != set(providers) or (count is not None and len(seen) != count):
-            bad.append({"case": what, "want": sorted(providers), "got": seen, "errors": got.get("errors")})
+            bad.append(
+                {"case": what, "want": sorted(providers), "got": seen, "errors": got.get("errors")}
+            )
 
     check("everything", flat, nested | {"cn1 ss", "cn3", "cn3 ss"}, 7)
     check("too big for local disk", "resources=VCPU:1,DISK_GB:500", {"cn1 ss", "cn3 ss"}, 2)
@@ -458,11 +552,26 @@ def cmd_selftest(a):
     check("member of", flat + "&member_of=" + agg, {"cn1 ss", "cn3", "cn3 ss"}, 3)
     check("in tree", flat + "&in_tree=" + uuids["cn3"], {"cn3"}, 1)
     check("root required", flat + "&root_required=CUSTOM_GOLD", {"cn1 ss"})
-    check("trait of any provider used", flat + "&required=CUSTOM_FOO", {"cn2 numa1", "cn2 numa0 numa1"}, 3)
-    check("forbidden trait", flat + "&required=!CUSTOM_FOO", {"cn1 ss", "cn3", "cn3 ss", "cn2 numa0"}, 4)
+    check(
+        "trait of any provider used",
+        flat + "&required=CUSTOM_FOO",
+        {"cn2 numa1", "cn2 numa0 numa1"},
+        3,
+    )
+    check(
+        "forbidden trait",
+        flat + "&required=!CUSTOM_FOO",
+        {"cn1 ss", "cn3", "cn3 ss", "cn2 numa0"},
+        4,
+    )
     check("granular", numa, {"cn2 numa0 pf0", "cn2 numa0 pf1", "cn2 numa1 pf0", "cn2 numa1 pf1"}, 4)
     check("same subtree", numa + "&same_subtree=_N,_P", {"cn2 numa0 pf0", "cn2 numa1 pf1"}, 2)
-    check("same subtree and trait", numa + "&same_subtree=_N,_P&required_P=in:CUSTOM_NET_A,CUSTOM_GOLD", {"cn2 numa0 pf0"}, 1)
+    check(
+        "same subtree and trait",
+        numa + "&same_subtree=_N,_P&required_P=in:CUSTOM_NET_A,CUSTOM_GOLD",
+        {"cn2 numa0 pf0"},
+        1,
+    )
     check("isolate", two + "isolate", {"pf0 pf1"}, 2)
     check("no isolation", two + "none", {"pf0 pf1", "pf0", "pf1"}, 4)
 
@@ -526,7 +635,9 @@ def _claim_worker(index, a, uuids, barrier, queue):
     began, cpu = time.time(), time.process_time()
     for _n in range(a.claims):
         if a.mode == "get-put":
-            status, data, _ = app.call("GET", f"/allocation_candidates?{a.query[0]}&limit={a.limit}")
+            status, data, _ = app.call(
+                "GET", f"/allocation_candidates?{a.query[0]}&limit={a.limit}"
+            )
             picks = data["allocation_requests"] if status == 200 else []
             if not picks:
                 tally["no-candidate"] += 1
@@ -534,15 +645,25 @@ def _claim_worker(index, a, uuids, barrier, queue):
             allocs = rng.choice(picks)["allocations"]
         else:
             allocs = {rng.choice(uuids): {"resources": a.resources}}
-        body = {"allocations": allocs, "project_id": f"p{index}", "user_id": "u0", "consumer_generation": None, "consumer_type": "INSTANCE"}
+        body = {
+            "allocations": allocs,
+            "project_id": f"p{index}",
+            "user_id": "u0",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
         start = time.perf_counter()
-        status, data, _ = app.call("PUT", f"/allocations/{uuid.UUID(int=rng.getrandbits(128), version=4)}", body)
+        status, data, _ = app.call(
+            "PUT", f"/allocations/{uuid.UUID(int=rng.getrandbits(128), version=4)}", body
+        )
         times.append(time.perf_counter() - start)
         tally[status] += 1
         if status >= 400:
             e = (data or {}).get("errors", [{}])[0]
             detail = e.get("detail") or ""
-            codes[f"{status} {e.get('code')}{' (capacity)' if 'xceed' in detail or 'Unable to allocate' in detail else ''}"] += 1
+            codes[
+                f"{status} {e.get('code')}{' (capacity)' if 'xceed' in detail or 'Unable to allocate' in detail else ''}"
+            ] += 1
     queue.put((began, time.time(), tally, codes, times, time.process_time() - cpu))
 
 
@@ -555,12 +676,17 @@ def over_capacity():
     inv, alloc = m.Inventory.__table__, m.Allocation.__table__
     used = (
         sa.select(sa.func.sum(alloc.c.used))
-        .where(alloc.c.resource_provider_id == inv.c.resource_provider_id, alloc.c.resource_class_id == inv.c.resource_class_id)
+        .where(
+            alloc.c.resource_provider_id == inv.c.resource_provider_id,
+            alloc.c.resource_class_id == inv.c.resource_class_id,
+        )
         .scalar_subquery()
     )
     limit = (inv.c.total - inv.c.reserved) * inv.c.allocation_ratio
     with db_api.get_placement_engine().connect() as conn:
-        return conn.execute(sa.select(sa.func.count()).select_from(inv).where(used > limit)).scalar()
+        return conn.execute(
+            sa.select(sa.func.count()).select_from(inv).where(used > limit)
+        ).scalar()
 
 
 def cmd_race(a):
@@ -577,7 +703,20 @@ def cmd_race(a):
     app = PlacementApp(a.db, a.microversion)
     reset(app)
     uuid_ = str(uuid.UUID(int=1))
-    load_api(app, {"providers": [{"uuid": uuid_, "name": "last", "traits": [], "aggregates": [], "inventories": {"VCPU": {"total": 1}}}]})
+    load_api(
+        app,
+        {
+            "providers": [
+                {
+                    "uuid": uuid_,
+                    "name": "last",
+                    "traits": [],
+                    "aggregates": [],
+                    "inventories": {"VCPU": {"total": 1}},
+                }
+            ]
+        },
+    )
     from placement.objects import resource_provider
 
     real, other = resource_provider.ResourceProvider.increment_generation, []
@@ -585,14 +724,24 @@ def cmd_race(a):
     def racing(self):
         if not other:
             other.append(None)
-            other[0] = json.loads(subprocess.check_output([sys.executable, __file__, "race", "--db", a.db, "--claims", "other"]))["status"]
+            other[0] = json.loads(
+                subprocess.check_output(
+                    [sys.executable, __file__, "race", "--db", a.db, "--claims", "other"]
+                )
+            )["status"]
         return real(self)
 
     resource_provider.ResourceProvider.increment_generation = racing
     mine = _take_one(app, 1)
     usage = app.must("GET", f"/resource_providers/{uuid_}/usages")
     used = usage["usages"]["VCPU"]
-    return {"first_claim": mine, "second_claim": other[0], "used": used, "capacity": 1, "ok": used <= 1}
+    return {
+        "first_claim": mine,
+        "second_claim": other[0],
+        "used": used,
+        "capacity": 1,
+        "ok": used <= 1,
+    }
 
 
 def _take_one(app, consumer):
@@ -616,7 +765,10 @@ def cmd_bench_claims(a):
     a.resources = {rc: int(n) for rc, n in (kv.split(":") for kv in a.claim.split(","))}
     ctx = multiprocessing.get_context("spawn")
     barrier, queue = ctx.Barrier(a.procs), ctx.Queue()
-    procs = [ctx.Process(target=_claim_worker, args=(i, a, uuids, barrier, queue)) for i in range(a.procs)]
+    procs = [
+        ctx.Process(target=_claim_worker, args=(i, a, uuids, barrier, queue))
+        for i in range(a.procs)
+    ]
     for p in procs:
         p.start()
     got = [queue.get() for _ in procs]
@@ -651,7 +803,9 @@ def cmd_bench_claims(a):
 
 
 def main(argv=None):
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ap.add_argument("command", choices=("run", "selftest", "race", "bench-ac", "bench-claims"))
     ap.add_argument("--db", default="sqlite:///placement_peer.db")
     ap.add_argument("--topology")
@@ -662,7 +816,9 @@ def main(argv=None):
     ap.add_argument("--microversion", default=LATEST)
     ap.add_argument("--queries")
     ap.add_argument("--query", action="append")
-    ap.add_argument("--claims", default=None, help="run: JSON file; bench-claims: claims per process")
+    ap.add_argument(
+        "--claims", default=None, help="run: JSON file; bench-claims: claims per process"
+    )
     ap.add_argument("--repeat", type=int, default=1)
     ap.add_argument("--procs", type=int, default=1)
     ap.add_argument("--mode", choices=("put", "get-put"), default="put")
@@ -674,9 +830,13 @@ def main(argv=None):
     a = ap.parse_args(argv)
     if a.command == "bench-claims":
         a.claims = int(a.claims or 200)
-    data = {"run": cmd_run, "selftest": cmd_selftest, "race": cmd_race, "bench-ac": cmd_bench_ac, "bench-claims": cmd_bench_claims}[
-        a.command
-    ](a)
+    data = {
+        "run": cmd_run,
+        "selftest": cmd_selftest,
+        "race": cmd_race,
+        "bench-ac": cmd_bench_ac,
+        "bench-claims": cmd_bench_claims,
+    }[a.command](a)
     out = sys.stdout if a.out == "-" else open(a.out, "w")
     json.dump(data, out, indent=1, sort_keys=True)
     out.write("\n")

@@ -23,7 +23,10 @@ def verify(fleet, plan):
     ratio = fleet["limits"]["cpu_ratio"]
     drain = set(fleet["drain"])
     vms = {v["name"]: dict(v) for v in fleet["vms"]}
-    cap = {n: (int(h["threads"] * ratio), h["mem_mb"] - h["mem_reserved_mb"], h["disk_gb"]) for n, h in hosts.items()}
+    cap = {
+        n: (int(h["threads"] * ratio), h["mem_mb"] - h["mem_reserved_mb"], h["disk_gb"])
+        for n, h in hosts.items()
+    }
     used = {n: [0, 0, 0] for n in hosts}
     grp = {n: {} for n in hosts}
 

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    DrainQuestion,
+    RollingQuestion,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import Rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import (
+    RollingRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import (
+    Undrain,
+    UndrainRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
 from ansible_collections.drover.compute.tests.scenarios import together
@@ -24,7 +32,18 @@ BOOT = 60
 class Maintenance:
     """The command, a part of running.Scenario."""
 
-    def do_rolling(self, hosts, hooks=(), fails=None, stop=None, call=None, actor=None, elsewhere=False, limit=2, **request):
+    def do_rolling(
+        self,
+        hosts,
+        hooks=(),
+        fails=None,
+        stop=None,
+        call=None,
+        actor=None,
+        elsewhere=False,
+        limit=2,
+        **request,
+    ):
         """Run the playbook rolling_maintenance.
 
         :param hooks: names of the existing hooks.
@@ -36,10 +55,16 @@ class Maintenance:
             limits = MigrationLimits(limit)
             moves = MoveSettings(limits, {}, 600)
             back = request.get("bring_back", False)
-            question = RollingQuestion(self.policy, batch_size=request.pop("batch_size", 0), back=back)
-            drain = DrainRequest([], DrainQuestion(self.policy, limits), moves, "rolling maintenance")
+            question = RollingQuestion(
+                self.policy, batch_size=request.pop("batch_size", 0), back=back
+            )
+            drain = DrainRequest(
+                [], DrainQuestion(self.policy, limits), moves, "rolling maintenance"
+            )
             files = dict.fromkeys(hooks, __file__)
-            wanted = RollingRequest(hosts, question, drain, files, sentinels=["/run/reboot-required"], **request)
+            wanted = RollingRequest(
+                hosts, question, drain, files, sentinels=["/run/reboot-required"], **request
+            )
             try:
                 _Role(self, run, Rolling(run, wanted), moves, fails).play()
             finally:
@@ -57,7 +82,10 @@ class Maintenance:
         with self.open_store().read() as connection:
             stages = [f"{each['host']} at {each['stage']}" for each in rolling.read(connection)]
         self.said.append(f"rolling: {', '.join(stages) or 'nothing is left'}")
-        self.said.append("reboots: " + ", ".join(f"{name} {host.boots}" for name, host in sorted(self.fleet.hosts.items())))
+        self.said.append(
+            "reboots: "
+            + ", ".join(f"{name} {host.boots}" for name, host in sorted(self.fleet.hosts.items()))
+        )
 
 
 class _Role:
@@ -86,7 +114,10 @@ class _Role:
         """Carry out tasks/batch.yml and host.yml; return False if no host is left."""
         for step in batch["steps"]:
             alive = [host for host in batch["hosts"] if host not in self.failed]
-            together.carry_out(self.scenario.clock, [lambda host=host, step=step: self._step(host, step) for host in alive])
+            together.carry_out(
+                self.scenario.clock,
+                [lambda host=host, step=step: self._step(host, step) for host in alive],
+            )
         self.order.close(batch["hosts"])
         return not batch["finished"]
 

@@ -12,7 +12,12 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.tests.scenarios.simulated import INCOMING, Broken, Domain, Violation
+from ansible_collections.drover.compute.tests.scenarios.simulated import (
+    INCOMING,
+    Broken,
+    Domain,
+    Violation,
+)
 
 #: Seconds of each phase; the copy of the memory takes a second for each MIB_PER_SECOND.
 CHECK, PREPARE, HANDOVER, CLEAN_UP = 1.0, 1.0, 0.5, 1.0
@@ -51,7 +56,9 @@ class Job:
         seconds = domain.memory_mb / MIB_PER_SECOND if live else 1.0
         if live:
             domain.job = True
-            self.there[self.uuid] = Domain(self.name, "paused", reason=INCOMING, job=True, persistent=False, **size)
+            self.there[self.uuid] = Domain(
+                self.name, "paused", reason=INCOMING, job=True, persistent=False, **size
+            )
         yield seconds / 2
         self.fleet.happen("copy", self.name, self)
         yield seconds / 2
@@ -105,7 +112,9 @@ class Worker:
     def __init__(self, fleet, order, may_start, most=None):
         self.fleet, self.order, self.most = fleet, order, most
         self.uuid, self.host = order["uuid"], fleet.hosts[order["source"]]
-        self.may_start = may_start and order.get("begin", True) and order["migration"] not in self.host.withdrawn
+        self.may_start = (
+            may_start and order.get("begin", True) and order["migration"] not in self.host.withdrawn
+        )
         self.previous = self.host.records.get(self.uuid)
         if self.previous is not None and self.previous["destination"] != order["destination"]:
             self.previous = None
@@ -134,7 +143,9 @@ class Worker:
 
     def _is_to_be_checked(self):
         checks = self.host.checks = [each for each in self.host.checks if each.alive()]
-        return checks.index(self) < min(self.most, READY * self.most - sum(each.alive() for each in self.host.turns))
+        return checks.index(self) < min(
+            self.most, READY * self.most - sum(each.alive() for each in self.host.turns)
+        )
 
     def _leave(self):
         for line in (self.host.checks, self.host.turns):
@@ -154,7 +165,10 @@ class Worker:
             except Broken as problem:
                 self._look_at_source()
                 begun = self._begun() or self.record["took_over"]
-                self._end("lost" if begun else "failed", f"{problem}. " + ("Start the move again." if begun else "Not begun."))
+                self._end(
+                    "lost" if begun else "failed",
+                    f"{problem}. " + ("Start the move again." if begun else "Not begun."),
+                )
                 return
             if seconds is None:
                 return
@@ -213,7 +227,11 @@ class Worker:
             here, there = yield from self._look()
             verdict = state.classify(here, there)
             unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
-            if not unsure or self.fleet.clock.now >= end or (verdict == state.NOWHERE and not self._begun()):
+            if (
+                not unsure
+                or self.fleet.clock.now >= end
+                or (verdict == state.NOWHERE and not self._begun())
+            ):
                 return verdict
             yield POLL
 
@@ -224,18 +242,24 @@ class Worker:
             self.host.workers.pop(self.uuid, None)
             return
         if self.previous is not None and self.previous["status"] not in SETTLED:
-            self.record.update({key: self.previous[key] for key in ("was", "started_at", "phase")}, took_over=True)
+            self.record.update(
+                {key: self.previous[key] for key in ("was", "started_at", "phase")}, took_over=True
+            )
         self._save()
         verdict = yield from self._settled()
         if verdict == state.MOVING:
             if not self.record["took_over"] and not self._abort_asked():
-                self._end("failed", "It was refused: a job that this run did not begin is under way.")
+                self._end(
+                    "failed", "It was refused: a job that this run did not begin is under way."
+                )
                 return
             verdict = yield from self._followed()
         if verdict == state.HERE and self.may_start and not self._abort_asked():
             yield from self._begin()
         elif verdict == state.OFF_THERE and not self._begun():
-            self._end("failed", "It was refused: the destination has a definition of it that is shut off.")
+            self._end(
+                "failed", "It was refused: the destination has a definition of it that is shut off."
+            )
         else:
             yield from self._conclude(verdict)
 
@@ -245,16 +269,27 @@ class Worker:
 
     def _was_of_this_migration(self):
         mine = self.order["migration"]
-        return self.previous is not None and mine is not None and self.previous["order"]["migration"] == mine
+        return (
+            self.previous is not None
+            and mine is not None
+            and self.previous["order"]["migration"] == mine
+        )
 
     def _is_new(self):
         """Return True if no worker can have begun it."""
-        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration())
+        return self.previous is None or (
+            self.previous["status"] in SETTLED and not self._was_of_this_migration()
+        )
 
     def _heed_abort(self):
         """Let libvirt abort the job of a live move, before its handover."""
         for job in self.fleet.jobs:
-            if job.uuid == self.uuid and job.phase == "copy" and self.order["live"] and self._abort_asked():
+            if (
+                job.uuid == self.uuid
+                and job.phase == "copy"
+                and self.order["live"]
+                and self._abort_asked()
+            ):
                 job.fail("operation aborted: migration out job: canceled by client")
                 return
 
@@ -263,7 +298,11 @@ class Worker:
         if self.most is not None and self._is_new():
             self.host.checks.append(self)
             began = self.fleet.clock.now
-            while not self._is_to_be_checked() and not self._abort_asked() and self.fleet.clock.now - began < CHECKED:
+            while (
+                not self._is_to_be_checked()
+                and not self._abort_asked()
+                and self.fleet.clock.now - began < CHECKED
+            ):
                 self._save(phase="waiting")
                 yield POLL_TURN
             if self._abort_asked():
@@ -287,12 +326,16 @@ class Worker:
             self._save(phase="waiting")
             while not self._turn_has_come():
                 if self._abort_asked():
-                    self._end("failed", "It failed before anything was moved: it was aborted on request.")
+                    self._end(
+                        "failed", "It failed before anything was moved: it was aborted on request."
+                    )
                     return
                 yield POLL_TURN
             self._save(started_at=self.fleet.clock.now)
         self._save(phase="preparing")
-        self.fleet.most = max(self.fleet.most, sum(each.moves() for each in self.host.workers.values()))
+        self.fleet.most = max(
+            self.fleet.most, sum(each.moves() for each in self.host.workers.values())
+        )
         yield PREPARE / 2
         self.fleet.happen("prepare", order["name"], job)
         yield PREPARE / 2
@@ -337,7 +380,11 @@ class Worker:
             here, there = yield from self._look()
             yield from self._arrived(there)
         elif verdict in (state.HERE, state.OFF_THERE):
-            words = "; it is paused at the source now, resume it" if self.record["was"] == "running" and here["state"] == "paused" else ""
+            words = (
+                "; it is paused at the source now, resume it"
+                if self.record["was"] == "running" and here["state"] == "paused"
+                else ""
+            )
             self._end("failed", f"{self.job.error or 'it did not go through'}{words}.")
         elif verdict == state.NOWHERE:
             self._end("lost" if self._begun() else "failed", "Neither host knows it.")
@@ -347,7 +394,9 @@ class Worker:
     def _arrived(self, there):
         was = self.record["was"]
         if was is not None and there["state"] != was:
-            self._end("conflict", f"It is gone from the source, but {there['state']} at the destination.")
+            self._end(
+                "conflict", f"It is gone from the source, but {there['state']} at the destination."
+            )
             return
         self._save(phase="cleaning")
         yield CLEAN_UP / 2
@@ -374,7 +423,9 @@ class Module:
         known = self.open_moves() if start else ()
         for order in start:
             if (order["uuid"], order["source"], order["destination"]) not in known:
-                raise Violation(f"the move of {order['name']} is begun, and the store knows nothing of it")
+                raise Violation(
+                    f"the move of {order['name']} is begun, and the store knows nothing of it"
+                )
             if order["uuid"] not in here.workers:
                 Worker(self.fleet, order, True, self.most).start()
         for order in abort:
@@ -393,7 +444,9 @@ class Module:
             return len(self._under_way(orders)) <= until or not self._reachable()
 
         end = self.fleet.clock.now + wait
-        self.fleet.clock.sleep(wait, lambda: over() or (news_within is not None and self._is_news(orders, waiting)))
+        self.fleet.clock.sleep(
+            wait, lambda: over() or (news_within is not None and self._is_news(orders, waiting))
+        )
         self.fleet.clock.sleep(max(0, min(end - self.fleet.clock.now, news_within or 0)), over)
         self._reach()
         return [self.answer(order) for order in orders]
@@ -417,10 +470,20 @@ class Module:
             "destination_state": None,
         }
         try:
-            here, there = (self.fleet.look(host, order["uuid"], self.host) for host in (self.host, order["destination"]))
+            here, there = (
+                self.fleet.look(host, order["uuid"], self.host)
+                for host in (self.host, order["destination"])
+            )
         except Broken as problem:
-            return {**answer, "message": f"{problem}.", "why": f"it cannot be reached: {problem}", "reached": False}
-        answer.update(source_state=state.state_word(here), destination_state=state.state_word(there))
+            return {
+                **answer,
+                "message": f"{problem}.",
+                "why": f"it cannot be reached: {problem}",
+                "reached": False,
+            }
+        answer.update(
+            source_state=state.state_word(here), destination_state=state.state_word(there)
+        )
         reason = self.fleet.refusal(order["name"], order["destination"])
         if here is None:
             reason = "it is not here"
@@ -436,7 +499,11 @@ class Module:
     def _abort(self, here, order):
         """Record the abort, and start a worker if none is alive."""
         record = here.records.get(order["uuid"])
-        if record is not None and record["status"] == "cancelled" and record["order"]["migration"] == order["migration"]:
+        if (
+            record is not None
+            and record["status"] == "cancelled"
+            and record["order"]["migration"] == order["migration"]
+        ):
             return
         here.aborts[order["uuid"]] = order["migration"]
         if order["uuid"] not in here.workers:
@@ -447,11 +514,17 @@ class Module:
 
     def _reach(self):
         if not self._reachable():
-            raise DroverError(f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves.")
+            raise DroverError(
+                f"Host {self.host} cannot be reached: timed out. Migrations that had begun go on by themselves."
+            )
 
     def _under_way(self, orders):
         here = self.fleet.hosts[self.host]
-        return {order["uuid"] for order in orders if here.records.get(order["uuid"], {}).get("status") == "running"}
+        return {
+            order["uuid"]
+            for order in orders
+            if here.records.get(order["uuid"], {}).get("status") == "running"
+        }
 
     def _is_news(self, orders, waiting):
         """Return True if one has ended, or one of the waiting moves has begun."""
@@ -468,7 +541,11 @@ class Module:
         if record is None:
             domain = here.domains.get(order["uuid"])
             word = state.state_word(domain.seen() if domain else None)
-            record = {"status": "lost", "message": "No move of it is recorded on this host.", "source_state": word}
+            record = {
+                "status": "lost",
+                "message": "No move of it is recorded on this host.",
+                "source_state": word,
+            }
         status, started = record["status"], record.get("started_at")
         finished = record.get("finished_at") or self.fleet.clock.now
         return {

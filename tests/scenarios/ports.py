@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import contextlib
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
+    Hand,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Unreachable,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store import occupancy, services
@@ -55,7 +60,11 @@ class Fate:
             self.writes += 1
         if self._stop.get("step") == self.writes and self._stop.get("moment", "before") == moment:
             # A lost database stays away for the rest of the run.
-            self._gone = DroverError("The store does not answer.") if self._stop.get("how") == "lost" else Killed()
+            self._gone = (
+                DroverError("The store does not answer.")
+                if self._stop.get("how") == "lost"
+                else Killed()
+            )
         if self._gone is not None:
             raise self._gone
 
@@ -136,7 +145,9 @@ class SimulatedHosts:
 
     def answer(self, host):
         there = self.fleet.hosts[host]
-        return host_answer.Answer(host_answer.LOGIN if there.on and there.answers else host_answer.SILENT)
+        return host_answer.Answer(
+            host_answer.LOGIN if there.on and there.answers else host_answer.SILENT
+        )
 
     def at_once(self, questions, limit):
         """Looks that change nothing are no step for the end of a run."""
@@ -159,7 +170,9 @@ class SimulatedHosts:
             self._discover([host])
         except DroverError as problem:
             with self._store.write() as connection:
-                services.record_unreachable(connection, host, str(problem), store_clock.now(connection))
+                services.record_unreachable(
+                    connection, host, str(problem), store_clock.now(connection)
+                )
             raise
         with self._store.read() as connection:
             return {"occupants": occupancy.occupants(connection, host)}
@@ -197,7 +210,8 @@ class SimulatedHand(Modules):
         run = getattr(self, f"_{module.rpartition('.')[2].lstrip('_')}")
         try:
             return self._hosts.fate.call(
-                lambda: certainty.Answer(certainty.DONE, run(args)), lambda seconds: run({**args, "within": seconds})
+                lambda: certainty.Answer(certainty.DONE, run(args)),
+                lambda seconds: run({**args, "within": seconds}),
             )
         except Refused as problem:
             return certainty.judge(problem.result)
@@ -209,25 +223,50 @@ class SimulatedHand(Modules):
         here = self._fleet.hosts[self.host]
         if not here.libvirt:
             return {"failed": True, "msg": "libvirt does not answer"}
-        found = {uuid: domain for uuid, domain in here.domains.items() if uuid in args["uuids"] or domain.name in args["names"]}
-        return {"domains": [{"uuid": uuid, "name": domain.name, "state": domain.state} for uuid, domain in found.items()]}
+        found = {
+            uuid: domain
+            for uuid, domain in here.domains.items()
+            if uuid in args["uuids"] or domain.name in args["names"]
+        }
+        return {
+            "domains": [
+                {"uuid": uuid, "name": domain.name, "state": domain.state}
+                for uuid, domain in found.items()
+            ]
+        }
 
     def _file_users(self, args):
         """Return the names of its files, and no user of other hosts' files: each guest has separate
         files."""
         self.reach()
-        names = [{"path": path, "real_path": path, "shared_id": None, "inode": None, "mount": "/nfs"} for path in args.get("paths") or ()]
+        names = [
+            {"path": path, "real_path": path, "shared_id": None, "inode": None, "mount": "/nfs"}
+            for path in args.get("paths") or ()
+        ]
         return {"names": names, "users": {}}
 
     def _domain_migration(self, args):
-        start, abort = ([{"migration": None, **order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))
+        start, abort = (
+            [{"migration": None, **order, "source": self.host} for order in args.get(key) or ()]
+            for key in ("start", "abort")
+        )
         module = Module(self._fleet, self.host, self._open_moves, args.get("max_migrations"))
         if args.get("check"):
             return {"moves": [module.check(order) for order in start]}
         wait, until, news_within = args["wait"], args.get("until"), args.get("news_within")
         if "within" in args:
             wait, until, news_within = args["within"], -1, None
-        return {"moves": module(start, args.get("follow", ()), wait, until, abort, news_within, args.get("waiting") or ())}
+        return {
+            "moves": module(
+                start,
+                args.get("follow", ()),
+                wait,
+                until,
+                abort,
+                news_within,
+                args.get("waiting") or (),
+            )
+        }
 
     def _stat(self, args):
         """Act as the module ansible.builtin.stat: the hosts have libvirtd."""
@@ -245,7 +284,13 @@ class SimulatedHand(Modules):
         """Return if this host reaches one of the others; the disks of all running guests are
         locked."""
         names = [name for name in args["addresses"] if name in self._fleet.hosts]
-        running = [each for host in self._fleet.hosts.values() if host.on for each in host.domains.values() if each.active]
+        running = [
+            each
+            for host in self._fleet.hosts.values()
+            if host.on
+            for each in host.domains.values()
+            if each.active
+        ]
         active = {f"/nfs/{each.name}.qcow2" for each in running}.intersection(args["disks"])
         return {
             "reached": any(self._fleet.reach(self.host, name) for name in names),

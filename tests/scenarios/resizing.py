@@ -9,10 +9,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
     InstanceMigrationRequest,
     InstanceMigrations,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
+    Resize,
+    ResizeRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import (
+    MoveSettings,
+    ResizeSettings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import (
+    Undrain,
+    UndrainRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import (
+    MigrationLimits,
+    NewSize,
+)
 from ansible_collections.drover.compute.tests.scenarios.several import several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
@@ -34,16 +46,34 @@ class Instances:
     def _settings(self, **given):
         return ResizeSettings(policy=self.policy, **{"timeout": 30, **given})
 
-    def do_resize(self, names, flavor=None, sizes=None, host=None, ending=None, stop=None, call=None, **settings):
+    def do_resize(
+        self,
+        names,
+        flavor=None,
+        sizes=None,
+        host=None,
+        ending=None,
+        stop=None,
+        call=None,
+        **settings,
+    ):
         """Run the playbook instance_resize."""
         with self.run(stop, call) as run:
             size = NewSize(flavor) if flavor else NewSize(sizes=sizes) if sizes else None
-            Resize(run, ResizeRequest(list(names), self._settings(**settings), size, ending, host)).run()
+            Resize(
+                run, ResizeRequest(list(names), self._settings(**settings), size, ending, host)
+            ).run()
 
     def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
         """Run the playbook instance_migrate."""
         with self.run(stop, call) as run:
-            wanted = InstanceMigrationRequest(list(names), MoveSettings(MigrationLimits(2)), self._settings(**settings), host, cold)
+            wanted = InstanceMigrationRequest(
+                list(names),
+                MoveSettings(MigrationLimits(2)),
+                self._settings(**settings),
+                host,
+                cold,
+            )
             InstanceMigrations(run, wanted).run()
 
     def do_undrain(self, host, stop=None, call=None):
@@ -83,7 +113,13 @@ class Modules:
         for each in args["domains"]:
             here.withdrawn.update(each["withdraw"])
             domain = here.domains.get(each["uuid"])
-            found.append({"uuid": each["uuid"], "busy": each["uuid"] in here.workers, "domain": domain and domain.facts()})
+            found.append(
+                {
+                    "uuid": each["uuid"],
+                    "busy": each["uuid"] in here.workers,
+                    "domain": domain and domain.facts(),
+                }
+            )
         return {"domains": found}
 
     def _domain(self, args):
@@ -92,11 +128,16 @@ class Modules:
         here, changed = self._fleet.hosts[self.host], False
         domain = here.domains.get(args["uuid"])
         if args.get("order") in here.withdrawn:
-            raise Refused(f"what was to be done on {self.host} was withdrawn by a later run", domain is not None)
+            raise Refused(
+                f"what was to be done on {self.host} was withdrawn by a later run",
+                domain is not None,
+            )
         if domain is None:
             raise Refused(f"there is no domain {args['uuid']} on {self.host}", False)
         if args["state"] == "stopped":
-            changed = self._fleet.shut_down(self.host, args["uuid"], args["timeout"], args.get("force"))["changed"]
+            changed = self._fleet.shut_down(
+                self.host, args["uuid"], args["timeout"], args.get("force")
+            )["changed"]
         size = {key: args[key] for key in ("vcpus", "memory_mb") if args.get(key) is not None}
         if any(getattr(domain, key) != amount for key, amount in size.items()):
             if domain.active:
@@ -124,7 +165,14 @@ class Modules:
         here, answers = self._fleet.hosts[self.host], []
         for each in args["domains"]:
             domain = here.domains[each["uuid"]]
-            answer = {"uuid": each["uuid"], "name": domain.name, "changed": False, "status": "done", "message": "", "domain": None}
+            answer = {
+                "uuid": each["uuid"],
+                "name": domain.name,
+                "changed": False,
+                "status": "done",
+                "message": "",
+                "domain": None,
+            }
             try:
                 answer["changed"] = self._start(domain)
             except Broken as problem:

@@ -16,9 +16,14 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import operations
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import (
+    Drain,
+    DrainRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import (
+    EvacuationRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
@@ -28,18 +33,33 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import s
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    flavors,
+    power,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance
-from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
+from ansible_collections.drover.compute.tests.scenarios.ports import (
+    Actor,
+    Fate,
+    FatedStore,
+    Killed,
+    SimulatedHosts,
+)
 from ansible_collections.drover.compute.tests.scenarios.resizing import Instances
 from ansible_collections.drover.compute.tests.scenarios.several import Several, several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
+from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import (
+    add_provider,
+    held,
+)
 
 
 class Scenario(Several, Instances, Maintenance):
@@ -130,7 +150,11 @@ class Scenario(Several, Instances, Maintenance):
             other hosts do not), libvirt (it is dead), for good (a restart does not help it).
         """
         here = self.fleet.hosts[host]
-        here.answers, here.libvirt, here.mended = "controller" not in of, "libvirt" not in of, "for good" not in of
+        here.answers, here.libvirt, here.mended = (
+            "controller" not in of,
+            "libvirt" not in of,
+            "for good" not in of,
+        )
         for other in self.fleet.hosts:
             if "others" in of and other != host:
                 self.fleet.cut(host, other)
@@ -142,7 +166,18 @@ class Scenario(Several, Instances, Maintenance):
 
     # Drain
 
-    def do_drain(self, hosts, limit=2, stop=None, call=None, actor=None, elsewhere=False, caps=None, patience=600, **request):
+    def do_drain(
+        self,
+        hosts,
+        limit=2,
+        stop=None,
+        call=None,
+        actor=None,
+        elsewhere=False,
+        caps=None,
+        patience=600,
+        **request,
+    ):
         """Run the playbook drain.
 
         :param hosts: one host, or a list.
@@ -154,7 +189,9 @@ class Scenario(Several, Instances, Maintenance):
         with self.run(stop, call, actor, elsewhere) as run:
             limits = MigrationLimits(limit, **(caps or {}))
             question = DrainQuestion(self.policy, limits, extra_moves=request.pop("extra_moves", 0))
-            wanted = DrainRequest(several(hosts), question, MoveSettings(limits, {}, patience), "scenario", **request)
+            wanted = DrainRequest(
+                several(hosts), question, MoveSettings(limits, {}, patience), "scenario", **request
+            )
             began = self.fleet.most = self.fleet.under_way()
             Drain(run, wanted).run()
             if self.fleet.most > max(limit, began):
@@ -175,9 +212,17 @@ class Scenario(Several, Instances, Maintenance):
         actor = Actor(actor or f"run {self.runs}", self.dead, elsewhere)
         fate = Fate(stop, call)
         store = FatedStore(self.open_store(), fate)
-        hosts = SimulatedHosts(self.fleet, store, fate, lambda names: self.discover(store, names), self._open_moves)
+        hosts = SimulatedHosts(
+            self.fleet, store, fate, lambda names: self.discover(store, names), self._open_moves
+        )
         try:
-            yield Ports(store, hosts, Leasing(store, actor, lambda line: None), lambda line: None, self.clock)
+            yield Ports(
+                store,
+                hosts,
+                Leasing(store, actor, lambda line: None),
+                lambda line: None,
+                self.clock,
+            )
         except Killed:
             if not elsewhere:
                 self.dead.add(actor.process)
@@ -187,8 +232,14 @@ class Scenario(Several, Instances, Maintenance):
         """Return {(uuid, source, destination)} of the store's moves; a resize that is not confirmed
         may move back."""
         rows = [row for row in self._migrations() if row.status in tables.HOLDING_MIGRATION]
-        found = {(row.instance_uuid, row.source, row.destination) for row in rows if row.status in tables.OPEN_MIGRATION}
-        return found | {(row.instance_uuid, row.destination, row.source) for row in rows if row.type == RESIZE}
+        found = {
+            (row.instance_uuid, row.source, row.destination)
+            for row in rows
+            if row.status in tables.OPEN_MIGRATION
+        }
+        return found | {
+            (row.instance_uuid, row.destination, row.source) for row in rows if row.type == RESIZE
+        }
 
     # Discovery
 
@@ -206,14 +257,20 @@ class Scenario(Several, Instances, Maintenance):
                 except Broken as problem:
                     if hosts is not None:
                         raise DroverError(str(problem)) from None
-        self.unseen = {uuid: left for uuid, hosts in self.unseen.items() if (left := hosts - set(read))}
+        self.unseen = {
+            uuid: left for uuid, hosts in self.unseen.items() if (left := hosts - set(read))
+        }
         found = self._record(store, read.values())
         if found["stale"]:
             recorded = fleets.where(self.url)
             for name in read:
                 here = self.fleet.hosts[name].domains
                 for uuid, domain in list(here.items()):
-                    if domain.name in found["stale"] and recorded.get(domain.name) != name and not domain.active:
+                    if (
+                        domain.name in found["stale"]
+                        and recorded.get(domain.name) != name
+                        and not domain.active
+                    ):
                         del here[uuid]
             # An old definition has its instance on another host, so this must lose nothing.
             self.fleet.check()
@@ -222,12 +279,25 @@ class Scenario(Several, Instances, Maintenance):
 
     def _record(self, store, nodes):
         with store.write() as connection:
-            return record.record(connection, node_data.reports(list(nodes), "unused", {}), self.clock.time())
+            return record.record(
+                connection, node_data.reports(list(nodes), "unused", {}), self.clock.time()
+            )
 
     # Evacuation
 
     def do_evacuate(
-        self, host, stop=None, call=None, refuse=(), dies=None, lost=(), actor=None, elsewhere=False, driver=True, said="", back=None
+        self,
+        host,
+        stop=None,
+        call=None,
+        refuse=(),
+        dies=None,
+        lost=(),
+        actor=None,
+        elsewhere=False,
+        driver=True,
+        said="",
+        back=None,
     ):
         """Run the playbook evacuate.
 
@@ -242,7 +312,9 @@ class Scenario(Several, Instances, Maintenance):
             run.hosts.refuse, run.hosts.dies, run.hosts.lost = refuse, dies, lost
             others = [name for name in sorted(self.fleet.hosts) if name != host]
             limits = fencing.Limits(down_seconds=0, quiet_seconds=0, down_percent=100)
-            wanted = EvacuationRequest(host, others, self.policy, said=said, operator="somebody", limits=limits)
+            wanted = EvacuationRequest(
+                host, others, self.policy, said=said, operator="somebody", limits=limits
+            )
             power_state = ("on" if self.fleet.hosts[host].on else "off") if driver else "none"
             if Evacuation(run, wanted).judge(power_state)["fence"]:
                 self._fence(run, host, driver)
@@ -260,7 +332,9 @@ class Scenario(Several, Instances, Maintenance):
             event = power.begin(connection, host, "fence", "ipmi", None, self.clock.time())
         self.fleet.power_off(host)
         with run.store.write() as connection:
-            power.finish(connection, event["uuid"], "completed", "off", None, None, self.clock.time())
+            power.finish(
+                connection, event["uuid"], "completed", "off", None, None, self.clock.time()
+            )
 
     # Conditions after every command
 
@@ -278,11 +352,18 @@ class Scenario(Several, Instances, Maintenance):
                 continue
             where, rooms = set(self.fleet.where(uuid)), set(holdings.get(uuid, {}))
             rows = [row for row in migrations if row.instance_uuid == uuid]
-            ends = {end for row in rows if row.status in tables.HOLDING_MIGRATION for end in (row.source, row.destination)}
+            ends = {
+                end
+                for row in rows
+                if row.status in tables.HOLDING_MIGRATION
+                for end in (row.source, row.destination)
+            }
             if where - rooms:
                 raise Violation(f"{name} is on {where}, and room is held on {rooms}")
             if rooms - where - ends:
-                raise Violation(f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}")
+                raise Violation(
+                    f"room of {name} is held on {rooms}, and it is on {where} with moves between {ends}"
+                )
             if any(row.type == RESIZE and row.status in tables.HOLDING_MIGRATION for row in rows):
                 # Both sizes are held.
                 continue
@@ -294,12 +375,17 @@ class Scenario(Several, Instances, Maintenance):
 
     def _migrations(self):
         with Store.open(self.url).read() as connection:
-            return connection.execute(sa.select(tables.migrations).order_by(tables.migrations.c.id)).all()
+            return connection.execute(
+                sa.select(tables.migrations).order_by(tables.migrations.c.id)
+            ).all()
 
     def journal(self):
         """Return lines: the migrations in their order, the host of every instance, and the hosts
         that are off."""
-        lines = [f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}" for row in self._migrations()]
+        lines = [
+            f"{row.instance_name}: {row.source} -> {row.destination}, {row.type}, {row.status}"
+            for row in self._migrations()
+        ]
         recorded = fleets.where(self.url)
         for uuid, name in sorted(self.fleet.names.items(), key=lambda pair: pair[1]):
             seen = " and ".join(
@@ -307,12 +393,23 @@ class Scenario(Several, Instances, Maintenance):
                 for host, each in sorted(self.fleet.where(uuid).items())
             )
             known = recorded.get(name)
-            lines.append(f"{name} is {seen}" + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}"))
+            lines.append(
+                f"{name} is {seen}"
+                + ("" if [known] == list(self.fleet.where(uuid)) else f", recorded on {known}")
+            )
         with Store.open(self.url).read() as connection:
-            off = connection.execute(sa.select(tables.services).where(tables.services.c.disabled).order_by(tables.services.c.host)).all()
-        lines += [f"{row.host} is {'in maintenance' if row.maintenance else 'disabled'}" for row in off]
+            off = connection.execute(
+                sa.select(tables.services)
+                .where(tables.services.c.disabled)
+                .order_by(tables.services.c.host)
+            ).all()
+        lines += [
+            f"{row.host} is {'in maintenance' if row.maintenance else 'disabled'}" for row in off
+        ]
         names = {uuid: name for uuid, name in self.fleet.names.items() if self.providers}
-        for uuid, amounts in sorted(held(self.url).items() if names else (), key=lambda pair: names.get(pair[0], "")):
+        for uuid, amounts in sorted(
+            held(self.url).items() if names else (), key=lambda pair: names.get(pair[0], "")
+        ):
             for provider in sorted(set(amounts) & {each["name"] for each in self.providers}):
                 taken = ", ".join(f"{amount} {kind}" for kind, amount in amounts[provider].items())
                 lines.append(f"{names.get(uuid, 'a move')} holds {taken} of {provider}")

@@ -24,7 +24,10 @@ class Several:
 
     def do_together(self, courses):
         """Carry out lists of commands that begin at the same time."""
-        together.carry_out(self.clock, [lambda course=course: [self.do(command) for command in course] for course in courses])
+        together.carry_out(
+            self.clock,
+            [lambda course=course: [self.do(command) for command in course] for course in courses],
+        )
 
     def do_disable(self, hosts):
         """Disable hosts as destinations."""
@@ -35,7 +38,10 @@ class Several:
     def do_say_most(self, dummy):
         """Report the greatest number of parallel migrations of libvirt: from and to each host, of
         each server group, and in total."""
-        self.said.append("at a time: " + ", ".join(f"{most} {what}" for what, most in sorted(self.fleet.peaks.items())))
+        self.said.append(
+            "at a time: "
+            + ", ".join(f"{most} {what}" for what, most in sorted(self.fleet.peaks.items()))
+        )
 
     def do_refuse(self, refusals):
         """Let hosts refuse some instances from now on: {name of the instance: names of hosts}."""
@@ -60,7 +66,9 @@ class Several:
     def do_abort(self, host, of=(), actor=None):
         """Run the playbook migration_abort."""
         with self.run(None, None, actor) as run:
-            outcomes = Abort(run, host, HostMoves(run, host, MoveSettings(MigrationLimits()))).run(list(of))
+            outcomes = Abort(run, host, HostMoves(run, host, MoveSettings(MigrationLimits()))).run(
+                list(of)
+            )
         for each in outcomes:
             self.said.append(f"abort: {each['name']} is {each['status']}")
         if not outcomes:

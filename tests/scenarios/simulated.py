@@ -53,7 +53,12 @@ class Domain:
 
     def facts(self):
         """Return the facts, as hypervisor_info reports them."""
-        disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{self.name}.qcow2"}
+        disk = {
+            "target": "vda",
+            "device": "disk",
+            "type": "file",
+            "source": f"/nfs/{self.name}.qcow2",
+        }
         more = {
             "state": self.state,
             "persistent": self.persistent,
@@ -126,7 +131,9 @@ class Fleet:
 
     def reach(self, one, other):
         """Return True if two hosts reach each other."""
-        return self.hosts[one].on and self.hosts[other].on and frozenset((one, other)) not in self.cuts
+        return (
+            self.hosts[one].on and self.hosts[other].on and frozenset((one, other)) not in self.cuts
+        )
 
     def look(self, host, uuid, from_host):
         """Return _migration.state.look() from another host."""
@@ -137,7 +144,11 @@ class Fleet:
 
     def refusal(self, name, host):
         """Return the reason why a host refuses an instance, or None."""
-        return "the network br9 does not exist at the destination" if (name, host) in self.refusals else None
+        return (
+            "the network br9 does not exist at the destination"
+            if (name, host) in self.refusals
+            else None
+        )
 
     def shut_down(self, host, uuid, timeout, force=False):
         """Act as the module domain with state stopped."""
@@ -157,11 +168,17 @@ class Fleet:
 
     def where(self, uuid):
         """Return {host: Domain}, with hosts that are off."""
-        return {name: host.domains[uuid] for name, host in self.hosts.items() if uuid in host.domains}
+        return {
+            name: host.domains[uuid] for name, host in self.hosts.items() if uuid in host.domains
+        }
 
     def running(self, uuid):
         """Return the hosts with the running domain."""
-        return [name for name, each in self.where(uuid).items() if each.state == "running" and self.hosts[name].on]
+        return [
+            name
+            for name, each in self.where(uuid).items()
+            if each.state == "running" and self.hosts[name].on
+        ]
 
     def report(self, host):
         """Return a host as discovery reads it."""
@@ -183,13 +200,20 @@ class Fleet:
 
     def under_way(self):
         """Return the number of running moves."""
-        return sum(worker.moves() for host in self.hosts.values() for worker in host.workers.values())
+        return sum(
+            worker.moves() for host in self.hosts.values() for worker in host.workers.values()
+        )
 
     def count(self):
         """Record the number of running moves when a migration begins."""
         ways = [[f"from {job.source}", f"to {job.destination}", "in all"] for job in self.jobs]
         groups = {self.hosts[job.source].domains[job.uuid].group for job in self.jobs} - {None}
-        ways += [[f"of {group}"] for group in groups for job in self.jobs if self.hosts[job.source].domains[job.uuid].group == group]
+        ways += [
+            [f"of {group}"]
+            for group in groups
+            for job in self.jobs
+            if self.hosts[job.source].domains[job.uuid].group == group
+        ]
         for what, number in collections.Counter(what for way in ways for what in way).items():
             self.peaks[what] = max(self.peaks.get(what, 0), number)
 

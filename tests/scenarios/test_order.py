@@ -13,12 +13,21 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import InstanceMigrations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
+    InstanceMigrations,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import (
+    ResizeSteps,
+    Step,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import Rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import RollingRecords
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import (
+    RollingRecords,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import (
+    StagedMoves,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
 from ansible_collections.drover.compute.tests.scenarios.test_scenarios import (  # noqa: F401  pylint: disable=unused-import
@@ -58,8 +67,18 @@ def moved(name, before):
 #: notices it).
 CHANGES = {
     "not disabled": (Drain, *without("_set_state"), "drain"),
-    "not settled": (StagedMoves, "settle", lambda kept: lambda self, host: [], "drain_killed_at_a_call"),
-    "not checked": (StagedMoves, "check", lambda kept: lambda self, moves: [], "drain_refused_beforehand"),
+    "not settled": (
+        StagedMoves,
+        "settle",
+        lambda kept: lambda self, host: [],
+        "drain_killed_at_a_call",
+    ),
+    "not checked": (
+        StagedMoves,
+        "check",
+        lambda kept: lambda self, moves: [],
+        "drain_refused_beforehand",
+    ),
     "not moved": (Drain, *without("_move"), "drain"),
     "not shut down": (Drain, *without("_shut_down"), "drain_does_not_shut_down"),
     "shut down first": (
@@ -68,7 +87,12 @@ CHANGES = {
         lambda kept: lambda self: (self._shut_down(), kept(self)),
         "drain_does_not_shut_down",
     ),
-    "not looked at": (Drain, "_surprising", lambda kept: lambda self, host, seen: [], "drain_newcomer"),
+    "not looked at": (
+        Drain,
+        "_surprising",
+        lambda kept: lambda self, host, seen: [],
+        "drain_newcomer",
+    ),
     "a host that fails ends the others": (
         Drain,
         "_apart",
@@ -81,36 +105,91 @@ CHANGES = {
         lambda kept: lambda self, state, hosts, **given: kept(self, state, hosts[:1], **given),
         "drain_two_hosts",
     ),
-    "resized without leaving": (ResizeSteps, "leave", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "resized without leaving": (
+        ResizeSteps,
+        "leave",
+        lambda kept: lambda self, resize: Step(False, resize),
+        "resize",
+    ),
     "resized without moving": (Resize, *without("_move"), "resize"),
-    "not arrived": (ResizeSteps, "arrive", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "not arrived": (
+        ResizeSteps,
+        "arrive",
+        lambda kept: lambda self, resize: Step(False, resize),
+        "resize",
+    ),
     "not ended": (Resize, *without("end"), "resize"),
-    "not taken back": (ResizeSteps, "undo", lambda kept: lambda self, resize, why: Step(False, None), "resize_does_not_shut_down"),
-    "reverted without leaving": (ResizeSteps, "leave_again", lambda kept: lambda self, resize: Step(False, resize), "resize"),
+    "not taken back": (
+        ResizeSteps,
+        "undo",
+        lambda kept: lambda self, resize, why: Step(False, None),
+        "resize_does_not_shut_down",
+    ),
+    "reverted without leaving": (
+        ResizeSteps,
+        "leave_again",
+        lambda kept: lambda self, resize: Step(False, resize),
+        "resize",
+    ),
     "confirmed before it is resized": (
         Resize,
         "resize",
         lambda kept: lambda self, instances: (self.end(instances), kept(self, instances)),
         "resize",
     ),
-    "open moves not ended": (InstanceMigrations, "_end_open", lambda kept: lambda self, instances: instances, "migrate_instances"),
-    "state not restored": (Undrain, "_restore", lambda kept: lambda self, host: ({"disabled": False}, []), "undrain_does_not_start"),
-    "nothing started": (Undrain, "_start", lambda kept: lambda self, host, instance: [], "undrain_does_not_start"),
-    "one round": (Drain, "_wanted", lambda kept: lambda self: kept(self) if self.round == 1 else [], "drain_faults"),
-    "evacuated although it answers": (Evacuation, *without("_refuse_alive"), "evacuate_while_it_lives"),
-    "its libvirt not restarted": (Evacuation, *without("_restart_libvirt"), "evacuate_while_it_lives"),
+    "open moves not ended": (
+        InstanceMigrations,
+        "_end_open",
+        lambda kept: lambda self, instances: instances,
+        "migrate_instances",
+    ),
+    "state not restored": (
+        Undrain,
+        "_restore",
+        lambda kept: lambda self, host: ({"disabled": False}, []),
+        "undrain_does_not_start",
+    ),
+    "nothing started": (
+        Undrain,
+        "_start",
+        lambda kept: lambda self, host, instance: [],
+        "undrain_does_not_start",
+    ),
+    "one round": (
+        Drain,
+        "_wanted",
+        lambda kept: lambda self: kept(self) if self.round == 1 else [],
+        "drain_faults",
+    ),
+    "evacuated although it answers": (
+        Evacuation,
+        *without("_refuse_alive"),
+        "evacuate_while_it_lives",
+    ),
+    "its libvirt not restarted": (
+        Evacuation,
+        *without("_restart_libvirt"),
+        "evacuate_while_it_lives",
+    ),
     "not closed when it is back": (Evacuation, *without("_close_open"), "evacuate_returned"),
     "a word not written down": (Evacuation, *without("_take_word"), "evacuate_by_word"),
     "not kept off": (Evacuation, *without("_keep_off"), "evacuate_by_word"),
     "not read": (Evacuation, *without("_read_others"), "evacuate_by_word"),
     "not withdrawn": (Evacuation, *without("_withdraw"), "evacuate_killed"),
-    "not asked again before the start": (Evacuation, *without("_refuse_returned"), "evacuate_while_it_comes_back"),
+    "not asked again before the start": (
+        Evacuation,
+        *without("_refuse_returned"),
+        "evacuate_while_it_comes_back",
+    ),
     "an evacuation not settled": (Evacuation, *without("_settle"), "drain_source_dies_for_good"),
     "not started": (Evacuation, *without("_restart_all"), "evacuate_by_word"),
     "rolling: not drained": (*without_step("drain"), "rolling"),
     "rolling: not disabled first": (*without_step("disable"), "rolling"),
     "rolling: drained after the reboot": (*moved("reboot", "drain"), "rolling"),
-    "rolling: a host that is down is not switched on": (*without_step("startup"), "rolling_killed_at_a_call"),
+    "rolling: a host that is down is not switched on": (
+        *without_step("startup"),
+        "rolling_killed_at_a_call",
+    ),
     "rolling: not rebooted": (*without_step("reboot"), "rolling"),
     "rolling: enabled before the reboot": (*moved("enable", "startup"), "rolling_hook_fails"),
     "rolling: not enabled": (*without_step("enable"), "rolling"),
@@ -134,7 +213,10 @@ CHANGES = {
 def test_a_change_in_the_order_changes_a_scenario(what, fresh, monkeypatch):  # noqa: F811
     kind, method, change, scenario = CHANGES[what]
     monkeypatch.setattr(kind, method, change(getattr(kind, method)))
-    assert any(_differs(HERE / scenario, name, commands, fresh) for name, commands in cases_of(HERE / scenario))
+    assert any(
+        _differs(HERE / scenario, name, commands, fresh)
+        for name, commands in cases_of(HERE / scenario)
+    )
 
 
 def _differs(folder, name, commands, fresh):  # noqa: F811

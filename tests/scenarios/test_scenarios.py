@@ -42,7 +42,9 @@ class Indented(yaml.SafeDumper):
 @functools.cache
 def load(path):
     """Return the content of a file of YAML; it is read once."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return yaml.load(
+        path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    )
 
 
 def filled(value, case):
@@ -111,7 +113,9 @@ def fresh(memory, empty, store, monkeypatch):
     return make
 
 
-@pytest.mark.parametrize("folder, name, commands", ALL, ids=[f"{folder.name}: {name}" for folder, name, dummy in ALL])
+@pytest.mark.parametrize(
+    "folder, name, commands", ALL, ids=[f"{folder.name}: {name}" for folder, name, dummy in ALL]
+)
 def test_scenario(folder, name, commands, fresh, written):
     scenario = fresh(folder)
     for command in commands:
@@ -126,7 +130,9 @@ def test_scenario(folder, name, commands, fresh, written):
 @functools.cache
 def expected(folder):
     """Return {name of a case: lines}."""
-    return {name: group["journal"] for group in load(folder / "expected.yml") for name in group["cases"]}
+    return {
+        name: group["journal"] for group in load(folder / "expected.yml") for name in group["cases"]
+    }
 
 
 def test_nothing_is_expected_of_cases_that_are_not_there():

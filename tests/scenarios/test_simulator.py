@@ -18,7 +18,9 @@ from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.simulated import Domain, Fleet, Violation
 from ansible_collections.drover.compute.tests.scenarios.together import carry_out
 from ansible_collections.drover.compute.tests.unit.module_utils import test_migration as real
-from ansible_collections.drover.compute.tests.unit.module_utils import test_migration_options as real_options
+from ansible_collections.drover.compute.tests.unit.module_utils import (
+    test_migration_options as real_options,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 fleet = real.fleet
@@ -33,7 +35,13 @@ class Simulated:
         hosts = [{"name": "kvm1"}, {"name": "kvm2"}]
         self.fleet = Fleet(Clock(), hosts, [{"name": "vm", "host": "kvm1", "state": state}])
         self.uuid = fleets.uuid_of("vm")
-        order = {"uuid": self.uuid, "name": "vm", "source": "kvm1", "destination": "kvm2", "migration": "m1"}
+        order = {
+            "uuid": self.uuid,
+            "name": "vm",
+            "source": "kvm1",
+            "destination": "kvm2",
+            "migration": "m1",
+        }
         self.order = {**order, "live": state != "shutoff"}
 
         self.module = Module(self.fleet, "kvm1", lambda: {(self.uuid, "kvm1", "kvm2")})
@@ -68,15 +76,29 @@ def really(fleet, state, behave):
 def test_a_move_and_asking_again(fleet, state):
     simulated = Simulated(state)
     for dummy in range(2):
-        found, wanted = simulated.move(), really(fleet, "as it is", None) if dummy else really(fleet, state, None)
+        found, wanted = (
+            simulated.move(),
+            really(fleet, "as it is", None) if dummy else really(fleet, state, None),
+        )
         assert set(found) == set(wanted)
-        assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["completed", "absent", state]
+        assert (
+            [found[key] for key in COMPARED]
+            == [wanted[key] for key in COMPARED]
+            == ["completed", "absent", state]
+        )
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])
 def test_an_error_in_the_copy(fleet, state):
-    found, wanted = Simulated(state).move(at="copy", fault="error"), really(fleet, state, fleet.fail)
-    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["failed", state, "absent"]
+    found, wanted = (
+        Simulated(state).move(at="copy", fault="error"),
+        really(fleet, state, fleet.fail),
+    )
+    assert (
+        [found[key] for key in COMPARED]
+        == [wanted[key] for key in COMPARED]
+        == ["failed", state, "absent"]
+    )
 
 
 def test_a_paused_source_and_a_running_destination(fleet):
@@ -88,7 +110,11 @@ def test_a_paused_source_and_a_running_destination(fleet):
     simulated = Simulated("running")
     for fault in ({"at": "handover", "fault": "network cut", "for": 5}, {}):
         found, wanted = simulated.move(**fault), really(fleet, "running", half)
-        assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "paused", "running"]
+        assert (
+            [found[key] for key in COMPARED]
+            == [wanted[key] for key in COMPARED]
+            == ["conflict", "paused", "running"]
+        )
 
 
 def test_the_destination_is_lost_and_back(fleet):
@@ -98,14 +124,21 @@ def test_the_destination_is_lost_and_back(fleet):
         broken()
 
     simulated = Simulated("running")
-    found, wanted = simulated.move(at="copy", fault="destination dies"), really(fleet, "running", vanish)
+    found, wanted = (
+        simulated.move(at="copy", fault="destination dies"),
+        really(fleet, "running", vanish),
+    )
     assert found["status"] == wanted["status"] == "lost"
     assert simulated.move()["status"] == really(fleet, "running", vanish)["status"] == "lost"
     simulated.fleet.power_on("kvm2")
     fleet.down.clear()
     del fleet.destination.lookupByUUIDString
     found, wanted = simulated.move(), really(fleet, "running", None)
-    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["completed", "absent", "running"]
+    assert (
+        [found[key] for key in COMPARED]
+        == [wanted[key] for key in COMPARED]
+        == ["completed", "absent", "running"]
+    )
 
 
 def test_arrived_but_off(fleet):
@@ -117,7 +150,11 @@ def test_arrived_but_off(fleet):
     simulated.move(at="cleanup", fault="destination dies")
     simulated.fleet.power_on("kvm2")
     found, wanted = simulated.move(), really(fleet, "running", arrive_off)
-    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["conflict", "absent", "shutoff"]
+    assert (
+        [found[key] for key in COMPARED]
+        == [wanted[key] for key in COMPARED]
+        == ["conflict", "absent", "shutoff"]
+    )
 
 
 def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
@@ -127,7 +164,11 @@ def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
     simulated = Simulated("running")
     assert simulated.move(seconds=4)["phase"] == "migrating"
     found, wanted = simulated.abort(), following.report({"uuid": real.UUID}, slow.records, None)
-    assert [found[key] for key in COMPARED] == [wanted[key] for key in COMPARED] == ["cancelled", "running", "absent"]
+    assert (
+        [found[key] for key in COMPARED]
+        == [wanted[key] for key in COMPARED]
+        == ["cancelled", "running", "absent"]
+    )
     assert simulated.move()["status"] == slow.move(migration="m1")[0]["status"] == "cancelled"
     simulated.order, slow.behave = {**simulated.order, "migration": "m2"}, slow.succeed
     assert simulated.move()["status"] == slow.move(migration="m2")[0]["status"] == "completed"
@@ -136,12 +177,20 @@ def test_an_abort_in_the_copy_and_asking_again(slow, monkeypatch):
 def test_an_abort_of_what_was_not_begun_and_of_what_has_ended(slow):
     slow.records.ask_abort(real.UUID, "m1")
     simulated = Simulated("running")
-    assert simulated.abort()["status"] == slow.move(may_start=False, migration="m1")[0]["status"] == "cancelled"
+    assert (
+        simulated.abort()["status"]
+        == slow.move(may_start=False, migration="m1")[0]["status"]
+        == "cancelled"
+    )
     simulated.order, slow.behave = {**simulated.order, "migration": "m2"}, slow.succeed
     simulated.move()
     slow.move(migration="m2")
     slow.records.ask_abort(real.UUID, "m2")
-    assert simulated.abort()["status"] == slow.move(may_start=False, migration="m2")[0]["status"] == "completed"
+    assert (
+        simulated.abort()["status"]
+        == slow.move(may_start=False, migration="m2")[0]["status"]
+        == "completed"
+    )
 
 
 def test_courses_take_turns_as_their_time_comes():

@@ -20,7 +20,9 @@ COMMENT = """\
 
 
 def versions(report: str) -> dict[str, str]:
-    installed = [each["metadata"] for each in json.loads(pathlib.Path(report).read_text())["install"]]
+    installed = [
+        each["metadata"] for each in json.loads(pathlib.Path(report).read_text())["install"]
+    ]
     return {re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"] for each in installed}
 
 

@@ -29,7 +29,9 @@ def error(code, text):
 def source_of(element):
     """Return the source of a disk or of its mirror: a path, or protocol:name."""
     source = element.find("source")
-    return source.get("file") or source.get("dev") or f"{source.get('protocol')}:{source.get('name')}"
+    return (
+        source.get("file") or source.get("dev") or f"{source.get('protocol')}:{source.get('name')}"
+    )
 
 
 class Devices:
@@ -42,17 +44,47 @@ class Devices:
         self.releases, self.ports, self.tray, self.ready, self.pivots = True, 100, True, True, True
         self._running, self.asked, self.volumes = {}, [], lambda name: False
         self._describe, self._define = libvirt.virDomain.XMLDesc, libvirt.virConnect.defineXML
-        patch.setattr(libvirt.virDomain, "XMLDesc", lambda domain, flags=0: self._xml(domain, flags))
-        patch.setattr(libvirt.virDomain, "attachDeviceFlags", lambda domain, text, flags=0: self._attach(domain, text, flags))
-        patch.setattr(libvirt.virDomain, "detachDeviceFlags", lambda domain, text, flags=0: self._detach(domain, text, flags))
-        patch.setattr(libvirt.virDomain, "updateDeviceFlags", lambda domain, text, flags=0: self._update(domain, text, flags))
         patch.setattr(
-            libvirt.virDomain, "blockCopy", lambda domain, target, text, given, flags=0: self._copy(domain, target, text, given, flags)
+            libvirt.virDomain, "XMLDesc", lambda domain, flags=0: self._xml(domain, flags)
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "attachDeviceFlags",
+            lambda domain, text, flags=0: self._attach(domain, text, flags),
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "detachDeviceFlags",
+            lambda domain, text, flags=0: self._detach(domain, text, flags),
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "updateDeviceFlags",
+            lambda domain, text, flags=0: self._update(domain, text, flags),
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "blockCopy",
+            lambda domain, target, text, given, flags=0: self._copy(
+                domain, target, text, given, flags
+            ),
         )
         self._info = libvirt.virDomain.blockInfo
-        patch.setattr(libvirt.virDomain, "blockInfo", lambda domain, target, flags=0: self._size(domain, target, flags))
-        patch.setattr(libvirt.virDomain, "blockJobInfo", lambda domain, target, flags=0: self._copied(domain, target))
-        patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
+        patch.setattr(
+            libvirt.virDomain,
+            "blockInfo",
+            lambda domain, target, flags=0: self._size(domain, target, flags),
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "blockJobInfo",
+            lambda domain, target, flags=0: self._copied(domain, target),
+        )
+        patch.setattr(
+            libvirt.virDomain,
+            "blockJobAbort",
+            lambda domain, target, flags=0: self._end_copy(domain, target, flags),
+        )
 
     def release(self):
         """Let guests release the requested devices."""
@@ -74,11 +106,16 @@ class Devices:
 
     def _form(self, domain, flag):
         if flag == LIVE and not domain.isActive():
-            raise error(libvirt.VIR_ERR_OPERATION_INVALID, "Requested operation is not valid: domain is not running")
+            raise error(
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                "Requested operation is not valid: domain is not running",
+            )
         if flag == CONFIG and not domain.isPersistent():
             text = "Requested operation is not valid: transient domains do not have any persistent config"
             raise error(libvirt.VIR_ERR_OPERATION_INVALID, text)
-        return ET.fromstring(self._xml(domain, libvirt.VIR_DOMAIN_XML_INACTIVE if flag == CONFIG else 0))
+        return ET.fromstring(
+            self._xml(domain, libvirt.VIR_DOMAIN_XML_INACTIVE if flag == CONFIG else 0)
+        )
 
     def _save(self, domain, flag, root):
         text = ET.tostring(root, encoding="unicode")
@@ -104,7 +141,9 @@ class Devices:
     def _each(self, domain, text, flags, work):
         """libvirt makes the new definition, changes the running domain, and then saves the
         definition."""
-        wanted = [flag for flag in (CONFIG, LIVE) if flags & flag] or [LIVE if domain.isActive() else CONFIG]
+        wanted = [flag for flag in (CONFIG, LIVE) if flags & flag] or [
+            LIVE if domain.isActive() else CONFIG
+        ]
         forms = [(flag, self._form(domain, flag)) for flag in wanted]
         for flag, root in forms:
             work(domain, flag, root, ET.fromstring(text))
@@ -122,7 +161,9 @@ class Devices:
                 if device.tag == "disk"
                 else f"a device with the same address {device.find('mac').get('address')} already exists"
             )
-            raise error(libvirt.VIR_ERR_OPERATION_INVALID, f"Requested operation is not valid: {what}")
+            raise error(
+                libvirt.VIR_ERR_OPERATION_INVALID, f"Requested operation is not valid: {what}"
+            )
         if flag == LIVE:
             self._refuse_hotplug(device)
             device = copy.deepcopy(device)
@@ -133,14 +174,25 @@ class Devices:
         if device.tag == "disk":
             bus = device.find("target").get("bus")
             if device.get("device") == "cdrom":
-                raise error(libvirt.VIR_ERR_CONFIG_UNSUPPORTED, "unsupported configuration: cdrom/floppy device hotplug isn't supported")
+                raise error(
+                    libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+                    "unsupported configuration: cdrom/floppy device hotplug isn't supported",
+                )
             if bus in ("sata", "ide"):
-                raise error(libvirt.VIR_ERR_CONFIG_UNSUPPORTED, f"unsupported configuration: disk bus '{bus}' cannot be hotplugged.")
+                raise error(
+                    libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+                    f"unsupported configuration: disk bus '{bus}' cannot be hotplugged.",
+                )
             path = device.find("source").get("file")
             if not os.path.exists(path):
-                raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"Cannot access storage file '{path}': No such file or directory")
+                raise error(
+                    libvirt.VIR_ERR_SYSTEM_ERROR,
+                    f"Cannot access storage file '{path}': No such file or directory",
+                )
         if self.ports < 1:
-            raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: No more available PCI slots")
+            raise error(
+                libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: No more available PCI slots"
+            )
         self.ports -= 1
 
     def _detach(self, domain, text, flags=0):
@@ -151,7 +203,10 @@ class Devices:
             if flag == LIVE:
                 target = found.find("target")
                 if target is not None and target.get("bus") in ("sata", "ide"):
-                    raise error(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, "Operation not supported: This type of disk cannot be hot unplugged")
+                    raise error(
+                        libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+                        "Operation not supported: This type of disk cannot be hot unplugged",
+                    )
                 if not self.releases:
                     self.asked.append((domain, text))
                     return
@@ -170,14 +225,26 @@ class Devices:
         def one(dummy, flag, root, device):
             found = self._found(root, device)
             if found is None:
-                raise error(libvirt.VIR_ERR_INVALID_ARG, f"invalid argument: target {device.find('target').get('dev')} doesn't exist.")
+                raise error(
+                    libvirt.VIR_ERR_INVALID_ARG,
+                    f"invalid argument: target {device.find('target').get('dev')} doesn't exist.",
+                )
             if found.get("device") != "cdrom" and flag == LIVE:
-                raise error(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, "Operation not supported: cannot modify field 'source' of the disk")
+                raise error(
+                    libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+                    "Operation not supported: cannot modify field 'source' of the disk",
+                )
             source = device.find("source")
             if flag == LIVE and not self.tray:
-                raise error(libvirt.VIR_ERR_OPERATION_FAILED, "operation failed: timed out waiting to open tray of 'sata0-0-0'")
+                raise error(
+                    libvirt.VIR_ERR_OPERATION_FAILED,
+                    "operation failed: timed out waiting to open tray of 'sata0-0-0'",
+                )
             if flag == LIVE and source is not None and not os.path.exists(source.get("file")):
-                raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"Cannot access storage file '{source.get('file')}': No such file or directory")
+                raise error(
+                    libvirt.VIR_ERR_SYSTEM_ERROR,
+                    f"Cannot access storage file '{source.get('file')}': No such file or directory",
+                )
             found[:] = list(device)
             found.set("type", device.get("type", "file"))
 
@@ -187,21 +254,39 @@ class Devices:
 
     def _disk(self, domain, flag, target):
         root = self._form(domain, flag)
-        return root, next(each for each in root.find("devices").findall("disk") if each.find("target").get("dev") == target)
+        return root, next(
+            each
+            for each in root.find("devices").findall("disk")
+            if each.find("target").get("dev") == target
+        )
 
     def _copy(self, domain, target, text, parameters, flags):
         root, disk = self._disk(domain, LIVE, target)
         if disk.find("mirror") is not None:
-            raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' already in active block job")
-        if not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT or not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB:
-            raise error(libvirt.VIR_ERR_OPERATION_INVALID, "Requested operation is not valid: domain is not transient")
+            raise error(
+                libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
+                f"block copy still active: disk '{target}' already in active block job",
+            )
+        if (
+            not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT
+            or not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        ):
+            raise error(
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                "Requested operation is not valid: domain is not transient",
+            )
         given = ET.fromstring(text)
         kind, path = given.get("type"), source_of(given)
         if not (os.path.exists(path) if kind != "network" else self.volumes(path)):
-            raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"missing destination file for disk '{target}': {path}")
+            raise error(
+                libvirt.VIR_ERR_SYSTEM_ERROR,
+                f"missing destination file for disk '{target}': {path}",
+            )
         if disk.get("type") != "network" and kind != "network":
             shutil.copyfile(source_of(disk), path)
-        mirror = ET.SubElement(disk, "mirror", type=kind, job="copy", **({"ready": "yes"} if self.ready else {}))
+        mirror = ET.SubElement(
+            disk, "mirror", type=kind, job="copy", **({"ready": "yes"} if self.ready else {})
+        )
         ET.SubElement(mirror, "format", type=given.find("driver").get("type"))
         mirror.extend([given.find("source"), *given.findall("auth")])
         self._save(domain, LIVE, root)
@@ -217,18 +302,26 @@ class Devices:
 
     def _copied(self, domain, target):
         mirror = self._disk(domain, LIVE, target)[1].find("mirror")
-        return {} if mirror is None else {"type": 2, "bandwidth": 0, "cur": 100 if mirror.get("ready") else 40, "end": 100}
+        return (
+            {}
+            if mirror is None
+            else {"type": 2, "bandwidth": 0, "cur": 100 if mirror.get("ready") else 40, "end": 100}
+        )
 
     def _end_copy(self, domain, target, flags=0):
         root, disk = self._disk(domain, LIVE, target)
         mirror = disk.find("mirror")
         if mirror is None:
             raise error(
-                libvirt.VIR_ERR_OPERATION_INVALID, f"Requested operation is not valid: disk {target} does not have an active block job"
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                f"Requested operation is not valid: disk {target} does not have an active block job",
             )
         pivot = flags & libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
         if pivot and not (mirror.get("ready") and self.pivots):
-            raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' not ready for pivot yet")
+            raise error(
+                libvirt.VIR_ERR_BLOCK_COPY_ACTIVE,
+                f"block copy still active: disk '{target}' not ready for pivot yet",
+            )
         old = source_of(disk)
         disk.remove(mirror)
         if pivot:
@@ -248,4 +341,6 @@ class Devices:
         disk.find("driver").set("type", mirror.find("format").get("type"))
         for each in [*disk.findall("source"), *disk.findall("auth")]:
             disk.remove(each)
-        disk.extend(copy.deepcopy(each) for each in [mirror.find("source"), *mirror.findall("auth")])
+        disk.extend(
+            copy.deepcopy(each) for each in [mirror.find("source"), *mirror.findall("auth")]
+        )

@@ -13,7 +13,10 @@ import xml.etree.ElementTree as ET
 
 import libvirt
 
-REDEFINE, CURRENT = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+REDEFINE, CURRENT = (
+    libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE,
+    libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT,
+)
 
 
 def install(patch):
@@ -41,13 +44,28 @@ def install(patch):
                 disks[each.get("name")].find("driver"),
             )
             if os.path.exists(path):
-                raise libvirt.libvirtError(f"external snapshot file for disk {each.get('name')} already exists")
-            words = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", driver.get("type"), "-b", source.get("file"), path]
+                raise libvirt.libvirtError(
+                    f"external snapshot file for disk {each.get('name')} already exists"
+                )
+            words = [
+                "qemu-img",
+                "create",
+                "-q",
+                "-f",
+                "qcow2",
+                "-F",
+                driver.get("type"),
+                "-b",
+                source.get("file"),
+                path,
+            ]
             subprocess.run(words, check=True)
             source.set("file", path)
             driver.set("type", "qcow2")
         if domain.hasCurrentSnapshot(0):
-            ET.SubElement(ET.SubElement(root, "parent"), "name").text = domain.snapshotCurrent(0).getName()
+            ET.SubElement(ET.SubElement(root, "parent"), "name").text = domain.snapshotCurrent(
+                0
+            ).getName()
         ET.SubElement(root, "state").text = "shutoff"
         ET.SubElement(root, "creationTime").text = str(int(time.time()))
         root.append(ET.fromstring(before))
@@ -59,5 +77,7 @@ def install(patch):
     patch.setattr(
         libvirt.virDomainSnapshot,
         "delete",
-        lambda snapshot, flags=0: delete(snapshot, flags & ~libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY),
+        lambda snapshot, flags=0: delete(
+            snapshot, flags & ~libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY
+        ),
     )

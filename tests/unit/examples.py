@@ -153,7 +153,9 @@ def text(kind, name):
     """Return the examples of a plugin as ansible-doc prints them; for a role, the examples of its
     README."""
     if kind == "role":
-        blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "roles" / name / "README.md").read_text(), re.M | re.S)
+        blocks = re.findall(
+            r"^```yaml\n(.*?)^```", (ROOT / "roles" / name / "README.md").read_text(), re.M | re.S
+        )
         return "\n".join(block for block in blocks if re.search(r"^- name: .*\n  hosts:", block))
     if kind == "filter":
         return yaml.safe_load((ROOT / "plugins" / "filter" / f"{name}.yml").read_text())["EXAMPLES"]
@@ -169,12 +171,18 @@ def plays(kind, name):
     items = yaml.safe_load(text(kind, name))
     if any("hosts" in item for item in items):
         return items
-    return [{"name": f"Examples of {name}", "hosts": "localhost", "gather_facts": False, "tasks": items}]
+    return [
+        {"name": f"Examples of {name}", "hosts": "localhost", "gather_facts": False, "tasks": items}
+    ]
 
 
 def plays_for(kind, name, where):
     """Return the plays for this place."""
-    return [play for play, place in zip(plays(kind, name), WHERE[kind, name], strict=True) if place == where]
+    return [
+        play
+        for play, place in zip(plays(kind, name), WHERE[kind, name], strict=True)
+        if place == where
+    ]
 
 
 # --- a small fleet ----------------------------------------------------------------------------
@@ -197,7 +205,9 @@ def fill(url):
             }
             for each in (1, 2)
         ]
-        facts = node.flat_facts({"host": host, "vcpus": 16, "memory_mb": MIB, "local_gb": 500, "domains": domains})
+        facts = node.flat_facts(
+            {"host": host, "vcpus": 16, "memory_mb": MIB, "local_gb": 500, "domains": domains}
+        )
         reports[host] = [node.describe(facts, {"availability_zone": f"az{number}"})]
     with Store.open(url).write() as connection:
         record.record(connection, reports, time.time())
@@ -212,14 +222,20 @@ def inventory(folder):
         "ansible_python_interpreter": sys.executable,
         "drover_uris": ["test:///default"],
     }
-    path.write_text(yaml.safe_dump({"hypervisors": {"hosts": dict.fromkeys(HOSTS), "vars": common}}))
+    path.write_text(
+        yaml.safe_dump({"hypervisors": {"hosts": dict.fromkeys(HOSTS), "vars": common}})
+    )
     return path
 
 
 def command(folder, *words, url=None, environment=None):
     """Run one of Ansible's commands in this folder, which is its home too; return the finished
     process."""
-    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG")
+        if name in os.environ
+    }
     programs = os.path.dirname(sys.executable)
     done = subprocess.run(
         [os.path.join(programs, words[0]), *words[1:]],

@@ -33,16 +33,29 @@ import libvirt
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as disk_destination
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import (
+    destination as disk_destination,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.module_utils._files import access, child, detach
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, calls, machine
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
-from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
-from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
-from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    worker as migration_worker,
+)
+from ansible_collections.drover.compute.plugins.module_utils._orders import (
+    records as migration_record,
+)
+from ansible_collections.drover.compute.plugins.modules import (
+    _domain_restart,
+    domain_power,
+    hypervisor_info,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
+    Hand,
+    plain_result,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.tests.unit import devices, disk_snapshots
@@ -69,8 +82,25 @@ NODE = """<node>
 #: The calls of libvirt that change something.
 CHANGING = {
     libvirt.virDomain: (
-        *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
-        *("setAutostart", "setMetadata", "blockResize", "migrateToURI3", "attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"),
+        *(
+            "create",
+            "createWithFlags",
+            "destroy",
+            "shutdown",
+            "suspend",
+            "resume",
+            "undefine",
+            "undefineFlags",
+        ),
+        *(
+            "setAutostart",
+            "setMetadata",
+            "blockResize",
+            "migrateToURI3",
+            "attachDeviceFlags",
+            "detachDeviceFlags",
+            "updateDeviceFlags",
+        ),
         *("blockCopy", "blockJobAbort"),
         "snapshotCreateXML",
     ),
@@ -140,7 +170,9 @@ class Host:
         self.connection.close = lambda: 0
         # All hosts of the test driver have the same uuid.
         capabilities = self.connection.getCapabilities()
-        self.connection.getCapabilities = lambda: capabilities.replace("<host>", f"<host><uuid>{fleet.uuid_of(name)}</uuid>", 1)
+        self.connection.getCapabilities = lambda: capabilities.replace(
+            "<host>", f"<host><uuid>{fleet.uuid_of(name)}</uuid>", 1
+        )
 
     @property
     def records(self):
@@ -152,7 +184,10 @@ class Host:
 
     def states(self):
         """Return dict name -> state, of all domains."""
-        return {each.name(): state.state_word(state.look(self.connection, uuid)) for uuid, each in self.domains().items()}
+        return {
+            each.name(): state.state_word(state.look(self.connection, uuid))
+            for uuid, each in self.domains().items()
+        }
 
     def define(self, name, uuid, state="running", disks=(), memory_mb=64):
         """Define a domain that exists before the test begins."""
@@ -166,9 +201,15 @@ class Host:
     def show_cells(self, cpus):
         """Report one NUMA cell of 1 GiB with these CPUs, each a core; the test driver itself
         reports a cell without CPUs."""
-        found = "".join(f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus)
+        found = "".join(
+            f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus
+        )
         cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{found}</cpus></cell>"
-        text = re.sub(r"<cells num='0'>\s*</cells>", f"<cells num='1'>{cell}</cells>", self.connection.getCapabilities())
+        text = re.sub(
+            r"<cells num='0'>\s*</cells>",
+            f"<cells num='1'>{cell}</cells>",
+            self.connection.getCapabilities(),
+        )
         assert cell in text
         self.connection.getCapabilities = lambda: text
 
@@ -177,9 +218,20 @@ class Host:
         domain = self.domains()[uuid]
         text = domain.XMLDesc(0)
         domain.destroy()
-        cell = {"id": 0, "cpus": list(range(vcpus)), "memory_mb": memory_mb, "mode": "strict", "nodes": [0]}
+        cell = {
+            "id": 0,
+            "cpus": list(range(vcpus)),
+            "memory_mb": memory_mb,
+            "mode": "strict",
+            "nodes": [0],
+        }
         pins = {str(vcpu): [cpu] for vcpu in range(vcpus)}
-        facts = {"vcpu_pins": pins, "emulator_pins": [cpu], "memory": {"mode": "strict", "nodes": [0]}, "cells": [cell]}
+        facts = {
+            "vcpu_pins": pins,
+            "emulator_pins": [cpu],
+            "memory": {"mode": "strict", "nodes": [0]},
+            "cells": [cell],
+        }
         self.connection.defineXML(with_numa(text, facts)).create()
 
     def power_off(self):
@@ -236,7 +288,12 @@ class Hosts:
 
     def at_once(self, questions, limit):
         return ask_each(
-            {host: lambda host=host, question=question: question(self.hand(host)) for host, question in questions.items()}, 1, limit
+            {
+                host: lambda host=host, question=question: question(self.hand(host))
+                for host, question in questions.items()
+            },
+            1,
+            limit,
         )
 
 
@@ -278,7 +335,11 @@ class Fleet:
         #: {uuid of a domain that moves: libvirt's parameters with its XML for the destination}.
         self.definitions = {}
         patch.setattr(libvirt, "open", self._open)
-        patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri, parameters))
+        patch.setattr(
+            libvirt.virDomain,
+            "migrateToURI3",
+            lambda domain, uri, parameters, flags: self._migrate(domain, uri, parameters),
+        )
         patch.setattr(libvirt.virDomain, "blockResize", _resize)
         self.devices = devices.Devices(patch)
         disk_snapshots.install(patch)
@@ -291,13 +352,23 @@ class Fleet:
             for name in names:
                 patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
         own_name = socket.gethostname()
-        patch.setattr(machine, "here", lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None))
+        patch.setattr(
+            machine,
+            "here",
+            lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None),
+        )
         # The folder of the tests may be in memory; for the hosts it is a disk.
         patch.setattr(disk_destination, "MEMORY", ())
         patch.setattr(machine, "given", lambda: EXPECTED.get(None))
-        patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
+        patch.setattr(
+            socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name
+        )
         patch.setattr(migration_record, "default_folder", lambda: HERE.get().records)
-        patch.setattr(migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
+        patch.setattr(
+            migration_record.Records,
+            "_lock_name",
+            lambda records, uuid: _lock_name(HERE.get().folder, uuid),
+        )
         _remember_locks(patch)
         patch.setattr(detach, "spawn", self._spawn)
         patch.setattr(detach, "hear", self._hear)
@@ -309,10 +380,24 @@ class Fleet:
         patch.setattr(access, "call_each", _each_at_once)
         for module in (domain_power, _domain_restart):
             patch.setattr(module, "ThreadPoolExecutor", _SameThread)
-        for name, seconds in (("SETTLE", 0.2), ("SETTLE_BEFORE", 0.1), ("RECONNECT", 0.1), ("POLL", 0.01), ("POLL_TURN", 0.01)):
+        for name, seconds in (
+            ("SETTLE", 0.2),
+            ("SETTLE_BEFORE", 0.1),
+            ("RECONNECT", 0.1),
+            ("POLL", 0.01),
+            ("POLL_TURN", 0.01),
+        ):
             patch.setattr(migration_worker, name, seconds)
-        patch.setattr(basic.AnsibleModule, "exit_json", lambda module, **result: _leave({"changed": False, **result}))
-        patch.setattr(basic.AnsibleModule, "fail_json", lambda module, msg="", **result: _leave({"failed": True, "msg": msg, **result}))
+        patch.setattr(
+            basic.AnsibleModule,
+            "exit_json",
+            lambda module, **result: _leave({"changed": False, **result}),
+        )
+        patch.setattr(
+            basic.AnsibleModule,
+            "fail_json",
+            lambda module, msg="", **result: _leave({"failed": True, "msg": msg, **result}),
+        )
 
     @staticmethod
     def uuid_of(name):
@@ -391,9 +476,16 @@ class Fleet:
     def carry_out(self, host, module, arguments, check_mode, diff, environment=()):
         """Run the module itself; return its result, or None if its process was ended."""
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
-        given = json.loads(json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff}))
+        given = json.loads(
+            json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff})
+        )
         token = HERE.set(host)
-        expecting = EXPECTED.set(next((each[machine.EXPECTED] for each in environment or () if machine.EXPECTED in each), None))
+        expecting = EXPECTED.set(
+            next(
+                (each[machine.EXPECTED] for each in environment or () if machine.EXPECTED in each),
+                None,
+            )
+        )
         try:
             with patch_module_args(given):
                 code.main()
@@ -408,7 +500,9 @@ class Fleet:
 
     def _reach(self, host):
         if not (host.on and host.reached):
-            raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
+            raise AnsibleConnectionFailure(
+                f"ssh: connect to host {host.name} port 22: Connection timed out"
+            )
 
     # The replaced parts of libvirt and of processes
 
@@ -444,9 +538,15 @@ class Fleet:
         here, parts = HERE.get(None), urllib.parse.urlsplit(uri)
         if here is None:
             return self.open(uri)
-        host = self.hosts.get(self.addresses.get(parts.hostname, parts.hostname) or "") if parts.netloc else here
+        host = (
+            self.hosts.get(self.addresses.get(parts.hostname, parts.hostname) or "")
+            if parts.netloc
+            else here
+        )
         if host is None or not (host.on and host.libvirt) or not self.sees(here, host):
-            raise error(f"Failed to connect socket to {uri}", libvirt.VIR_ERR_SYSTEM_ERROR, errno.ENOENT)
+            raise error(
+                f"Failed to connect socket to {uri}", libvirt.VIR_ERR_SYSTEM_ERROR, errno.ENOENT
+            )
         return host.connection
 
     def sees(self, one, other):
@@ -473,7 +573,9 @@ class Fleet:
             domain.undefine()
             return
         # An offline move has one definition for both, also if a person has just started the domain.
-        one = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        one = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(
+            libvirt.VIR_DOMAIN_XML_INACTIVE
+        )
         texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or one
         paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
         self.moving[uuid] = source
@@ -526,7 +628,9 @@ class Fleet:
                 return info(domain)
             if self._host_of(domain) is source:
                 return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-            unsupported = libvirt.libvirtError("migration statistics are available only on the source host")
+            unsupported = libvirt.libvirtError(
+                "migration statistics are available only on the source host"
+            )
             unsupported.err = (libvirt.VIR_ERR_OPERATION_UNSUPPORTED,)
             raise unsupported
 
@@ -550,7 +654,11 @@ class Fleet:
 def disks_of(domain, flags=0):
     """Return the files or devices of a domain's disks, or the images of Ceph."""
     sources = ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source")
-    return [found for each in sources if (found := each.get("file") or each.get("dev") or each.get("name"))]
+    return [
+        found
+        for each in sources
+        if (found := each.get("file") or each.get("dev") or each.get("name"))
+    ]
 
 
 def _require_active(domain):
@@ -560,8 +668,14 @@ def _require_active(domain):
 
 def _resize(domain, target, size, flags):
     """Resize the image of a running guest as QEMU does; the test driver does not."""
-    disk = next(each for each in ET.fromstring(domain.XMLDesc(0)).iter("disk") if each.find("target").get("dev") == target)
-    subprocess.run(["qemu-img", "resize", "-q", disk.find("source").get("file"), str(size)], check=True)
+    disk = next(
+        each
+        for each in ET.fromstring(domain.XMLDesc(0)).iter("disk")
+        if each.find("target").get("dev") == target
+    )
+    subprocess.run(
+        ["qemu-img", "resize", "-q", disk.find("source").get("file"), str(size)], check=True
+    )
     return 0
 
 
@@ -617,7 +731,13 @@ def _leave(result):
 def _identity(uuid):
     """Return the machine of a host, as _machine.here() reads it."""
     machine_id = uuid and uuid.replace("-", "")
-    return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": machine_id, "read": True, "verdict": None}
+    return {
+        "uuids": [uuid] if uuid else [],
+        "firmware": uuid,
+        "machine_id": machine_id,
+        "read": True,
+        "verdict": None,
+    }
 
 
 class Unknown:
@@ -635,16 +755,27 @@ class _Action:
 
     def __init__(self, fleet, name, check_mode):
         self._fleet, self._name = fleet, name
-        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False, environment=None, timeout=0)
+        self._task = types.SimpleNamespace(
+            check_mode=check_mode, diff=False, environment=None, timeout=0
+        )
         self._connection = types.SimpleNamespace(transport="local")
 
     def _execute_module(self, module_name, module_args, task_vars):
-        return self._fleet.run(self._name, module_name, module_args, self._task.check_mode, self._task.diff, self._task.environment)
+        return self._fleet.run(
+            self._name,
+            module_name,
+            module_args,
+            self._task.check_mode,
+            self._task.diff,
+            self._task.environment,
+        )
 
     def _low_level_execute_command(self, command):
         host = self._fleet.hosts[self._name]
         if not (host.on and host.reached):
-            raise AnsibleConnectionFailure(f"ssh: connect to host {self._name} port 22: Connection timed out")
+            raise AnsibleConnectionFailure(
+                f"ssh: connect to host {self._name} port 22: Connection timed out"
+            )
 
 
 def connect_actions(fleet, patch):
@@ -653,7 +784,14 @@ def connect_actions(fleet, patch):
 
     def execute(action, module_name, module_args, task_vars):
         name = action.target(task_vars)
-        return fleet.run(name, module_name, module_args, action._task.check_mode, action._task.diff, action._task.environment)
+        return fleet.run(
+            name,
+            module_name,
+            module_args,
+            action._task.check_mode,
+            action._task.diff,
+            action._task.environment,
+        )
 
     def command(action, dummy):
         fleet._reach(fleet.hosts[action._connection.host])
@@ -661,10 +799,24 @@ def connect_actions(fleet, patch):
     patch.setattr(ActionBase, "_execute_module", execute)
     patch.setattr(ActionBase, "_low_level_execute_command", command)
     patch.setattr(delegation.at_once, "ask_each", ask_each)
-    patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(self, fleet, *args, **options))
+    patch.setattr(
+        delegation.Delegation,
+        "run",
+        lambda self, *args, **options: _delegated(self, fleet, *args, **options),
+    )
 
 
-def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None, environment=None, _probe=False):
+def _delegated(
+    delegation_,
+    fleet,
+    host,
+    name,
+    args,
+    check_mode=None,
+    limit=None,
+    environment=None,
+    _probe=False,
+):
     """Run a task of an action plugin on another host, in the action's check mode unless another is
     given."""
     module = name.rpartition(".")[2]
@@ -675,9 +827,21 @@ def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None
             fleet._reach(fleet.hosts[host])
             return {"changed": False, **BUILTIN[module](fleet.hosts[host])}
         if module in ACTIONS:
-            found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
+            found = running.run(
+                module,
+                {"inventory_hostname": host, **fleet.variables},
+                check=bool(check_mode),
+                **args,
+            )
         else:
-            found = fleet.run(host, name, args, bool(check_mode), bool(delegation_._action._task.diff), [environment or {}])
+            found = fleet.run(
+                host,
+                name,
+                args,
+                bool(check_mode),
+                bool(delegation_._action._task.diff),
+                [environment or {}],
+            )
     except AnsibleConnectionFailure as problem:
         return {"unreachable": True, "changed": False, "msg": str(problem)}
     except AnsibleActionFail as problem:

@@ -22,7 +22,9 @@ USER, PASSWORD = "drover", "bmc-secret"
 @contextlib.contextmanager
 def running(mood="", address="127.0.0.1", guid=""):
     """Run one; yield (its port, its process)."""
-    with subprocess.Popen([sys.executable, __file__, address, mood, guid], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, __file__, address, mood, guid], stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield int(process.stdout.readline()), process
         finally:
@@ -51,7 +53,9 @@ def serve(address, mood, guid):
         def handle_raw_request(self, request, session):
             is_control = request["netfn"] == 0 and request["command"] == 2
             if (request["netfn"], request["command"]) == (6, 0x37):
-                session.send_ipmi_response(code=0, data=bytes.fromhex(guid)) if guid else session.send_ipmi_response(code=0xC1)
+                session.send_ipmi_response(
+                    code=0, data=bytes.fromhex(guid)
+                ) if guid else session.send_ipmi_response(code=0xC1)
             elif is_control and mood == "busy" and self.busy:
                 self.busy -= 1
                 session.send_ipmi_response(code=0xC0)
@@ -83,7 +87,9 @@ def serve(address, mood, guid):
         def power_shutdown(self):
             self.control(5)
 
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with socket.socket(
+        socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM
+    ) as probe:
         probe.bind((address, 0))
         port = probe.getsockname()[1]
     controller = Bmc({USER: PASSWORD}, port=port, address=address)

@@ -17,7 +17,10 @@ except ImportError:
     @contextlib.contextmanager
     def patch_module_args(args=None):
         """The function of ansible-core since 2.19."""
-        before, basic._ANSIBLE_ARGS = basic._ANSIBLE_ARGS, json.dumps({"ANSIBLE_MODULE_ARGS": args or {}}).encode()
+        before, basic._ANSIBLE_ARGS = (
+            basic._ANSIBLE_ARGS,
+            json.dumps({"ANSIBLE_MODULE_ARGS": args or {}}).encode(),
+        )
         try:
             yield
         finally:

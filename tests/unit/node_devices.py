@@ -16,7 +16,10 @@ import libvirt
 from ansible_collections.drover.compute.tests.unit.devices import error
 
 NONE = {"nvidia-35": 0}
-ACTIVE, INACTIVE = libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE, libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
+ACTIVE, INACTIVE = (
+    libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE,
+    libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE,
+)
 
 
 class Mdev:
@@ -44,20 +47,29 @@ class Mdev:
     def create(self, flags=0):
         self._see()
         if self.host.refuses:
-            raise error(libvirt.VIR_ERR_INTERNAL_ERROR, f"internal error: Unable to start mediated device: {self.host.refuses}")
+            raise error(
+                libvirt.VIR_ERR_INTERNAL_ERROR,
+                f"internal error: Unable to start mediated device: {self.host.refuses}",
+            )
         self.active = True
 
     def destroy(self):
         self._see()
         if self.uuid in self.host.busy:
-            raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: Unable to destroy 'mdev': Device or resource busy")
+            raise error(
+                libvirt.VIR_ERR_INTERNAL_ERROR,
+                "internal error: Unable to destroy 'mdev': Device or resource busy",
+            )
         self.active = False
         self._forget()
 
     def undefine(self, flags=0):
         self._see()
         if not self.defined:
-            raise error(libvirt.VIR_ERR_OPERATION_INVALID, "Requested operation is not valid: Node device is not defined")
+            raise error(
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                "Requested operation is not valid: Node device is not defined",
+            )
         self.defined = False
         self._forget()
 
@@ -67,7 +79,10 @@ class Mdev:
 
     def _see(self):
         if self.uuid not in self.host.mdevs:
-            raise error(libvirt.VIR_ERR_NO_NODE_DEVICE, "Node device not found: no node device with matching name")
+            raise error(
+                libvirt.VIR_ERR_NO_NODE_DEVICE,
+                "Node device not found: no node device with matching name",
+            )
 
 
 class NodeDevices:
@@ -80,24 +95,44 @@ class NodeDevices:
     def __init__(self, patch, parents, version=9000000):
         self.parents, self.mdevs, self.refuses, self.busy = parents, {}, "", set()
         patch.setattr(libvirt.virConnect, "getLibVersion", lambda connection: version)
-        patch.setattr(libvirt.virConnect, "listAllDevices", lambda connection, flags=0: self._list(flags))
-        patch.setattr(libvirt.virConnect, "nodeDeviceLookupByName", lambda connection, name: self._parent(name))
-        patch.setattr(libvirt.virConnect, "nodeDeviceDefineXML", lambda connection, text, flags=0: self._define(text))
+        patch.setattr(
+            libvirt.virConnect, "listAllDevices", lambda connection, flags=0: self._list(flags)
+        )
+        patch.setattr(
+            libvirt.virConnect,
+            "nodeDeviceLookupByName",
+            lambda connection, name: self._parent(name),
+        )
+        patch.setattr(
+            libvirt.virConnect,
+            "nodeDeviceDefineXML",
+            lambda connection, text, flags=0: self._define(text),
+        )
 
     def there(self):
         """Return {uuid: (parent, type, True if it exists, True if it starts with the host)}."""
-        return {each.uuid: (each.parent, each.kind, each.active, each.started_with_host) for each in self.mdevs.values()}
+        return {
+            each.uuid: (each.parent, each.kind, each.active, each.started_with_host)
+            for each in self.mdevs.values()
+        }
 
     def add(self, uuid, parent, kind, **more):
         self.mdevs[uuid] = Mdev(self, uuid, parent, kind, **more)
 
     def _list(self, flags):
         wanted = flags & (ACTIVE | INACTIVE)
-        return [each for each in self.mdevs.values() if not wanted or wanted & (ACTIVE if each.active else INACTIVE)]
+        return [
+            each
+            for each in self.mdevs.values()
+            if not wanted or wanted & (ACTIVE if each.active else INACTIVE)
+        ]
 
     def _parent(self, name):
         if name not in self.parents:
-            raise error(libvirt.VIR_ERR_NO_NODE_DEVICE, f"Node device not found: no node device with matching name '{name}'")
+            raise error(
+                libvirt.VIR_ERR_NO_NODE_DEVICE,
+                f"Node device not found: no node device with matching name '{name}'",
+            )
         return Parent(self, name)
 
     def left(self, name):

@@ -20,7 +20,9 @@ GUIDES = (README, FIRST_FLEET, DRAIN, EVACUATE)
 
 def section(page, heading):
     """Return the text of a page from a heading of the second level to the next."""
-    return re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", page.read_text(), re.M | re.S).group(1)
+    return re.search(
+        rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", page.read_text(), re.M | re.S
+    ).group(1)
 
 
 def commands(text):

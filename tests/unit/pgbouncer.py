@@ -50,18 +50,35 @@ def in_front_of(cluster, mode, connections):
     """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
-        parts.leave_out("The tests of PgBouncer", "pgbouncer is missing on this machine: apt-get install pgbouncer")
-    folder, port = tempfile.mkdtemp(prefix="drover-pgbouncer-", dir=cluster.folder.parent), _free_port()
+        parts.leave_out(
+            "The tests of PgBouncer",
+            "pgbouncer is missing on this machine: apt-get install pgbouncer",
+        )
+    folder, port = (
+        tempfile.mkdtemp(prefix="drover-pgbouncer-", dir=cluster.folder.parent),
+        _free_port(),
+    )
     try:
         for name, text in (
             ("users", f'"{ROLE}" "{cluster.password}"\n'),
-            ("ini", CONFIGURATION.format(server=cluster.port, port=port, folder=folder, mode=mode, connections=connections)),
+            (
+                "ini",
+                CONFIGURATION.format(
+                    server=cluster.port,
+                    port=port,
+                    folder=folder,
+                    mode=mode,
+                    connections=connections,
+                ),
+            ),
         ):
             with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                 file.write(text)
         cluster.give(folder)
         process = subprocess.Popen(
-            cluster.command(program, os.path.join(folder, "ini")), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            cluster.command(program, os.path.join(folder, "ini")),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
         try:
             _wait(process, port, os.path.join(folder, "log"))

@@ -41,7 +41,9 @@ try:
 except ImportError:
     psycopg = None
 
-MISSING = "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
+MISSING = (
+    "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
+)
 ROLE = "drover"
 # Characters with a meaning in a URL, in configparser and in printf: they expose code that cuts the
 # URL as a string.
@@ -62,7 +64,10 @@ def find_binaries() -> pathlib.Path:
     if on_path:
         found.insert(0, pathlib.Path(on_path).resolve())
     if not found:
-        parts.leave_out("The tests on PostgreSQL", "the server is missing on this machine: apt-get install postgresql")
+        parts.leave_out(
+            "The tests on PostgreSQL",
+            "the server is missing on this machine: apt-get install postgresql",
+        )
     return found[-1].parent
 
 
@@ -120,7 +125,9 @@ class Cluster:
         if self._user:
             parents = [name for name in parents if os.path.isdir(name) and _open_to_others(name)]
         _remove_stale(parents[0])
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parents[0]))
+        self.folder = pathlib.Path(
+            tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parents[0])
+        )
         try:
             self._init()
             self._start()
@@ -133,7 +140,11 @@ class Cluster:
         process."""
         prefix = ["setpriv", "--pdeathsig", "INT"]
         if self._user:
-            prefix += [f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups"]
+            prefix += [
+                f"--reuid={self._user.pw_uid}",
+                f"--regid={self._user.pw_gid}",
+                "--clear-groups",
+            ]
         return [*prefix, "--", *(str(word) for word in words)]
 
     def give(self, folder) -> None:
@@ -263,7 +274,12 @@ class Cluster:
         one, other = (url.rpartition("/")[2] for url in (source, target))
         at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
         dump = subprocess.run([self._bin / "pg_dump", *at, one], check=True, **given)
-        subprocess.run([self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other], check=True, input=dump.stdout, **given)
+        subprocess.run(
+            [self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other],
+            check=True,
+            input=dump.stdout,
+            **given,
+        )
 
     def stop(self) -> None:
         """End the server and remove its folder; repeated calls are allowed."""

@@ -76,7 +76,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def reply(self, status, content=None, **headers):
-        body = b"" if content is None else content if isinstance(content, bytes) else json.dumps(content).encode()
+        body = (
+            b""
+            if content is None
+            else content
+            if isinstance(content, bytes)
+            else json.dumps(content).encode()
+        )
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -90,10 +96,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return email.utils.formatdate(time.time() - 86400, usegmt=True)
 
     def problem(self, status, key, message, **headers):
-        extended = [{"@odata.type": "#Message.v1_1_2.Message", "MessageId": key, "Message": message, "Severity": "Critical"}]
+        extended = [
+            {
+                "@odata.type": "#Message.v1_1_2.Message",
+                "MessageId": key,
+                "Message": message,
+                "Severity": "Critical",
+            }
+        ]
         general = "A general error has occurred. See ExtendedInfo for more information."
         self.reply(
-            status, {"error": {"code": "Base.1.18.0.GeneralError", "message": general, "@Message.ExtendedInfo": extended}}, **headers
+            status,
+            {
+                "error": {
+                    "code": "Base.1.18.0.GeneralError",
+                    "message": general,
+                    "@Message.ExtendedInfo": extended,
+                }
+            },
+            **headers,
         )
 
     def drip(self):
@@ -114,8 +135,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.reply(status, Location=where)
         elif path == "/redfish/v1":
             return False
-        elif self.headers.get("Authorization") != "Basic " + base64.b64encode(f"{USER}:{self.server.password}".encode()).decode():
-            self.problem(401, "Base.1.18.0.NoValidSession", "There is no valid session established with the implementation.")
+        elif (
+            self.headers.get("Authorization")
+            != "Basic " + base64.b64encode(f"{USER}:{self.server.password}".encode()).decode()
+        ):
+            self.problem(
+                401,
+                "Base.1.18.0.NoValidSession",
+                "There is no valid session established with the implementation.",
+            )
         elif ways.refuses:
             self.problem(ways.refuses, *ways.message)
         else:
@@ -130,9 +158,20 @@ class Handler(http.server.BaseHTTPRequestHandler):
         setattr(ways, which, left - 1)
         until = ways.retry_after
         headers = (
-            {"Retry_After": email.utils.formatdate(time.time() - 86400 + 1, usegmt=True) if until == "date" else until} if until else {}
+            {
+                "Retry_After": email.utils.formatdate(time.time() - 86400 + 1, usegmt=True)
+                if until == "date"
+                else until
+            }
+            if until
+            else {}
         )
-        self.problem(ways.busy_status, "Base.1.18.0.ServiceTemporarilyUnavailable", "The service is temporarily unavailable.", **headers)
+        self.problem(
+            ways.busy_status,
+            "Base.1.18.0.ServiceTemporarilyUnavailable",
+            "The service is temporarily unavailable.",
+            **headers,
+        )
         return True
 
     def do_GET(self):
@@ -145,26 +184,61 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif "GET" in ways.drips:
             self.drip()
         elif path == "/redfish/v1":
-            self.reply(200, {"@odata.id": "/redfish/v1/", "RedfishVersion": "1.18.0", "Systems": {"@odata.id": SYSTEMS}})
+            self.reply(
+                200,
+                {
+                    "@odata.id": "/redfish/v1/",
+                    "RedfishVersion": "1.18.0",
+                    "Systems": {"@odata.id": SYSTEMS},
+                },
+            )
         elif path == SYSTEMS:
             members = [{"@odata.id": f"{SYSTEMS}/{each}"} for each in ways.systems]
             self.reply(
-                200, {"Members": members, "Members@odata.count": len(members)} if ways.systems_answer is None else ways.systems_answer
+                200,
+                {"Members": members, "Members@odata.count": len(members)}
+                if ways.systems_answer is None
+                else ways.systems_answer,
             )
         elif path.rpartition("/")[0] == SYSTEMS and path.rpartition("/")[2] in ways.systems:
             action = {"target": f"{path}/Actions/ComputerSystem.Reset"}
             if ways.announced != "none":
-                action["ResetType@Redfish.AllowableValues"] = list(ways.allowed) if ways.announced == "inline" else []
+                action["ResetType@Redfish.AllowableValues"] = (
+                    list(ways.allowed) if ways.announced == "inline" else []
+                )
             if ways.described is not None:
                 action["@Redfish.ActionInfo"] = f"{path}/ResetActionInfo"
             told = {} if ways.uuid is None else {"UUID": ways.uuid}
-            self.reply(200, {"@odata.id": path, **told, "PowerState": server.state, "Actions": {"#ComputerSystem.Reset": action}})
+            self.reply(
+                200,
+                {
+                    "@odata.id": path,
+                    **told,
+                    "PowerState": server.state,
+                    "Actions": {"#ComputerSystem.Reset": action},
+                },
+            )
         elif path.endswith("/ResetActionInfo") and ways.described is not None:
             if self.is_busy("busy_info"):
                 return
-            self.reply(200, {"Parameters": [{"Name": "ResetType", "Required": True, "AllowableValues": list(ways.described)}]})
+            self.reply(
+                200,
+                {
+                    "Parameters": [
+                        {
+                            "Name": "ResetType",
+                            "Required": True,
+                            "AllowableValues": list(ways.described),
+                        }
+                    ]
+                },
+            )
         else:
-            self.problem(404, "Base.1.18.0.ResourceMissingAtURI", f"The resource at the URI '{self.path}' was not found.")
+            self.problem(
+                404,
+                "Base.1.18.0.ResourceMissingAtURI",
+                f"The resource at the URI '{self.path}' was not found.",
+            )
 
     def do_POST(self):
         server, ways = self.server, self.server.ways
@@ -173,7 +247,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.is_stopped() or self.is_busy("busy"):
             return
         if not self.path.endswith("/Actions/ComputerSystem.Reset"):
-            self.problem(405, "Base.1.18.0.ActionNotSupported", "The action is not supported by the resource.")
+            self.problem(
+                405,
+                "Base.1.18.0.ActionNotSupported",
+                "The action is not supported by the resource.",
+            )
             return
         kind = json.loads(body)["ResetType"]
         if kind not in (ways.described or ways.allowed):
@@ -182,7 +260,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         server.done.append(kind)
         if not ways.lies:
-            threading.Timer(ways.acts_after, server.act, [kind]).start() if ways.acts_after else server.act(kind)
+            threading.Timer(
+                ways.acts_after, server.act, [kind]
+            ).start() if ways.acts_after else server.act(kind)
         if ways.drops:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
@@ -204,13 +284,22 @@ class RedfishServer(http.server.ThreadingHTTPServer):
     def __init__(self, folder, address="127.0.0.1", **ways):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, 0), Handler)
-        self.ways, self.state, self.password, self.seen, self.done, self.ended = Ways(**ways), "On", PASSWORD, [], [], threading.Event()
+        self.ways, self.state, self.password, self.seen, self.done, self.ended = (
+            Ways(**ways),
+            "On",
+            PASSWORD,
+            [],
+            [],
+            threading.Event(),
+        )
         self.certificate = folder / "bmc.crt"
         if not self.certificate.exists():
             make_certificate(folder)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, folder / "bmc.key")
-        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.socket = context.wrap_socket(
+            self.socket, server_side=True, do_handshake_on_connect=False
+        )
         host, self.port = self.server_address[:2]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -219,7 +308,12 @@ class RedfishServer(http.server.ThreadingHTTPServer):
         pass
 
     def act(self, kind):
-        self.state = {"On": "On", "ForceOn": "On", "ForceOff": "Off", "GracefulShutdown": "Off"}.get(kind, self.state)
+        self.state = {
+            "On": "On",
+            "ForceOn": "On",
+            "ForceOff": "Off",
+            "GracefulShutdown": "Off",
+        }.get(kind, self.state)
 
     def close(self):
         self.ended.set()
@@ -229,7 +323,18 @@ class RedfishServer(http.server.ThreadingHTTPServer):
 
 def make_certificate(folder):
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+        ]
         + ["-subj", "/CN=a BMC", "-addext", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost"]
         + ["-keyout", folder / "bmc.key", "-out", folder / "bmc.crt"],
         check=True,

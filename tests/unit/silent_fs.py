@@ -29,7 +29,12 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 def mounted(folder):
     """Mount it at a folder for the length of the ``with`` block. Raise OSError if the machine does
     not allow that."""
-    server = subprocess.Popen([sys.executable, __file__, os.fspath(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, os.fspath(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         said = server.stdout.readline().strip()
         if said != "mounted":
@@ -60,7 +65,9 @@ def _serve(folder):
             return
         dummy, operation, number = struct.unpack("<IIQ", request[:16])
         if operation == INIT:
-            answer = struct.pack("<IIIIHHIIHHI", 7, 31, 0, 0, 12, 10, 1 << 17, 1, 0, 0, 0).ljust(64, b"\0")
+            answer = struct.pack("<IIIIHHIIHHI", 7, 31, 0, 0, 12, 10, 1 << 17, 1, 0, 0, 0).ljust(
+                64, b"\0"
+            )
             os.write(device, struct.pack("<IiQ", 16 + len(answer), 0, number) + answer)
 
 

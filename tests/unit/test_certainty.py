@@ -12,10 +12,34 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=2), max_leaves=3
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=3,
 )
-KEYS = ("failed", "msg", "begun", "domain_left", "changed", "domain", "module_stdout", "unreachable", "timedout", "rc")
-STATES = (None, "absent", "running", "blocked", "paused", "shutoff", "crashed", "pmsuspended", "shutdown", "nostate")
+KEYS = (
+    "failed",
+    "msg",
+    "begun",
+    "domain_left",
+    "changed",
+    "domain",
+    "module_stdout",
+    "unreachable",
+    "timedout",
+    "rc",
+)
+STATES = (
+    None,
+    "absent",
+    "running",
+    "blocked",
+    "paused",
+    "shutoff",
+    "crashed",
+    "pmsuspended",
+    "shutdown",
+    "nostate",
+)
 ORDER = {"source": "kvm1", "destination": "kvm2"}
 
 
@@ -34,7 +58,11 @@ def test_a_failure_proves_nothing_unless_the_module_says_so(result):
 @given(st.dictionaries(st.sampled_from(KEYS), ANYTHING))
 def test_only_a_host_without_the_domain_lets_it_be_built_elsewhere(result):
     proof = certainty.unable("kvm1", certainty.judge(result))
-    assert (proof is not None) == (bool(result.get("failed")) and result.get("begun") is False and result.get("domain_left") is False)
+    assert (proof is not None) == (
+        bool(result.get("failed"))
+        and result.get("begun") is False
+        and result.get("domain_left") is False
+    )
 
 
 def test_a_lost_host_proves_nothing():
@@ -43,7 +71,10 @@ def test_a_lost_host_proves_nothing():
     assert certainty.has_not_left("kvm1", None) is None
 
 
-@given(st.booleans(), st.none() | st.builds(lambda state: {"state": state}, st.sampled_from(STATES[2:])))
+@given(
+    st.booleans(),
+    st.none() | st.builds(lambda state: {"state": state}, st.sampled_from(STATES[2:])),
+)
 def test_a_look(busy, domain):
     look = {"uuid": "x", "busy": busy, "domain": domain}
     assert (certainty.is_absent("kvm1", look) is not None) == (not busy and domain is None)
@@ -59,14 +90,18 @@ def test_a_look(busy, domain):
 def test_the_ends_of_a_move(status, here, there, opened):
     result = {"status": status, "source_state": here, "destination_state": there}
     arrived = certainty.has_arrived(ORDER, result)
-    assert (arrived is not None) == (status == "completed" and here == "absent" and there not in (None, "absent"))
+    assert (arrived is not None) == (
+        status == "completed" and here == "absent" and there not in (None, "absent")
+    )
     stayed = certainty.has_stayed(ORDER, result, opened)
     if stayed is not None:
         assert here not in (None, "absent"), "what was not seen at the source did not stay there"
         assert there is not None or here in ("running", "blocked") or opened
 
 
-PLACES = st.dictionaries(st.sampled_from(("kvm1", "kvm2", "kvm3")), st.none() | st.sampled_from(STATES[2:]))
+PLACES = st.dictionaries(
+    st.sampled_from(("kvm1", "kvm2", "kvm3")), st.none() | st.sampled_from(STATES[2:])
+)
 
 
 @given(PLACES, st.lists(st.sampled_from(("kvm2", "kvm3"))))

@@ -50,13 +50,20 @@ def documentation(path):
     if path.suffix == ".yml":
         parts = yaml.safe_load(text)
         return parts["DOCUMENTATION"], parts.get("RETURN") or {}
-    blocks = dict(re.findall(r'^(DOCUMENTATION|RETURN) = r?"""(.*?)^"""', text, re.MULTILINE | re.DOTALL))
+    blocks = dict(
+        re.findall(r'^(DOCUMENTATION|RETURN) = r?"""(.*?)^"""', text, re.MULTILINE | re.DOTALL)
+    )
     return yaml.safe_load(blocks["DOCUMENTATION"]), yaml.safe_load(blocks.get("RETURN", "{}")) or {}
 
 
 def documented(*folders):
     """Return each file below plugins/ that has documentation, by its path."""
-    found = [path for folder in folders for path in sorted((ROOT / "plugins" / folder).glob("*")) if path.suffix in (".py", ".yml")]
+    found = [
+        path
+        for folder in folders
+        for path in sorted((ROOT / "plugins" / folder).glob("*"))
+        if path.suffix in (".py", ".yml")
+    ]
     return [path for path in found if "DOCUMENTATION" in path.read_text()]
 
 
@@ -87,25 +94,41 @@ def test_readme_says_where_to_talk():
 
 def test_readme_names_code_of_conduct_versioning_and_licence():
     assert "[Code of Conduct](CODE_OF_CONDUCT.md)" in README
-    assert "https://docs.ansible.com/ansible/latest/community/code_of_conduct.html" in (ROOT / "CODE_OF_CONDUCT.md").read_text()
+    assert (
+        "https://docs.ansible.com/ansible/latest/community/code_of_conduct.html"
+        in (ROOT / "CODE_OF_CONDUCT.md").read_text()
+    )
     assert "[semantic versioning](https://semver.org/)" in README
     assert "GPL-3.0-or-later" in README
 
 
 def test_readme_says_which_versions_are_supported_and_which_not():
-    oldest = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["requires_ansible"].removeprefix(">=").removesuffix(".0")
+    oldest = (
+        yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["requires_ansible"]
+        .removeprefix(">=")
+        .removesuffix(".0")
+    )
     assert f"ansible-core {oldest} and later" in README
-    wanted = int(yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"]["python_requires"].removeprefix(">=3."))
+    wanted = int(
+        yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"][
+            "python_requires"
+        ].removeprefix(">=3.")
+    )
     assert f"Python 3.{wanted} or later" in README
     # Pythons that a supported ansible-core still reaches on hosts, but that cannot run the modules.
-    refused = sorted({f"3.{minor}" for first in OLDEST_TARGET.values() for minor in range(first, wanted)})
+    refused = sorted(
+        {f"3.{minor}" for first in OLDEST_TARGET.values() for minor in range(first, wanted)}
+    )
     assert f"Not supported: hosts with Python {' or '.join(refused)}" in README
     for path in PUBLIC_MODULES:
         if "AnsibleModule(" in path.read_text():
-            assert "drover.compute.libvirt" in documentation(path)[0]["extends_documentation_fragment"], (
-                f"{path.name} has no word on Python"
-            )
-    assert f"Python 3.{wanted} or later" in (ROOT / "plugins" / "doc_fragments" / "libvirt.py").read_text()
+            assert (
+                "drover.compute.libvirt" in documentation(path)[0]["extends_documentation_fragment"]
+            ), f"{path.name} has no word on Python"
+    assert (
+        f"Python 3.{wanted} or later"
+        in (ROOT / "plugins" / "doc_fragments" / "libvirt.py").read_text()
+    )
 
 
 def test_contributing_says_what_is_accepted():
@@ -124,7 +147,9 @@ def test_site_has_guides_and_where_to_talk():
     for section in yaml.safe_load((folder / "extra-docs.yml").read_text())["sections"]:
         assert all((folder / "rst" / f"{page}.rst").is_file() for page in section["toctree"])
     links = yaml.safe_load((folder / "links.yml").read_text())
-    assert [each["url"] for each in links["communication"]["forums"]] == ["https://forum.ansible.com/tag/drover-compute"]
+    assert [each["url"] for each in links["communication"]["forums"]] == [
+        "https://forum.ansible.com/tag/drover-compute"
+    ]
     assert f"https://github.com/{links['edit_on_github']['repository']}" == GALAXY["repository"]
 
 
@@ -132,11 +157,16 @@ def test_site_has_guides_and_where_to_talk():
 
 
 def test_galaxy_yml_has_what_galaxy_wants():
-    assert 0 < len(GALAXY["tags"]) <= 20 and all(re.match("^[a-z0-9]+$", tag) for tag in GALAXY["tags"])
+    assert 0 < len(GALAXY["tags"]) <= 20 and all(
+        re.match("^[a-z0-9]+$", tag) for tag in GALAXY["tags"]
+    )
     assert VERSION.match(GALAXY["version"])
     assert GALAXY["license"] == ["GPL-3.0-or-later"]
     # "Full name <address> (URL) @handle", each part optional except the name.
-    assert all(re.match(r"^[^<(@]+( <\S+@\S+>)?( \(https://\S+\))?( @[\w-]+)?$", author) for author in GALAXY["authors"])
+    assert all(
+        re.match(r"^[^<(@]+( <\S+@\S+>)?( \(https://\S+\))?( @[\w-]+)?$", author)
+        for author in GALAXY["authors"]
+    )
     for key in ("repository", "issues", "homepage", "documentation"):
         assert GALAXY[key].startswith("https://"), key
 
@@ -147,20 +177,45 @@ def test_every_dependency_has_a_lower_bound_of_a_stable_release():
 
 
 def test_no_folder_of_plugins_that_ansible_does_not_know():
-    known = {"action", "doc_fragments", "filter", "inventory", "lookup", "module_utils", "modules", "plugin_utils"}
-    assert {path.name for path in (ROOT / "plugins").iterdir() if path.is_dir()} - {"__pycache__"} <= known
+    known = {
+        "action",
+        "doc_fragments",
+        "filter",
+        "inventory",
+        "lookup",
+        "module_utils",
+        "modules",
+        "plugin_utils",
+    }
+    assert {path.name for path in (ROOT / "plugins").iterdir() if path.is_dir()} - {
+        "__pycache__"
+    } <= known
 
 
 def test_utilities_of_our_own_begin_with_an_underscore_and_say_so():
     for folder in ("module_utils", "plugin_utils"):
-        names = {path.name for path in (ROOT / "plugins" / folder).iterdir() if path.name != "__pycache__"}
+        names = {
+            path.name
+            for path in (ROOT / "plugins" / folder).iterdir()
+            if path.name != "__pycache__"
+        }
         assert {name for name in names if not name.startswith("_")} <= PUBLIC_UTILS
-    assert "Python code below `plugins/plugin_utils` and `plugins/module_utils`" in (ROOT / "docs" / "releases.md").read_text()
+    assert (
+        "Python code below `plugins/plugin_utils` and `plugins/module_utils`"
+        in (ROOT / "docs" / "releases.md").read_text()
+    )
 
 
 def test_everything_is_under_the_licence():
-    assert (ROOT / "LICENSES" / "GPL-3.0-or-later.txt").read_text() == (ROOT / "COPYING").read_text()
-    files = [path for folder in ("plugins", "roles", "playbooks", "meta") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    assert (ROOT / "LICENSES" / "GPL-3.0-or-later.txt").read_text() == (
+        ROOT / "COPYING"
+    ).read_text()
+    files = [
+        path
+        for folder in ("plugins", "roles", "playbooks", "meta")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    ]
     files = [path for path in files if path.suffix in (".py", ".yml") and path.stat().st_size]
     assert len(files) > 500
     words = "SPDX-License-" + "Identifier: GPL-3.0-or-later"
@@ -169,11 +224,21 @@ def test_everything_is_under_the_licence():
 
 def test_each_file_has_a_header_or_a_line_of_reuse_toml():
     """``reuse lint`` finds the same, and more."""
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
     if not listed:
         pytest.skip("this is no git checkout")
     patterns = re.findall(r'^  "(.+)",$', (ROOT / "REUSE.toml").read_text(encoding="utf-8"), re.M)
-    matches = [re.compile(re.escape(each).replace(r"\*\*/", "(.*/)?").replace(r"\*\*", ".*").replace(r"\*", "[^/]*")) for each in patterns]
+    matches = [
+        re.compile(
+            re.escape(each)
+            .replace(r"\*\*/", "(.*/)?")
+            .replace(r"\*\*", ".*")
+            .replace(r"\*", "[^/]*")
+        )
+        for each in patterns
+    ]
     header = ("Copyright (c) ", "SPDX-License-" + "Identifier: GPL-3.0-or-later")
     without = [
         name
@@ -196,7 +261,9 @@ def test_no_sanity_test_is_ignored():
 @pytest.mark.parametrize("path", PUBLIC_MODULES, ids=name_of)
 def test_modules_that_only_read_are_named_info(path):
     document = documentation(path)[0]
-    reads_only = "drover.compute.attributes.info_module" in document["extends_documentation_fragment"]
+    reads_only = (
+        "drover.compute.attributes.info_module" in document["extends_documentation_fragment"]
+    )
     assert reads_only == path.stem.endswith("_info")
 
 
@@ -218,13 +285,19 @@ BROUGHT_ABOUT = {
 @pytest.mark.parametrize("path", PUBLIC_MODULES, ids=name_of)
 def test_no_state_is_a_question(path):
     if path not in INFO_MODULES:
-        assert set((documentation(path)[0].get("options", {}).get("state") or {}).get("choices") or ()) <= BROUGHT_ABOUT
+        assert (
+            set((documentation(path)[0].get("options", {}).get("state") or {}).get("choices") or ())
+            <= BROUGHT_ABOUT
+        )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_modules_name_fragments_in_full_and_say_what_check_mode_does(path):
     fragments = documentation(path)[0]["extends_documentation_fragment"]
-    assert all(each.startswith("drover.compute.") for each in fragments) and "drover.compute.attributes" in fragments
+    assert (
+        all(each.startswith("drover.compute.") for each in fragments)
+        and "drover.compute.attributes" in fragments
+    )
 
 
 def versions_in(value):
@@ -263,7 +336,9 @@ def number(version):
 
 def test_galaxy_yml_has_the_version_of_the_newest_release_or_the_next_one():
     assert all(number(each) <= number(GALAXY["version"]) for each in CHANGELOG["releases"])
-    assert ("There is no release yet" in (ROOT / "CHANGELOG.rst").read_text()) == (not CHANGELOG["releases"])
+    assert ("There is no release yet" in (ROOT / "CHANGELOG.rst").read_text()) == (
+        not CHANGELOG["releases"]
+    )
 
 
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
@@ -274,14 +349,23 @@ def test_fragments_have_no_macros_of_plugins(path):
 
 def test_every_playbook_is_in_the_changelog():
     """Modules, plugins and roles are found by their version_added; playbooks have none."""
-    listed = [each["name"] for release in CHANGELOG["releases"].values() for each in (release.get("objects") or {}).get("playbook", [])]
+    listed = [
+        each["name"]
+        for release in CHANGELOG["releases"].values()
+        for each in (release.get("objects") or {}).get("playbook", [])
+    ]
     for path in FRAGMENTS:
-        listed += [each["name"] for each in yaml.safe_load(path.read_text()).get("add object.playbook", [])]
+        listed += [
+            each["name"] for each in yaml.safe_load(path.read_text()).get("add object.playbook", [])
+        ]
     assert sorted(listed) == PLAYBOOKS
 
 
 @pytest.mark.long
-@pytest.mark.skipif(CHANGELOG_TOOL is None, reason="antsibull-changelog is in .venv-lint, which tests/setup/setup.sh lint makes")
+@pytest.mark.skipif(
+    CHANGELOG_TOOL is None,
+    reason="antsibull-changelog is in .venv-lint, which tests/setup/setup.sh lint makes",
+)
 def test_a_release_lists_what_is_new(tmp_path):
     """Run antsibull-changelog release, in a copy, without any earlier release."""
     copy = tmp_path / "ansible_collections" / "drover" / "compute"
@@ -297,18 +381,36 @@ def test_a_release_lists_what_is_new(tmp_path):
         "PATH": os.pathsep.join([os.path.dirname(CHANGELOG_TOOL), os.environ["PATH"]]),
     }
     subprocess.run(["git", "init", "--quiet"], cwd=copy, check=True)
-    done = subprocess.run([CHANGELOG_TOOL, "release"], cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [CHANGELOG_TOOL, "release"],
+        cwd=copy,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     text = (copy / "CHANGELOG.rst").read_text()
-    assert f"\nv{GALAXY['version']}\n" in text and not re.findall(r"\b(?:[A-Z]|RV|EV|HO)\([^)]*\)", text)
+    assert f"\nv{GALAXY['version']}\n" in text and not re.findall(
+        r"\b(?:[A-Z]|RV|EV|HO)\([^)]*\)", text
+    )
     for heading, names in (
-        ("New Plugins", [path.stem for path in PLUGINS if path.parent.name != "modules" and not path.stem.startswith("_")]),
+        (
+            "New Plugins",
+            [
+                path.stem
+                for path in PLUGINS
+                if path.parent.name != "modules" and not path.stem.startswith("_")
+            ],
+        ),
         ("New Modules", [path.stem for path in PUBLIC_MODULES]),
         ("New Playbooks", PLAYBOOKS),
         ("New Roles", [role.name for role in ROLES]),
     ):
         section = re.split(r"\n\n(?=[A-Z][\w ]+\n-+\n)", text.partition(f"\n{heading}\n")[2])[0]
-        assert sorted(re.findall(r"^- drover\.compute\.(\w+) - \w", section, re.MULTILINE)) == sorted(names), heading
+        assert sorted(
+            re.findall(r"^- drover\.compute\.(\w+) - \w", section, re.MULTILINE)
+        ) == sorted(names), heading
 
 
 # --- only meta, plugins, roles and playbooks are needed -----------------------------------------------
@@ -323,7 +425,18 @@ def bare(tmp_path_factory):
     subprocess.run(words, check=True, capture_output=True)
     here = base / "ansible_collections" / "drover" / "compute"
     here.mkdir(parents=True)
-    subprocess.run(["tar", "--extract", "--gzip", "--file", str(next(base.glob("*.tar.gz"))), "--directory", str(here)], check=True)
+    subprocess.run(
+        [
+            "tar",
+            "--extract",
+            "--gzip",
+            "--file",
+            str(next(base.glob("*.tar.gz"))),
+            "--directory",
+            str(here),
+        ],
+        check=True,
+    )
     for path in here.iterdir():
         if path.name not in ("meta", "plugins", "roles", "playbooks"):
             (shutil.rmtree if path.is_dir() else os.remove)(path)
@@ -346,14 +459,20 @@ def named(*names):
 def play(folder, bare, *words, **more):
     """Run ansible-playbook with the bare collection and no other one of ours; return (exit code,
     output)."""
-    (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n")
-    return ansible(folder, "playbook", *words, environment={"ANSIBLE_COLLECTIONS_PATH": str(bare), **more})
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n"
+    )
+    return ansible(
+        folder, "playbook", *words, environment={"ANSIBLE_COLLECTIONS_PATH": str(bare), **more}
+    )
 
 
 def test_bare_every_playbook_can_be_read(bare, tmp_path):
     code, said = play(tmp_path, bare, "--syntax-check", "-i", "kvm1,", *named(*PLAYBOOKS))
     assert code == 0, said
-    assert said.count(f"playbook: {bare}/ansible_collections/drover/compute/playbooks/") == len(PLAYBOOKS), said
+    assert said.count(f"playbook: {bare}/ansible_collections/drover/compute/playbooks/") == len(
+        PLAYBOOKS
+    ), said
 
 
 def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_url):
@@ -364,7 +483,9 @@ def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_ur
         "host_disable": ["-e", "drover_host=kvm1"], "host_enable": ["-e", "drover_host=kvm1"],
     }  # fmt: skip
     for name, words in of_each.items():
-        code, said = play(tmp_path, bare, "-e", f"drover_store_url={fleet_url}", *words, *named(name))
+        code, said = play(
+            tmp_path, bare, "-e", f"drover_store_url={fleet_url}", *words, *named(name)
+        )
         assert code == 0 and "failed=0" in said, said
     assert (tmp_path / "fleet.html").stat().st_size > 10_000
 
@@ -400,7 +521,12 @@ def test_bare_awx_is_set_up(bare, tmp_path):
 def test_bare_a_missing_package_is_named_without_a_file_that_is_not_there(bare):
     code = f"from {errors.__name__} import require; require('numpy', None)"
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=bare, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(bare)}
+        [sys.executable, "-c", code],
+        cwd=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(bare)},
     )
     assert done.stderr.splitlines()[-1].endswith("-m pip install numpy"), done.stderr
 
@@ -413,10 +539,18 @@ def test_ci_runs_each_version_for_each_change_and_each_week():
     # YAML 1.1 reads the key "on" as true.
     when = workflow[True]
     assert "pull_request" in when and re.match(r"^\d+ \d+ \* \* \d$", when["schedule"][0]["cron"])
-    tested = re.search(r'^SUPPORTED="(.+)"$', (ROOT / "tests" / "setup" / "core-versions.sh").read_text(), re.MULTILINE)
+    tested = re.search(
+        r'^SUPPORTED="(.+)"$',
+        (ROOT / "tests" / "setup" / "core-versions.sh").read_text(),
+        re.MULTILINE,
+    )
     wanted = set(tested.group(1).split())
-    assert {f"stable-{each}" for each in wanted} | {"devel"} <= set(workflow["jobs"]["sanity"]["strategy"]["matrix"]["ansible-core"])
-    assert {each["ansible-core"] for each in workflow["jobs"]["unit"]["strategy"]["matrix"]["include"]} == wanted
+    assert {f"stable-{each}" for each in wanted} | {"devel"} <= set(
+        workflow["jobs"]["sanity"]["strategy"]["matrix"]["ansible-core"]
+    )
+    assert {
+        each["ansible-core"] for each in workflow["jobs"]["unit"]["strategy"]["matrix"]["include"]
+    } == wanted
     # CI runs only targets that every developer can run.
     targets = re.findall(r"\bmake ([\w-]+)", str(workflow))
     makefile = (ROOT / "Makefile").read_text()

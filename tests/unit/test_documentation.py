@@ -23,7 +23,9 @@ from ansible.playbook.play import Play
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task import Task
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 COLLECTION = "drover.compute"
@@ -99,7 +101,9 @@ def documented():
 
 @pytest.fixture(scope="module")
 def role_documents():
-    done = tool("ansible-doc", "--json", "--type", "role", *(f"{COLLECTION}.{name}" for name in ROLES))
+    done = tool(
+        "ansible-doc", "--json", "--type", "role", *(f"{COLLECTION}.{name}" for name in ROLES)
+    )
     try:
         return json.loads(done.stdout)
     except ValueError:
@@ -108,7 +112,9 @@ def role_documents():
 
 def document_of(documented, kind, name):
     document = documented.get((kind, name), {})
-    assert "doc" in document, f"ansible-doc says nothing: {document.get('error', documented.keys())}"
+    assert "doc" in document, (
+        f"ansible-doc says nothing: {document.get('error', documented.keys())}"
+    )
     return document
 
 
@@ -126,7 +132,9 @@ def tasks_of(items):
     """Yield every task in a list of plays, blocks and tasks."""
     for item in items or []:
         inner = [item[key] for key in ("block", "rescue", "always") if key in item]
-        inner += [item[key] for key in ("tasks", "pre_tasks", "post_tasks", "handlers") if key in item]
+        inner += [
+            item[key] for key in ("tasks", "pre_tasks", "post_tasks", "handlers") if key in item
+        ]
         for part in inner:
             yield from tasks_of(part)
         if not inner:
@@ -168,26 +176,44 @@ GIVEN = re.compile(r"'(\w+)' if |else '(\w+)'")
 def not_taken(documented, task):
     """Return options and values of a task that the module of ours does not have."""
     for key, given in task.items():
-        if not key.startswith(f"{COLLECTION}.") or ("module", key[len(COLLECTION) + 1 :]) not in documented or not isinstance(given, dict):
+        if (
+            not key.startswith(f"{COLLECTION}.")
+            or ("module", key[len(COLLECTION) + 1 :]) not in documented
+            or not isinstance(given, dict)
+        ):
             continue
         options = document_of(documented, "module", key[len(COLLECTION) + 1 :])["doc"]["options"]
-        known = {name: option for first, option in options.items() for name in (first, *option.get("aliases", ()))}
+        known = {
+            name: option
+            for first, option in options.items()
+            for name in (first, *option.get("aliases", ()))
+        }
         yield from (f"{key}: {name}" for name in given if name not in known)
         for name, value in given.items():
             choices = known.get(name, {}).get("choices")
             if choices and isinstance(value, str):
-                words = [first or second for first, second in GIVEN.findall(value)] if "{{" in value else [value]
+                words = (
+                    [first or second for first, second in GIVEN.findall(value)]
+                    if "{{" in value
+                    else [value]
+                )
                 yield from (f"{key}: {name}: {word}" for word in words if word not in choices)
 
 
 def test_roles_and_playbooks_give_modules_what_they_take(documented):
     """Options and states are renamed; a role that is rarely run must not keep the former ones."""
     found, seen = [], 0
-    for path in (*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")):
+    for path in (
+        *ROOT.glob("roles/*/tasks/**/*.yml"),
+        *ROOT.glob("playbooks/*.yml"),
+        *ROOT.glob("playbooks/tasks/*.yml"),
+    ):
         for task in tasks_of(yaml.safe_load(path.read_text(encoding="utf-8"))):
             if isinstance(task, dict):
                 seen += any(key.startswith(f"{COLLECTION}.") for key in task)
-                found += [f"{path.relative_to(ROOT)}: {each}" for each in not_taken(documented, task)]
+                found += [
+                    f"{path.relative_to(ROOT)}: {each}" for each in not_taken(documented, task)
+                ]
     assert seen > 100 and found == []
 
 
@@ -201,7 +227,9 @@ def test_plugin_is_documented(documented, kind, name):
         assert document["return"], "no RETURN"
 
 
-@pytest.mark.parametrize("kind, name", [(k, n) for k, n in ALL if k not in ("inventory", "callback")])
+@pytest.mark.parametrize(
+    "kind, name", [(k, n) for k, n in ALL if k not in ("inventory", "callback")]
+)
 def test_examples_are_tasks_with_fqcns(documented, kind, name):
     text, parsed = examples_of(document_of(documented, kind, name))
     assert not short_names(parsed)
@@ -216,11 +244,17 @@ def test_examples_pass_a_syntax_check(documented, tmp_path):
         if kind in ("inventory", "callback"):
             continue
         examples = examples_of(document_of(documented, kind, name))[1]
-        here = [item for item in examples if "hosts" in item or "ansible.builtin.import_playbook" in item]
+        here = [
+            item
+            for item in examples
+            if "hosts" in item or "ansible.builtin.import_playbook" in item
+        ]
         tasks = [item for item in examples if item not in here]
         plays += here
         if tasks:
-            plays.append({"name": f"Examples of {kind} {name}", "hosts": "localhost", "tasks": tasks})
+            plays.append(
+                {"name": f"Examples of {kind} {name}", "hosts": "localhost", "tasks": tasks}
+            )
     path = tmp_path / "examples.yml"
     path.write_text(yaml.safe_dump(plays, sort_keys=False))
     done = tool("ansible-playbook", "--syntax-check", "-i", "localhost,", str(path))
@@ -231,8 +265,12 @@ def test_examples_pass_a_syntax_check(documented, tmp_path):
 def test_every_filter_and_test_of_a_file_is_documented(kind):
     names = set()
     for path in named(f"plugins/{kind}", "*.py"):
-        module = importlib.import_module(f"ansible_collections.{COLLECTION}.plugins.{kind}.{path.stem}")
-        names |= set(module.FilterModule().filters() if kind == "filter" else module.TestModule().tests())
+        module = importlib.import_module(
+            f"ansible_collections.{COLLECTION}.plugins.{kind}.{path.stem}"
+        )
+        names |= set(
+            module.FilterModule().filters() if kind == "filter" else module.TestModule().tests()
+        )
     assert names == {name for found, name in ALL if found == kind}
 
 
@@ -269,19 +307,35 @@ def test_stub_and_action_have_the_same_options(documented, name):
 
 
 #: The Python types of the samples of a documented type.
-SAMPLES = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": list, "dict": dict, "raw": object}
+SAMPLES = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+    "raw": object,
+}
 
 
 def incomplete(returned, where=""):
     """Return the gaps in the documentation of results, at every depth."""
     found = []
     for name, value in returned.items():
-        found += [f"{where}{name}: no {key}" for key in ("description", "type", "returned") if not value.get(key)]
+        found += [
+            f"{where}{name}: no {key}"
+            for key in ("description", "type", "returned")
+            if not value.get(key)
+        ]
         if value["type"] == "list" and "elements" not in value:
             found.append(f"{where}{name}: no elements")
         if value.get("contains"):
             found += incomplete(value["contains"], f"{where}{name}.")
-        elif not isinstance(value.get("sample"), SAMPLES[value["type"]]) or value["sample"] in ("", [], {}):
+        elif not isinstance(value.get("sample"), SAMPLES[value["type"]]) or value["sample"] in (
+            "",
+            [],
+            {},
+        ):
             found.append(f"{where}{name}: no sample of its type")
     return found
 
@@ -291,7 +345,9 @@ def test_every_result_of_a_public_module_has_its_type_and_a_sample(documented, n
     assert incomplete(document_of(documented, "module", name)["return"]) == []
 
 
-@pytest.mark.parametrize("name", ["host", "lease", "host_info", "drain", "undrain", "evacuate", "plan_drain_info"])
+@pytest.mark.parametrize(
+    "name", ["host", "lease", "host_info", "drain", "undrain", "evacuate", "plan_drain_info"]
+)
 def test_the_host_worked_on_is_host_or_name(documented, name):
     options = document_of(documented, "module", name)["doc"]["options"]
     assert options["host"]["aliases"] == ["name"] and "name" not in options
@@ -347,16 +403,24 @@ def test_every_variable_of_a_role_is_in_its_argument_specs_and_readme(name):
     readme = (folder / "README.md").read_text()
     assert {option for option in options if f"`{option}`" not in readme} == set()
     files = [path for path in folder.rglob("*.yml") if path.name != "argument_specs.yml"]
-    read = {found for path in files for found in re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text())}
+    read = {
+        found for path in files for found in re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text())
+    }
     # The variables of the host describe its power driver.
     page = (ROOT / "docs" / "power.md").read_text()
-    of_hosts = {found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)}
+    of_hosts = {
+        found
+        for found in read
+        if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)
+    }
     of_hosts |= {"drover_power_user", "drover_power_password"} & read
     assert read - options - of_hosts - OF_OTHERS.get(name, set()) == set()
 
 
 def test_every_power_driver_has_its_files():
-    drivers = yaml.safe_load((ROOT / "roles" / "power" / "vars" / "main.yml").read_text())["power_drivers"]
+    drivers = yaml.safe_load((ROOT / "roles" / "power" / "vars" / "main.yml").read_text())[
+        "power_drivers"
+    ]
     assert {path.stem for path in named("roles/power/tasks/drivers", "*")} == set(drivers)
     page = (ROOT / "docs" / "power.md").read_text()
     assert {name for name in drivers if f"| `{name}` |" not in page} == set()
@@ -368,7 +432,9 @@ def test_every_option_of_migrations_is_on_its_page():
 
 
 def test_every_page_is_in_the_index_of_the_site():
-    listed = set(re.findall(r"docs/[a-z-]+", (ROOT / "docs" / "docsite" / "site" / "index.rst").read_text()))
+    listed = set(
+        re.findall(r"docs/[a-z-]+", (ROOT / "docs" / "docsite" / "site" / "index.rst").read_text())
+    )
     assert {f"docs/{page.stem}" for page in (ROOT / "docs").glob("*.md")} - listed == set()
 
 

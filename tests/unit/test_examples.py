@@ -25,7 +25,9 @@ FOUND = {
     *(("filter", path.stem) for path in (examples.ROOT / "plugins/filter").glob("*.yml")),
     *(("role", path.name) for path in (examples.ROOT / "roles").iterdir() if path.is_dir()),
 }
-RUN_HERE = sorted(key for key, where in examples.WHERE.items() if examples.HERE in where and key[0] != "inventory")
+RUN_HERE = sorted(
+    key for key, where in examples.WHERE.items() if examples.HERE in where and key[0] != "inventory"
+)
 GROUPS = 4
 # The answers of a power controller; tests/lab/test_power.py uses the real one.
 PYGHMI = """
@@ -79,7 +81,9 @@ def test_examples_run(filled, tmp_path, number):
             with Store.open(f"sqlite:///{store}").write() as connection:
                 host_state.change(connection, "kvm1", forced_down=True)
         for play in examples.plays_for(kind, name, examples.HERE):
-            plays.append({**play, "vars": {"drover_store_url": f"sqlite:///{store}", **play.get("vars", {})}})
+            plays.append(
+                {**play, "vars": {"drover_store_url": f"sqlite:///{store}", **play.get("vars", {})}}
+            )
     examples.write_play(tmp_path, plays)
     package = tmp_path / "stand-in" / "pyghmi" / "ipmi"
     package.mkdir(parents=True)
@@ -97,7 +101,10 @@ def test_examples_run(filled, tmp_path, number):
         "-e",
         "vault_bmc_password=secret",
         "example.yml",
-        environment={"PYTHONPATH": str(package.parents[1]), "PATH": f"{package.parents[1]}:{os.environ['PATH']}"},
+        environment={
+            "PYTHONPATH": str(package.parents[1]),
+            "PATH": f"{package.parents[1]}:{os.environ['PATH']}",
+        },
     )
     assert done.returncode == 0, done.stdout
     assert all(f"PLAY [{play['name']}]" in done.stdout for play in plays)
@@ -107,7 +114,9 @@ def test_examples_run(filled, tmp_path, number):
 
 def test_inventory_example_runs(fleet, tmp_path):
     (tmp_path / "fleet.drover.yml").write_text(examples.text("inventory", "fleet"))
-    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet)
+    done = examples.command(
+        tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet
+    )
     assert done.returncode == 0, done.stdout
     answer = json.loads(done.stdout)
     assert set(examples.HOSTS) <= set(answer["_meta"]["hostvars"])

@@ -91,7 +91,8 @@ def followed(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("watts", [95, 40]), ("rack", ["r7", None]), ("leds", [None, {"red": 1}]), ("alarms", [0, 3])]
+    ("name", "values"),
+    [("watts", [95, 40]), ("rack", ["r7", None]), ("leds", [None, {"red": 1}]), ("alarms", [0, 3])],
 )
 def test_a_new_field_goes_from_the_host_to_the_scheduler(followed, name, values):
     assert followed[name] == values
@@ -107,7 +108,9 @@ def test_a_new_class_has_inventories_and_allocations(followed):
     assert followed["VGPU"] == [[8, 0], [2, 0]]
 
 
-@pytest.mark.parametrize("heading", ["A property of compute nodes", "A resource class from libvirt"])
+@pytest.mark.parametrize(
+    "heading", ["A property of compute nodes", "A resource class from libvirt"]
+)
 def test_the_files_to_touch_are_few_and_exist(heading):
     text = (ROOT / "CONTRIBUTING.md").read_text()
     listed = re.search(rf"^{heading}:\n\n((?:\d\. .*\n(?:   .*\n)*)+)", text, re.MULTILINE)[1]

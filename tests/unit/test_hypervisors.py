@@ -24,13 +24,19 @@ def fleet(tmp_path, monkeypatch):
 
 def test_a_module_runs_where_it_is_sent(fleet, tmp_path):
     disk = str(tmp_path / "web.qcow2")
-    given = {"name": "web", "xml": hypervisors.xml("web", UUID, [disk]), "disks": [{"path": disk, "size_gb": 1}]}
+    given = {
+        "name": "web",
+        "xml": hypervisors.xml("web", UUID, [disk]),
+        "disks": [{"path": disk, "size_gb": 1}],
+    }
     answer = fleet.hand("kvm2").act("domain", given)
     assert (answer.outcome, answer.result["created_disks"]) == ("done", [disk])
     assert fleet.where() == {"web": [("kvm2", "running")]}
     again = fleet.hand("kvm2").act("domain", given)
     assert again.result["changed"] is False
-    same_name = fleet.hand("kvm2").act("domain", {**given, "xml": hypervisors.xml("web", OTHER, [disk])})
+    same_name = fleet.hand("kvm2").act(
+        "domain", {**given, "xml": hypervisors.xml("web", OTHER, [disk])}
+    )
     assert same_name.outcome == "nothing" and "with another uuid" in same_name.message
     assert fleet.hand("kvm1").foretell("domain", given)["changed"] is True
     assert fleet.where() == {"web": [("kvm2", "running")]}
@@ -39,7 +45,9 @@ def test_a_module_runs_where_it_is_sent(fleet, tmp_path):
 def test_power_and_network(fleet):
     fleet.hosts["kvm1"].define("web", UUID)
     fleet.hosts["kvm1"].reached = False
-    assert fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "stopped"}).outcome == "uncertain"
+    assert (
+        fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "stopped"}).outcome == "uncertain"
+    )
     fleet.hosts["kvm1"].reached = True
     fleet.hosts["kvm1"].libvirt = False
     refused = fleet.hand("kvm1").act("domain", {"uuid": UUID, "state": "stopped"})
@@ -51,7 +59,12 @@ def test_power_and_network(fleet):
 
 def test_a_move(fleet):
     fleet.hosts["kvm1"].define("web", UUID)
-    move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "qemu+ssh://root@kvm2/system", "migration": OTHER}
+    move = {
+        "uuid": UUID,
+        "destination": "kvm2",
+        "destination_uri": "qemu+ssh://root@kvm2/system",
+        "migration": OTHER,
+    }
     answer = fleet.hand("kvm1").act("_domain_migration", {"start": [move], "wait": 5})
     (found,) = answer.result["moves"]
     assert (found["status"], found["migration"]) == ("completed", OTHER), found["message"]
@@ -61,4 +74,6 @@ def test_a_move(fleet):
 def test_a_hypervisor_that_is_read(fleet):
     fleet.hosts["kvm3"].define("web", UUID)
     facts = fleet.hand("kvm3").read("hypervisor_info", {})["hypervisor"]
-    assert facts["hypervisor_hostname"] == "kvm3" and [each["name"] for each in facts["domains"]] == ["web"]
+    assert facts["hypervisor_hostname"] == "kvm3" and [
+        each["name"] for each in facts["domains"]
+    ] == ["web"]

@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.module_utils._domain import labels as texts
 from ansible_collections.drover.compute.plugins.plugin_utils._common import labels
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Requirement, Selector
+from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import (
+    Requirement,
+    Selector,
+)
 
 ENDS = string.ascii_letters + string.digits
 WORDS = st.builds(
@@ -26,7 +29,23 @@ WORDS = st.builds(
 LABELS = st.dictionaries(WORDS, WORDS, max_size=8)
 REQUIREMENTS = st.builds(Requirement, WORDS, st.none() | WORDS, st.booleans())
 SELECTORS = st.lists(REQUIREMENTS, min_size=1, max_size=8).map(lambda found: Selector(tuple(found)))
-BAD_WORDS = ("", " ", "-web", "web-", "a b", "a=b", "a,b", "!a", "ä", "a\n", "a\x00", "x" * 64, "{{ 1 }}", "web/", ".")
+BAD_WORDS = (
+    "",
+    " ",
+    "-web",
+    "web-",
+    "a b",
+    "a=b",
+    "a,b",
+    "!a",
+    "ä",
+    "a\n",
+    "a\x00",
+    "x" * 64,
+    "{{ 1 }}",
+    "web/",
+    ".",
+)
 
 
 @given(LABELS)
@@ -48,7 +67,9 @@ def test_any_text_is_a_selector_or_refused_in_words(text):
     try:
         found = labels.parse(text)
     except DroverError as problem:
-        assert str(problem).startswith("The selector ") and "Write for example project=web" in str(problem)
+        assert str(problem).startswith("The selector ") and "Write for example project=web" in str(
+            problem
+        )
         return
     assert labels.parse(str(found)) == found
     for each in found.requirements:
@@ -69,9 +90,15 @@ def test_of_any_metadata_only_labels_are_taken(text):
 @pytest.mark.parametrize("bad", BAD_WORDS)
 def test_a_word_that_is_none(bad):
     assert not texts.is_word(bad)
-    with pytest.raises(DroverError, match=r"Instance web: .* cannot be the key of a label. A key has 1 to 63 letters"):
+    with pytest.raises(
+        DroverError,
+        match=r"Instance web: .* cannot be the key of a label. A key has 1 to 63 letters",
+    ):
         labels.checked({bad: "x"}, "Instance web")
-    with pytest.raises(DroverError, match=r"Instance web: the label project cannot be .* A value is a text of 1 to 63"):
+    with pytest.raises(
+        DroverError,
+        match=r"Instance web: the label project cannot be .* A value is a text of 1 to 63",
+    ):
         labels.checked({"project": bad}, "Instance web")
 
 
@@ -104,7 +131,10 @@ def test_no_more_than_so_many():
 
 
 def test_two_labels_of_one_key_are_none():
-    assert texts.read("tier=db,a=b,tier=web,tier=x") == ({"a": "b"}, ["tier=db", "tier=web", "tier=x"])
+    assert texts.read("tier=db,a=b,tier=web,tier=x") == (
+        {"a": "b"},
+        ["tier=db", "tier=web", "tier=x"],
+    )
 
 
 @pytest.mark.parametrize(

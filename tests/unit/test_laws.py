@@ -58,7 +58,10 @@ STARTERS = {
 
 
 def files():
-    return {str(path.relative_to(PLUGINS)): path.read_text(encoding="utf-8") for path in sorted(PLUGINS.rglob("*.py"))}
+    return {
+        str(path.relative_to(PLUGINS)): path.read_text(encoding="utf-8")
+        for path in sorted(PLUGINS.rglob("*.py"))
+    }
 
 
 def names_of(tree):
@@ -86,7 +89,11 @@ def calls_of(tree):
 def hypervisors_by_one_way(name, tree):
     """Action plugins reach modules on hypervisors through remote_module only."""
     ways = {"_execute_module", "_low_level_execute_command", "AnsibleConnectionFailure"}
-    return [] if name == "plugin_utils/_ansible_border/remote_module.py" else sorted(ways & set(names_of(tree)))
+    return (
+        []
+        if name == "plugin_utils/_ansible_border/remote_module.py"
+        else sorted(ways & set(names_of(tree)))
+    )
 
 
 def proofs_from_one_place(name, tree):
@@ -128,18 +135,38 @@ def _is_proof(node):
 
 def answers_are_judged(name, tree):
     """On the controller, only certainty reads the keys with a module's certain facts."""
-    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/_common/certainty.py":
+    if (
+        not name.startswith(("action/", "plugin_utils/"))
+        or name == "plugin_utils/_common/certainty.py"
+    ):
         return []
-    read = [call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args]
+    read = [
+        call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args
+    ]
     read += [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
-    return [node.value for node in read if isinstance(node, ast.Constant) and node.value in ("begun", "domain_left")]
+    return [
+        node.value
+        for node in read
+        if isinstance(node, ast.Constant) and node.value in ("begun", "domain_left")
+    ]
 
 
 def modules_know_their_machine(name, tree):
     """A module that runs on a hypervisor is a HostModule, which refuses on another machine; only the border makes the way to one."""
-    found = [function for dummy, function, dummy2 in calls_of(tree) if function == "AnsibleModule" and name.startswith("modules/")]
-    if name not in ("plugin_utils/_ansible_border/action.py", "plugin_utils/_ansible_border/delegation.py"):
-        found += [function for dummy, function, dummy2 in calls_of(tree) if function in ("Hand", "RemoteHand") and name.startswith(OWN)]
+    found = [
+        function
+        for dummy, function, dummy2 in calls_of(tree)
+        if function == "AnsibleModule" and name.startswith("modules/")
+    ]
+    if name not in (
+        "plugin_utils/_ansible_border/action.py",
+        "plugin_utils/_ansible_border/delegation.py",
+    ):
+        found += [
+            function
+            for dummy, function, dummy2 in calls_of(tree)
+            if function in ("Hand", "RemoteHand") and name.startswith(OWN)
+        ]
     return found
 
 
@@ -151,11 +178,21 @@ def starts_with_a_proof(name, tree):
     """Only starting calls a module that may start a domain; all others name a module that starts none."""
     if name == STARTING or name.startswith(("modules/", "module_utils/")):
         return []
-    called = [call.args[0] for dummy, function, call in calls_of(tree) if function == "act" and len(call.args) == 2]
-    found = [each.value if isinstance(each, ast.Constant) else f"variable {ast.unparse(each)}" for each in called]
+    called = [
+        call.args[0]
+        for dummy, function, call in calls_of(tree)
+        if function == "act" and len(call.args) == 2
+    ]
+    found = [
+        each.value if isinstance(each, ast.Constant) else f"variable {ast.unparse(each)}"
+        for each in called
+    ]
     # The one call of a plugin through its base class.
     return [
-        each for each in found if each in starting.STARTING or not (each.startswith(("_", "ansible.builtin.")) or each == "variable args")
+        each
+        for each in found
+        if each in starting.STARTING
+        or not (each.startswith(("_", "ansible.builtin.")) or each == "variable args")
     ]
 
 
@@ -164,7 +201,11 @@ def only_known_files_start_domains(name, tree):
     if name in STARTERS or not name.startswith(("modules/", "module_utils/")):
         return []
     called = [(owner, function) for owner, function, dummy in calls_of(tree)]
-    return [f"{owner}.{function}" for owner, function in called if function in STARTS or (owner, function) in STARTS_OF_DOMAINS]
+    return [
+        f"{owner}.{function}"
+        for owner, function in called
+        if function in STARTS or (owner, function) in STARTS_OF_DOMAINS
+    ]
 
 
 #: The file with the conductor's reading of other hosts before files are removed, and the functions
@@ -178,9 +219,16 @@ def removals_look_at_other_hosts(name, tree):
     code gives their needs."""
     if name == REMOVING or not name.startswith(("action/", "plugin_utils/")):
         return []
-    found = [f"{owner}.{function}" for owner, function, dummy in calls_of(tree) if owner == "used_files" and function in NEEDED_ELSEWHERE]
+    found = [
+        f"{owner}.{function}"
+        for owner, function, dummy in calls_of(tree)
+        if owner == "used_files" and function in NEEDED_ELSEWHERE
+    ]
     given = [
-        (key, value) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key, value in zip(node.keys, node.values, strict=True)
+        (key, value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
     ]
     given += [
         (target.slice, node.value)
@@ -189,9 +237,18 @@ def removals_look_at_other_hosts(name, tree):
         for target in node.targets
         if isinstance(target, ast.Subscript)
     ]
-    given += [(ast.Constant(each.arg), each.value) for node in ast.walk(tree) if isinstance(node, ast.Call) for each in node.keywords]
+    given += [
+        (ast.Constant(each.arg), each.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for each in node.keywords
+    ]
     for key, value in given:
-        if isinstance(key, ast.Constant) and key.value == "used_elsewhere" and not _is_looked_up(value):
+        if (
+            isinstance(key, ast.Constant)
+            and key.value == "used_elsewhere"
+            and not _is_looked_up(value)
+        ):
             found.append(f"used_elsewhere of {ast.unparse(value)}")
     return found
 
@@ -220,7 +277,11 @@ def removers_are_called_with_a_look(name, tree):
         for each in call.args
         if isinstance(each, ast.Constant) and each.value in REMOVERS
     }
-    return sorted(called) if name.startswith(("action/", "plugin_utils/")) and "Removing" not in set(names_of(tree)) else []
+    return (
+        sorted(called)
+        if name.startswith(("action/", "plugin_utils/")) and "Removing" not in set(names_of(tree))
+        else []
+    )
 
 
 RULES = {
@@ -255,14 +316,26 @@ def test_nothing_goes_around(rule):
 
 def test_what_other_hosts_need_comes_from_a_look():
     """A value of the store, a constant and another function are violations; a look is not."""
-    for text in ("x = used_files.elsewhere(c, u, h)", "act(m, {'used_elsewhere': []})", "dict(used_elsewhere=recorded(u))"):
-        assert removals_look_at_other_hosts("plugin_utils/_conductor/other.py", ast.parse(text)), text
-    assert not removals_look_at_other_hosts("action/x.py", ast.parse("given['used_elsewhere'] = self._removing.look(u, h, p)"))
+    for text in (
+        "x = used_files.elsewhere(c, u, h)",
+        "act(m, {'used_elsewhere': []})",
+        "dict(used_elsewhere=recorded(u))",
+    ):
+        assert removals_look_at_other_hosts("plugin_utils/_conductor/other.py", ast.parse(text)), (
+            text
+        )
+    assert not removals_look_at_other_hosts(
+        "action/x.py", ast.parse("given['used_elsewhere'] = self._removing.look(u, h, p)")
+    )
 
 
 def test_the_module_of_a_start_is_known_by_its_constant():
     """A module in a variable is a violation, and so is a module that starts domains."""
-    for text in ("hand.act(MODULE, given)", "hand.act('_domain_restart', given)", "self._hand.act(module, {**given})"):
+    for text in (
+        "hand.act(MODULE, given)",
+        "hand.act('_domain_restart', given)",
+        "self._hand.act(module, {**given})",
+    ):
         assert starts_with_a_proof("plugin_utils/_conductor/other.py", ast.parse(text)), text
 
 
@@ -301,4 +374,6 @@ def test_a_role_builds_elsewhere_only_by_what_the_hypervisor_says():
     """No task of role place releases a claim, or takes an alternate: the module does, with a proof."""
     for name, tasks in role_tasks("place").items():
         for task in tasks:
-            assert "state" not in (task.get("drover.compute.allocation") or {}), f"{name}: {task['name']}"
+            assert "state" not in (task.get("drover.compute.allocation") or {}), (
+                f"{name}: {task['name']}"
+            )

@@ -31,13 +31,18 @@ PACKAGE = "ansible_collections.drover.compute.plugins"
 _PARSER = configparser.ConfigParser()
 _PARSER.read(CONFIG)
 CONTRACTS = {
-    section.rsplit(":", 1)[1]: _PARSER[section]["name"] for section in _PARSER.sections() if section.startswith("importlinter:contract:")
+    section.rsplit(":", 1)[1]: _PARSER[section]["name"]
+    for section in _PARSER.sections()
+    if section.startswith("importlinter:contract:")
 }
 
 # contract -> violations, each (file that breaks it, its import).
 VIOLATIONS = {
     "one-direction": [
-        ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._ansible_border import part"),
+        (
+            "plugin_utils/_conductor/part.py",
+            f"from {PACKAGE}.plugin_utils._ansible_border import part",
+        ),
         ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._simulation import part"),
         ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._definitions import part"),
@@ -117,10 +122,16 @@ VIOLATIONS = {
     "events-are-pure": [
         ("plugin_utils/_events/host_events.py", "import time"),
         ("plugin_utils/_events/instance_events.py", "import libvirt"),
-        ("plugin_utils/_events/finding_events.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        (
+            "plugin_utils/_events/finding_events.py",
+            f"from {PACKAGE}.plugin_utils._store import part",
+        ),
     ],
     "events-only-read": [
-        ("plugin_utils/_events/part.py", f"from {PACKAGE}.plugin_utils._conductor import operations"),
+        (
+            "plugin_utils/_events/part.py",
+            f"from {PACKAGE}.plugin_utils._conductor import operations",
+        ),
         ("plugin_utils/_events/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
     ],
     "store-stands-alone": [
@@ -326,7 +337,11 @@ def imported_names(path):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level:
-            parts = [PACKAGE, *path.relative_to(PLUGINS).parts[: -node.level], *filter(None, [node.module])]
+            parts = [
+                PACKAGE,
+                *path.relative_to(PLUGINS).parts[: -node.level],
+                *filter(None, [node.module]),
+            ]
             names.add(".".join(parts))
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module)
@@ -371,9 +386,13 @@ def test_database_is_named_in_its_packages_only(path):
     package = path.relative_to(PLUGINS).parts[:2]
     if package != ("plugin_utils", "_store"):
         found = top_level(names) & {"sqlalchemy", "alembic", "sqlite3", "psycopg"}
-        assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/_store"
+        assert not found, (
+            f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/_store"
+        )
     if package not in [("plugin_utils", each) for each in ("_store", "_migrations", "_placement")]:
-        assert f"{PACKAGE}.plugin_utils._store.sql" not in names, f"{short(path)}: SQL belongs to plugin_utils/_store"
+        assert f"{PACKAGE}.plugin_utils._store.sql" not in names, (
+            f"{short(path)}: SQL belongs to plugin_utils/_store"
+        )
 
 
 GUARDS = {
@@ -385,15 +404,23 @@ GUARDS = {
 
 @of_each_file(".")
 def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
-    found = {name for name in top_level(imported_names(path)) & set(GUARDS) if path != PLUGINS / GUARDS[name]}
-    assert not found, f"{short(path)} imports {sorted(found)}: import it from {[GUARDS[name] for name in sorted(found)]}"
+    found = {
+        name
+        for name in top_level(imported_names(path)) & set(GUARDS)
+        if path != PLUGINS / GUARDS[name]
+    }
+    assert not found, (
+        f"{short(path)} imports {sorted(found)}: import it from {[GUARDS[name] for name in sorted(found)]}"
+    )
 
 
 @of_each_file("modules", "module_utils")
 def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
     names = imported_names(path)
     foreign = top_level(names) - set(sys.stdlib_module_names)
-    assert foreign <= {"libvirt", "libvirt_qemu", "ansible", "ansible_collections"}, f"{short(path)} imports {sorted(foreign)}"
+    assert foreign <= {"libvirt", "libvirt_qemu", "ansible", "ansible_collections"}, (
+        f"{short(path)} imports {sorted(foreign)}"
+    )
     for name in names:
         if name.startswith("ansible."):
             assert name.startswith("ansible.module_utils"), f"{short(path)} imports {name}"
@@ -411,17 +438,27 @@ def test_every_file_of_the_engine_is_in_a_package_that_is_named():
         files = [path.relative_to(PLUGINS / folder).parts for path in python_files(folder)]
         packages = {parts[0] for parts in files if len(parts) > 1}
         assert {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1} == public
-        assert all(name.startswith("_") for name in packages), "all but the public files begin with _"
-        assert packages | public == set(re.findall(r"\w+", _PARSER[f"importlinter:contract:{contract}"]["layers"]))
+        assert all(name.startswith("_") for name in packages), (
+            "all but the public files begin with _"
+        )
+        assert packages | public == set(
+            re.findall(r"\w+", _PARSER[f"importlinter:contract:{contract}"]["layers"])
+        )
         assert packages == set(re.findall(rf"^\| `{folder}/(\w+)` \|", page, re.MULTILINE))
 
 
 def test_what_keeps_the_laws_is_where_the_page_says():
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    section = re.search(r"^## What keeps the laws\n(.+?)^## ", page, re.MULTILINE | re.DOTALL).group(1)
+    section = re.search(
+        r"^## What keeps the laws\n(.+?)^## ", page, re.MULTILINE | re.DOTALL
+    ).group(1)
     controller, hypervisor = section.split("On a hypervisor, in `module_utils`:")
     for text, folder in ((controller, "plugin_utils"), (hypervisor, "module_utils")):
-        named = [name for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE) for name in re.findall(r"`(.+?)`", cell)]
+        named = [
+            name
+            for cell in re.findall(r"^\| (`.+?`) \|", text, re.MULTILINE)
+            for name in re.findall(r"`(.+?)`", cell)
+        ]
         assert named
         assert [name for name in named if not (PLUGINS / folder / f"{name}.py").is_file()] == []
 
@@ -453,7 +490,9 @@ def test_imports_inside_the_engine_are_relative(path):
         if isinstance(node, ast.ImportFrom) and node.level:
             assert engine, f"{short(path)}:{node.lineno}: import from {PACKAGE}"
         elif isinstance(node, ast.ImportFrom) and engine:
-            assert not (node.module or "").startswith(f"{PACKAGE}.{inside}"), f"{short(path)}:{node.lineno}: import relatively"
+            assert not (node.module or "").startswith(f"{PACKAGE}.{inside}"), (
+                f"{short(path)}:{node.lineno}: import relatively"
+            )
 
 
 @of_each_file("lookup", "inventory", "filter", "test")
@@ -462,12 +501,16 @@ def test_readers_open_no_writing_session(path):
     calls = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "write"
     ]
     assert not calls, f"{short(path)}: write() in lines {calls}"
 
 
-SQL_TEXT = re.compile(r"^\s*(SELECT\b.+\bFROM|INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM|PRAGMA)\s", re.S)
+SQL_TEXT = re.compile(
+    r"^\s*(SELECT\b.+\bFROM|INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM|PRAGMA)\s", re.S
+)
 
 
 @of_each_file(".")
@@ -477,7 +520,9 @@ def test_sql_text_is_in_the_store_only(path):
     found = [
         node.lineno
         for node in ast.walk(ast.parse(path.read_text(), str(path)))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL_TEXT.match(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and SQL_TEXT.match(node.value)
     ]
     assert not found, f"{short(path)}: SQL text in lines {found}"
 
@@ -493,6 +538,8 @@ def test_one_class_in_one_file(kind):
         classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef)]
         assert len(classes) == 1, f"{short(path)} holds {len(classes)} classes"
         siblings = {
-            name.rsplit(".", 1)[1] for name in imported_names(path) if name.startswith(f"{PACKAGE}.plugin_utils._scheduler.{kind}.")
+            name.rsplit(".", 1)[1]
+            for name in imported_names(path)
+            if name.startswith(f"{PACKAGE}.plugin_utils._scheduler.{kind}.")
         }
         assert not siblings & (others - {path.stem}), f"{short(path)} imports {siblings}"

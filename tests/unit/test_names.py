@@ -54,5 +54,11 @@ def test_no_retired_name(path):
 
 def test_a_retired_name_is_seen():
     text = "class Board:\n    def _told(self, chooser):\n        self.rooms = series = chooser\n"
-    assert retired("planner/packing_state.py", text) == {"board", "told", "chooser", "rooms", "series"}
+    assert retired("planner/packing_state.py", text) == {
+        "board",
+        "told",
+        "chooser",
+        "rooms",
+        "series",
+    }
     assert retired("report/picture.py", "") == {"picture"}

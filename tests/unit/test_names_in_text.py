@@ -19,8 +19,15 @@ ROOMS = ("plugin_utils", "module_utils")
 OF_OTHERS = {"path_has_protocol", "add_child"}
 
 CALL = re.compile(r"(?<![\w/.])((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)\(\)")
-PATH = re.compile(r"(?<![\w/])(?:module_utils|plugin_utils)/[\w/]+|(?<![\w/])_[a-z_]+/[a-z_]+(?=\.py|`)")
-PACKAGES = {folder.name.lstrip("_") for room in ROOMS for folder in (PLUGINS / room).iterdir() if folder.is_dir()}
+PATH = re.compile(
+    r"(?<![\w/])(?:module_utils|plugin_utils)/[\w/]+|(?<![\w/])_[a-z_]+/[a-z_]+(?=\.py|`)"
+)
+PACKAGES = {
+    folder.name.lstrip("_")
+    for room in ROOMS
+    for folder in (PLUGINS / room).iterdir()
+    if folder.is_dir()
+}
 DOTTED = re.compile(rf"(?<![\w/.@-])_?({'|'.join(sorted(PACKAGES))})\.([a-z_]+)(?![\w(])")
 
 
@@ -28,9 +35,13 @@ def texts_of(source):
     """Return the docstrings and comments of a source, each with its line."""
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
-    found = [(getattr(node, "lineno", 1), ast.get_docstring(node, clean=False) or "") for node in nodes]
+    found = [
+        (getattr(node, "lineno", 1), ast.get_docstring(node, clean=False) or "") for node in nodes
+    ]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    return found + [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    return found + [
+        (token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT
+    ]
 
 
 def names_of(source):
@@ -57,7 +68,11 @@ def missing(text, names, modules):
             found.append(match.group())
     for package, module in DOTTED.findall(text):
         places = [PLUGINS / room / f"_{package}" / module for room in ROOMS]
-        if module != "py" and module not in names and not any(place.exists() or place.with_suffix(".py").exists() for place in places):
+        if (
+            module != "py"
+            and module not in names
+            and not any(place.exists() or place.with_suffix(".py").exists() for place in places)
+        ):
             found.append(f"{package}.{module}")
     return found
 
@@ -76,4 +91,9 @@ def test_each_name_in_a_docstring_or_comment_exists():
 
 def test_a_name_that_is_gone_is_found():
     text = "See plan_of_old(), rules.of_old() and _planner/old.py; planner.old_name decides."
-    assert missing(text, {"rules"}, set()) == ["plan_of_old()", "rules.of_old()", "_planner/old", "planner.old_name"]
+    assert missing(text, {"rules"}, set()) == [
+        "plan_of_old()",
+        "rules.of_old()",
+        "_planner/old",
+        "planner.old_name",
+    ]

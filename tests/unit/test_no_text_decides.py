@@ -23,25 +23,53 @@ TEXT_OF = {"to_native", "to_text", "get_error_message"}
 WORDS = {"stderr", "strerror", "msg", "message", "module_stdout", "module_stderr"}
 #: Parameters of functions that are errors by their names; str() of one is its text.
 ERRORS = {"exc", "error", "problem", "exception"}
-SEARCHES = {"startswith", "endswith", "find", "rfind", "index", "count", "search", "match", "fullmatch", "findall", "finditer"}
+SEARCHES = {
+    "startswith",
+    "endswith",
+    "find",
+    "rfind",
+    "index",
+    "count",
+    "search",
+    "match",
+    "fullmatch",
+    "findall",
+    "finditer",
+}
 #: Methods that turn a text into a text.
 KEEPS = {"lower", "upper", "strip", "rstrip", "lstrip", "split", "splitlines", "join", "replace", "partition", "rpartition", "removeprefix",
          "removesuffix", "casefold", "decode"}  # fmt: skip
 
 #: Functions of a text that return no text.
-MEASURES = {"len", "bool", "isinstance", "int", "float", "any", "all", "hash", "append", "add", *SEARCHES}
+MEASURES = {
+    "len",
+    "bool",
+    "isinstance",
+    "int",
+    "float",
+    "any",
+    "all",
+    "hash",
+    "append",
+    "add",
+    *SEARCHES,
+}
 
 #: {file: {function: the reason why it is allowed}}.
 ALLOWED = {
     "module_utils/_host/kvm_probe.py": {"_cause": "it shortens what a person reads"},
     "module_utils/_libvirt/binding.py": {"text_of": "it shortens what a person reads"},
-    "modules/_domain_snapshot.py": {"_sentence": "a sentence of ours begins with a capital, unless a name is its first word"},
+    "modules/_domain_snapshot.py": {
+        "_sentence": "a sentence of ours begins with a capital, unless a name is its first word"
+    },
     "plugin_utils/_conductor/host_moves.py": {"_module": "a sentence of ours names its host once"},
     "plugin_utils/_events/watch.py": {"_tend": "the same words are logged once"},
     # ssh has the same exit status for all its messages, has no translations, and is the only source
     # about a host behind a proxy. A message that is not in the list is unclear, and then nothing is
     # fenced or started.
-    "plugin_utils/_planner/host_answer.py": {"read": "only the words of ssh say whether it was silence"},
+    "plugin_utils/_planner/host_answer.py": {
+        "read": "only the words of ssh say whether it was silence"
+    },
 }
 
 
@@ -50,7 +78,9 @@ class Finder(ast.NodeVisitor):
 
     def __init__(self, function):
         arguments = getattr(function, "args", None)
-        given = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs] if arguments else []
+        given = (
+            [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs] if arguments else []
+        )
         self.errors = {each.arg for each in given if each.arg in ERRORS}
         self.texts, self.found = set(), []
         self._function = function
@@ -73,7 +103,12 @@ class Finder(ast.NodeVisitor):
     def visit_Assign(self, node):
         self.generic_visit(node)
         if self.is_text(node.value):
-            self.texts.update(each.id for target in node.targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            self.texts.update(
+                each.id
+                for target in node.targets
+                for each in ast.walk(target)
+                if isinstance(each, ast.Name)
+            )
 
     def visit_NamedExpr(self, node):
         self.generic_visit(node)
@@ -82,17 +117,28 @@ class Finder(ast.NodeVisitor):
 
     def visit_Compare(self, node):
         self.generic_visit(node)
-        for operator, (left, right) in zip(node.ops, zip([node.left, *node.comparators], node.comparators)):
+        for operator, (left, right) in zip(
+            node.ops, zip([node.left, *node.comparators], node.comparators)
+        ):
             looked_into = isinstance(operator, (ast.In, ast.NotIn)) and self.is_text(right)
-            equal = isinstance(operator, (ast.Eq, ast.NotEq)) and (self.is_text(left) or self.is_text(right))
+            equal = isinstance(operator, (ast.Eq, ast.NotEq)) and (
+                self.is_text(left) or self.is_text(right)
+            )
             # A comparison with nothing: it checks if there is any text.
-            if looked_into or (equal and not any(isinstance(each, ast.Constant) and not each.value for each in (left, right))):
+            if looked_into or (
+                equal
+                and not any(
+                    isinstance(each, ast.Constant) and not each.value for each in (left, right)
+                )
+            ):
                 self.found.append(node)
 
     def visit_Call(self, node):
         self.generic_visit(node)
         # A full stop is only a matter of form.
-        is_form = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == "."
+        is_form = (
+            bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == "."
+        )
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in SEARCHES or is_form:
             return
         if self.is_text(node.func.value) or any(self.is_text(each) for each in node.args):
@@ -103,13 +149,19 @@ class Finder(ast.NodeVisitor):
         if isinstance(node, ast.Name):
             return node.id in self.texts
         if isinstance(node, ast.Attribute):
-            return node.attr in WORDS and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "args"))
+            return node.attr in WORDS and not (
+                isinstance(node.value, ast.Name) and node.value.id in ("self", "args")
+            )
         if isinstance(node, ast.Subscript):
             key = node.slice
             return (
                 (isinstance(key, ast.Constant) and key.value in WORDS)
                 or (not isinstance(key, ast.Constant) and self.is_text(node.value))
-                or (isinstance(key, ast.Constant) and isinstance(key.value, int) and self.is_text(node.value))
+                or (
+                    isinstance(key, ast.Constant)
+                    and isinstance(key.value, int)
+                    and self.is_text(node.value)
+                )
             )
         if isinstance(node, ast.BoolOp):
             return any(self.is_text(each) for each in node.values)
@@ -118,19 +170,31 @@ class Finder(ast.NodeVisitor):
         if isinstance(node, ast.IfExp):
             return self.is_text(node.body) or self.is_text(node.orelse)
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-            return self.is_text(node.elt) or any(self.is_text(each.iter) for each in node.generators)
+            return self.is_text(node.elt) or any(
+                self.is_text(each.iter) for each in node.generators
+            )
         if isinstance(node, ast.Call):
             function, given = node.func, node.args
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            name = (
+                function.attr
+                if isinstance(function, ast.Attribute)
+                else getattr(function, "id", "")
+            )
             if name in ("str", "repr") and given:
                 return self.is_error(given[0]) or self.is_text(given[0])
             if name in TEXT_OF or (
-                name == "text_of" and isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == "_libvirt"
+                name == "text_of"
+                and isinstance(function, ast.Attribute)
+                and getattr(function.value, "id", "") == "_libvirt"
             ):
                 return True
             if name == "get" and given and isinstance(given[0], ast.Constant):
                 return given[0].value in WORDS
-            if isinstance(function, ast.Attribute) and name in KEEPS and self.is_text(function.value):
+            if (
+                isinstance(function, ast.Attribute)
+                and name in KEEPS
+                and self.is_text(function.value)
+            ):
                 return True
             # A function makes another text from a text, unless it checks the form of the text.
             return name not in MEASURES and any(self.is_text(each) for each in given)
@@ -143,22 +207,34 @@ class Finder(ast.NodeVisitor):
 def comparisons(path):
     """Return {function: line} of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
+    functions = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    ]
     found = {}
     for function in [tree, *functions]:
         for node in Finder(function).found:
-            found.setdefault(getattr(function, "name", "a lambda" if function is not tree else "the file"), node.lineno)
+            found.setdefault(
+                getattr(function, "name", "a lambda" if function is not tree else "the file"),
+                node.lineno,
+            )
     return found
 
 
-@pytest.mark.parametrize("folder", sorted(each.name for each in PLUGINS.iterdir() if each.is_dir() and each.name != "__pycache__"))
+@pytest.mark.parametrize(
+    "folder",
+    sorted(each.name for each in PLUGINS.iterdir() if each.is_dir() and each.name != "__pycache__"),
+)
 def test_f06_no_text_decides(folder):
     found = []
     for path in sorted((PLUGINS / folder).rglob("*.py")):
         name = str(path.relative_to(PLUGINS))
         for function, line in comparisons(path).items():
             if function not in ALLOWED.get(name, {}):
-                found.append(f"plugins/{name}:{line} ({function}) decides by what somebody says in words")
+                found.append(
+                    f"plugins/{name}:{line} ({function}) decides by what somebody says in words"
+                )
     assert not found, "\n".join(found)
 
 

@@ -77,7 +77,11 @@ def test_archive_has_no_litter(members):
 
 def test_archive_is_small_and_has_nothing_for_developers_only(archive, members):
     assert archive.stat().st_size < 2 * 2**20
-    assert not [name for name in members if name.startswith(("changelogs/fragments", "docs/docsite/site", "tests"))]
+    assert not [
+        name
+        for name in members
+        if name.startswith(("changelogs/fragments", "docs/docsite/site", "tests"))
+    ]
 
 
 def test_archive_has_what_a_user_needs(members):
@@ -100,7 +104,9 @@ def test_archive_has_what_a_user_needs(members):
 
 
 def test_execution_environment_names_files_that_exist(members):
-    dependencies = yaml.safe_load((ROOT / "meta" / "execution-environment.yml").read_text())["dependencies"]
+    dependencies = yaml.safe_load((ROOT / "meta" / "execution-environment.yml").read_text())[
+        "dependencies"
+    ]
     assert set(dependencies.values()) <= members
 
 
@@ -118,8 +124,11 @@ def test_every_ansible_core_that_is_allowed_is_tested():
     assert f'ansible-core=={release}; python_version >= "3.12"' in pins
     for page in ("README.md", "docs/support.md", "docs/install.md", "docs/dependencies.md"):
         text = " ".join((ROOT / page).read_text().split())
-        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text and f"{' and '.join(newer)} with Python 3.13" in text, (
-            page
-        )
+        assert (
+            f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text
+            and f"{' and '.join(newer)} with Python 3.13" in text
+        ), page
     for path in (ROOT / "roles").glob("*/meta/main.yml"):
-        assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path
+        assert (
+            yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0]
+        ), path

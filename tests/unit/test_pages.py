@@ -39,7 +39,10 @@ LEVELS = (
     (r"ansible-playbook .*drover\.compute\.(hosts|audit|capacity|schedule|instances)\b", RUN),
     (r"ansible-playbook .*drover\.compute\.report($| .*plan_drain)", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file|store_url))", RUN),
-    (r"ansible-playbook image\.yml$", SHOWN),  # the reader's play; checked with the files of the page
+    (
+        r"ansible-playbook image\.yml$",
+        SHOWN,
+    ),  # the reader's play; checked with the files of the page
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.lease\b", RUN),
     (r"ansible localhost -m drover\.compute\.store\b(?!.*(path=/|store_url))", RUN),
@@ -49,10 +52,19 @@ LEVELS = (
     (r"ansible(-doc)? ", SYNTAX),
     (r"ansible-rulebook ", SHOWN),  # tests/unit/events and tests/lab/test_self_healing.py
     (r"make ", EXISTS),
-    (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
-    (r"(cp -r|ansible-builder|ansible-galaxy collection build) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
+    (
+        r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)",
+        EXISTS,
+    ),
+    (
+        r"(cp -r|ansible-builder|ansible-galaxy collection build) ",
+        SHOWN,
+    ),  # tests/unit has tests of the project and of the image for AWX
     (r"git (clone|diff) ", SHOWN),  # git's
-    (r"(ansible-galaxy collection (install|build|download)|pip (install|download)) ", SHOWN),  # from the network; test_packaging installs
+    (
+        r"(ansible-galaxy collection (install|build|download)|pip (install|download)) ",
+        SHOWN,
+    ),  # from the network; test_packaging installs
     (r"(systemctl|loginctl|ssh) ", SHOWN),  # systemd's, OpenSSH's
     (
         r"(createuser|createdb|export|\.|python3 -m venv|virsh|rbd) ",
@@ -64,14 +76,18 @@ LEVELS = (
 ELSEWHERE = ("infra.aap_configuration.", "community.libvirt.")
 
 
-FOUND = sorted({(page.name, command) for page in PAGES for command in pages.commands(page.read_text())})
+FOUND = sorted(
+    {(page.name, command) for page in PAGES for command in pages.commands(page.read_text())}
+)
 
 
 def level(command):
     for pattern, found in LEVELS:
         if re.match(pattern, command):
             return found
-    return pytest.fail(f"nothing is known of the command {command!r}: give it a level in LEVELS", pytrace=False)
+    return pytest.fail(
+        f"nothing is known of the command {command!r}: give it a level in LEVELS", pytrace=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +96,9 @@ def prepared(tmp_path_factory):
     fleet."""
     folder = tmp_path_factory.mktemp("pages")
     examples.inventory(folder)
-    (folder / "policy.yml").write_text(pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"])
+    (folder / "policy.yml").write_text(
+        pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"]
+    )
     (folder / "host_filters").mkdir()
     (folder / "host_filters" / "even_host_filter.py").write_text(
         re.search(
@@ -93,7 +111,9 @@ def prepared(tmp_path_factory):
     url = f"sqlite:///{folder / 'store.db'}"
     examples.fill(url)
     flavor = "name=small vcpus=1 memory_mb=512 disk_gb=5"
-    examples.command(folder, "ansible", "localhost", "-m", "drover.compute.flavor", "-a", flavor, url=url)
+    examples.command(
+        folder, "ansible", "localhost", "-m", "drover.compute.flavor", "-a", flavor, url=url
+    )
     return folder, url
 
 
@@ -107,7 +127,9 @@ def test_what_only_the_lab_looks_at_is_in_a_guide():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == RUN}))
+@pytest.mark.parametrize(
+    "command", sorted({command for dummy, command in FOUND if level(command) == RUN})
+)
 def test_it_runs(prepared, command):
     folder, url = prepared
     words = shlex.split(command)
@@ -126,7 +148,14 @@ def test_a_file_is_looked_for_where_the_command_is_given(prepared):
     """The page is not beside the collection's playbook."""
     folder, url = prepared
     (folder / "empty.yml").write_text("instances: []\n")
-    words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.place", "-e", "drover_definitions=empty.yml")
+    words = (
+        "ansible-playbook",
+        "-i",
+        "inventory.yml",
+        "drover.compute.place",
+        "-e",
+        "drover_definitions=empty.yml",
+    )
     done = examples.command(folder, *words, url=url)
     assert done.returncode == 0, done.stdout
 
@@ -146,7 +175,9 @@ def test_playbooks_pass_a_syntax_check(prepared):
         seen.add(name)
     for name in sorted(seen):
         assert (ROOT / "playbooks" / f"{name.rpartition('.')[2]}.yml").is_file(), name
-    done = examples.command(folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url)
+    done = examples.command(
+        folder, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", *sorted(seen), url=url
+    )
     assert done.returncode == 0, done.stdout
 
 
@@ -160,7 +191,10 @@ def test_values_of_several_words_reach_ansible_whole():
                 assert "_raw_params" not in parse_kv(value), f"{page}: {command}"
 
 
-@pytest.mark.parametrize("command", sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")}))
+@pytest.mark.parametrize(
+    "command",
+    sorted({c for d, c in FOUND if level(c) == SYNTAX and not c.startswith("ansible-playbook")}),
+)
 def test_its_module_or_plugin_exists(command):
     names = re.findall(r"drover\.compute\.(\w+)", command)
     assert names
@@ -168,13 +202,17 @@ def test_its_module_or_plugin_exists(command):
         assert any(key[1] == name for key in examples.WHERE), name
 
 
-@pytest.mark.parametrize("command", sorted({command for dummy, command in FOUND if level(command) == EXISTS}))
+@pytest.mark.parametrize(
+    "command", sorted({command for dummy, command in FOUND if level(command) == EXISTS})
+)
 def test_target_or_file_exists(command):
     words = shlex.split(re.sub(r"\s#.*", "", command))
     if words[0] == "make":
         for word in words[1:]:
             if "=" not in word:
-                assert re.search(rf"^{re.escape(word)}:", (ROOT / "Makefile").read_text(), re.M), word
+                assert re.search(rf"^{re.escape(word)}:", (ROOT / "Makefile").read_text(), re.M), (
+                    word
+                )
         return
     for word in words:
         if word.startswith("tests/"):
@@ -186,17 +224,33 @@ def test_variables_exist(page):
     text = re.sub(r"`_\w+`|drover_\w*\*\w*|drover_\{.*?\}\w*", "", page.read_text())
     named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
     # The first is a variable of rulebooks.
-    others = {"drover_eda_uri", "drover_owner", "drover_run", "drover_read", "drover_awx", "drover_notice"}
+    others = {
+        "drover_eda_uri",
+        "drover_owner",
+        "drover_run",
+        "drover_read",
+        "drover_awx",
+        "drover_notice",
+    }
     # Metrics have the prefix too; test_metrics.py checks the names in the dashboard and the alerts.
-    others |= set(re.findall(r"drover_[a-z_]+", (ROOT / "docs" / "metrics.md").read_text().partition("## The figures")[2]))
-    assert {name for name in named if not name.endswith("_")} - known_variables.KNOWN - others == set()
+    others |= set(
+        re.findall(
+            r"drover_[a-z_]+",
+            (ROOT / "docs" / "metrics.md").read_text().partition("## The figures")[2],
+        )
+    )
+    assert {
+        name for name in named if not name.endswith("_")
+    } - known_variables.KNOWN - others == set()
 
 
 def yaml_blocks(page):
     return re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if yaml_blocks(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if yaml_blocks(page)], ids=lambda page: page.name
+)
 def test_yaml(page, tmp_path):
     """The file parses; definitions are accepted; plays pass a syntax check, and tasks pass it in a
     play."""
@@ -217,19 +271,30 @@ def test_yaml(page, tmp_path):
     if plays:
         examples.write_play(tmp_path, plays)
         examples.inventory(tmp_path)
-        done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", "example.yml")
+        done = examples.command(
+            tmp_path, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", "example.yml"
+        )
         assert done.returncode == 0, done.stdout
 
 
 def test_every_definitions_file_names_its_schema_for_editors():
-    blocks = [(page.name, block) for page in PAGES for block in yaml_blocks(page) if block.startswith("# fleet.yml\n")]
+    blocks = [
+        (page.name, block)
+        for page in PAGES
+        for block in yaml_blocks(page)
+        if block.startswith("# fleet.yml\n")
+    ]
     assert len(blocks) >= 4
     assert [name for name, block in blocks if block.splitlines()[1] != definitions.COMMENT] == []
     path = definitions.URL.rpartition("/main/")[2]
-    assert (ROOT / path).is_file() and not {"docs", path} & set(yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"])
+    assert (ROOT / path).is_file() and not {"docs", path} & set(
+        yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
+    )
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: page.name
+)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text()):
         name, dummy, anchor = target.partition("#")
@@ -237,7 +302,9 @@ def test_links_lead_somewhere(page):
         assert path.exists(), target
         if anchor:
             heads = re.findall(r"^#+ (.*)$", path.read_text(), re.M)
-            assert anchor in {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}, target
+            assert anchor in {
+                re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads
+            }, target
 
 
 def test_the_index_has_every_page():
@@ -252,7 +319,11 @@ def test_messages_of_the_troubleshooting_are_those_of_the_code():
     code = " ".join(re.sub(r"\"\s*\n\s*f?\"", "", path.read_text()) for path in sources)
     code = " ".join(code.split())
     page = pathlib.Path(ROOT / "docs" / "troubleshooting.md").read_text()
-    messages = [words for row in re.findall(r"^\| (`.*?) \|", page, re.M) for words in re.findall(r"`([^`]+)`", row)]
+    messages = [
+        words
+        for row in re.findall(r"^\| (`.*?) \|", page, re.M)
+        for words in re.findall(r"`([^`]+)`", row)
+    ]
     assert len(messages) >= 25
     missing = [message for message in messages if message not in code]
     assert missing == ["cannot be used: connection failed"], "psycopg's own words, and no other"

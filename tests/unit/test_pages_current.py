@@ -17,10 +17,15 @@ import yaml
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.tests.pages import pictures, recorded, reference, write
 
-NAMES = {page.name: [name for name, dummy in write.SHOWN.findall(page.read_text())] for page in write.PAGES}
+NAMES = {
+    page.name: [name for name, dummy in write.SHOWN.findall(page.read_text())]
+    for page in write.PAGES
+}
 
 
-@pytest.mark.parametrize("page, name", [(page, name) for page, names in NAMES.items() for name in names])
+@pytest.mark.parametrize(
+    "page, name", [(page, name) for page, names in NAMES.items() for name in names]
+)
 def test_output_is_what_the_command_prints(page, name):
     path = next(each for each in write.PAGES if each.name == page)
     shown = dict(write.SHOWN.findall(path.read_text()))[name].rstrip("\n").split("\n")
@@ -42,7 +47,9 @@ def test_every_variable_and_every_playbook_has_its_line():
     variables = (reference.DOCS / "variables.md").read_text()
     rows = set(re.findall(r"^\| `(drover_\w+)`", variables, re.M))
     assert rows == known_variables.KNOWN - reference.SET_BY_US
-    assert not re.findall(r"^\| `drover_\w+`[^|]*\|\s*\|", variables, re.M), "a variable without a description"
+    assert not re.findall(r"^\| `drover_\w+`[^|]*\|\s*\|", variables, re.M), (
+        "a variable without a description"
+    )
     playbooks = set(re.findall(r"^## (.*)$", (reference.DOCS / "playbooks.md").read_text(), re.M))
     assert playbooks == {path.stem for path in (reference.ROOT / "playbooks").glob("*.yml")}
 

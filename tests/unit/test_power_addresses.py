@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import parse
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import (
+    parse,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,9 @@ def test_f19_addresses(text, found):
     ],
 )  # fmt: skip
 def test_f19_wrong_forms_are_refused_in_words(text):
-    with pytest.raises(DroverError, match=r"drover_power_address is .*fd00::20 or \[fd00::20\]:623"):
+    with pytest.raises(
+        DroverError, match=r"drover_power_address is .*fd00::20 or \[fd00::20\]:623"
+    ):
         parse(text, 623, None)
 
 

@@ -34,16 +34,27 @@ def removals(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
             owner = node.value.id if isinstance(node.value, ast.Name) else None
-            if owner not in ("_ownership", "ownership") and (node.attr in REMOVES or (owner, node.attr) in OF_MODULES):
+            if owner not in ("_ownership", "ownership") and (
+                node.attr in REMOVES or (owner, node.attr) in OF_MODULES
+            ):
                 found.append((node.lineno, f"{owner or '...'}.{node.attr}"))
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "shutil", "pathlib"):
             names = {alias.name for alias in node.names}
             bad = {name for name in names if name in REMOVES or (node.module, name) in OF_MODULES}
             found += [(node.lineno, f"from {node.module} import {name}") for name in sorted(bad)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "getattr"
+        ):
             names = {each.value for each in node.args if isinstance(each, ast.Constant)}
             found += [(node.lineno, f"getattr {name}") for name in sorted(names & REMOVES)]
-        elif isinstance(node, ast.List) and node.elts and isinstance(node.elts[0], ast.Constant) and node.elts[0].value in PROGRAMS:
+        elif (
+            isinstance(node, ast.List)
+            and node.elts
+            and isinstance(node.elts[0], ast.Constant)
+            and node.elts[0].value in PROGRAMS
+        ):
             found.append((node.lineno, str(node.elts[0].value)))
     return found
 
@@ -96,6 +107,8 @@ def test_that_place_does_remove():
 def test_a_tree_that_breaks_it(tmp_path, room, source):
     (tmp_path / room / "deep").mkdir(parents=True)
     (tmp_path / room / "deep" / "broken.py").write_text(source)
-    (tmp_path / room / "fine.py").write_text("names = []\nnames.remove('x')\n_ownership.undefine(domain)\n")
+    (tmp_path / room / "fine.py").write_text(
+        "names = []\nnames.remove('x')\n_ownership.undefine(domain)\n"
+    )
     (line,) = in_tree(tmp_path)
     assert line.startswith(f"{room}/deep/broken.py:")

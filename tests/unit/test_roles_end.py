@@ -16,5 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize("playbook", ["discover.yml", "evacuate.yml"])
 def test_safety_09_reading_the_fleet_ends(playbook):
     plays = yaml.safe_load((ROOT / "playbooks" / playbook).read_text(encoding="utf-8"))
-    reading = [task for play in plays for task in play.get("tasks") or [] if "drover.compute.compute_node" in task]
+    reading = [
+        task
+        for play in plays
+        for task in play.get("tasks") or []
+        if "drover.compute.compute_node" in task
+    ]
     assert reading and all(task.get("timeout") for task in reading)

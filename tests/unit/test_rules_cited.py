@@ -70,7 +70,11 @@ def test_a_page_names_only_rules_that_there_are(page):
 
 
 def test_nothing_outside_the_repository_is_cited():
-    top = [path.name for path in ROOT.iterdir() if path.name not in BUILT and not path.name.startswith(".")]
+    top = [
+        path.name
+        for path in ROOT.iterdir()
+        if path.name not in BUILT and not path.name.startswith(".")
+    ]
     found = texts(*top)
     assert "plugins/plugin_utils/_common/errors.py" in found
     assert [name for name, text in found.items() if any(each in text for each in ABSENT)] == []

@@ -13,23 +13,42 @@ import re
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECTIONS = re.split(r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+SECTIONS = re.split(
+    r"^## (?=S\d+ )", (ROOT / "docs" / "safety.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+)[1:]
 #: Each rule's statement about the fault matrix: a separate paragraph.
-MATRIX = {section.split()[0]: re.findall(r"^(?:In|Not in) the matrix: .+?\n\n", section, re.MULTILINE | re.DOTALL) for section in SECTIONS}
-NAMED = [(section.split()[0], name) for section in SECTIONS for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)]
+MATRIX = {
+    section.split()[0]: re.findall(
+        r"^(?:In|Not in) the matrix: .+?\n\n", section, re.MULTILINE | re.DOTALL
+    )
+    for section in SECTIONS
+}
+NAMED = [
+    (section.split()[0], name)
+    for section in SECTIONS
+    for name in re.findall(r"^- `(.+)`$", section, re.MULTILINE)
+]
 
 
 @functools.cache
 def functions_of(file):
     """Return the test functions that a file defines itself."""
     tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
 
 
 def keys_of(file, name):
     """Return the keys of a dict at the top of a file of the matrix."""
     tree = ast.parse((ROOT / "tests" / "matrix" / file).read_text(encoding="utf-8"))
-    (found,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == name)
+    (found,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == name
+    )
     return {key.value for key in found.keys}
 
 
@@ -53,4 +72,6 @@ def test_a_test_that_is_named_exists(rule, name):
 @pytest.mark.parametrize("rule", MATRIX)
 def test_each_rule_names_what_of_the_matrix_shows_it(rule):
     (said,) = MATRIX[rule]
-    assert set(re.findall(r"`(.+?)`", said)) <= keys_of("faults.py", "FAULTS") | keys_of("operations.py", "OPERATIONS")
+    assert set(re.findall(r"`(.+?)`", said)) <= keys_of("faults.py", "FAULTS") | keys_of(
+        "operations.py", "OPERATIONS"
+    )

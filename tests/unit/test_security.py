@@ -37,8 +37,13 @@ def fleet(filled, tmp_path):
 
 
 def play(folder, tasks, *words, url=None, **keywords):
-    examples.write_play(folder, [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}])
-    return examples.command(folder, "ansible-playbook", "-i", "inventory.yml", *words, "example.yml", url=url)
+    examples.write_play(
+        folder,
+        [{"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks, **keywords}],
+    )
+    return examples.command(
+        folder, "ansible-playbook", "-i", "inventory.yml", *words, "example.yml", url=url
+    )
 
 
 def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
@@ -56,7 +61,13 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     }
     # The values are data of a run: a file of variables.
     (tmp_path / "variables.json").write_text(json.dumps(variables))
-    copy = {"ansible.builtin.template": {"src": str(TEMPLATE), "dest": str(tmp_path / "domain.xml"), "mode": "0600"}}
+    copy = {
+        "ansible.builtin.template": {
+            "src": str(TEMPLATE),
+            "dest": str(tmp_path / "domain.xml"),
+            "mode": "0600",
+        }
+    }
     done = play(tmp_path, [copy], "-e", "@variables.json", url=fleet)
     assert done.returncode == 0, done.stdout
     root = ET.parse(tmp_path / "domain.xml").getroot()
@@ -88,15 +99,25 @@ def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
     tasks = [
         {"drover.compute.host_info": {}, "register": "hosts"},
         {"drover.compute.instance_info": {}, "register": "instances"},
-        {"ansible.builtin.debug": {"msg": "{{ hosts.table }} {{ instances.table }} {{ instances.instances[0].name }}"}},
-        {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.drain_plan', 'kvm1').lines }}"}},
+        {
+            "ansible.builtin.debug": {
+                "msg": "{{ hosts.table }} {{ instances.table }} {{ instances.instances[0].name }}"
+            }
+        },
+        {
+            "ansible.builtin.debug": {
+                "msg": "{{ lookup('drover.compute.drain_plan', 'kvm1').lines }}"
+            }
+        },
         {"ansible.builtin.set_fact": {"name": "{{ instances.instances[0].name }}"}},
         {"ansible.builtin.debug": {"msg": "{{ name }}"}},
     ]
     done = play(tmp_path, tasks, url=fleet)
     assert done.returncode == 0, done.stdout
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstances: true\n")
-    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet)
+    done = examples.command(
+        tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet
+    )
     assert done.returncode == 0, done.stdout
     assert not marker.exists()
 
@@ -122,11 +143,21 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
     (tmp_path / "plays").mkdir()
     shutil.move(examples.inventory(tmp_path / "inventory"), tmp_path / "inventory" / "hosts.yml")
     request = {"name": "x", "vcpus": 1, "memory_mb": 64}
-    ask = {"ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.schedule', {request}) }}}}"}}
+    ask = {
+        "ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.schedule', {request}) }}}}"}
+    }
     known = {"drover_scheduler": {"enabled_filters": ["ComputeFilter", "EvilFilter"]}}
     examples.write_play(
         tmp_path / "plays",
-        [{"name": "Try", "hosts": "localhost", "gather_facts": False, "vars": known, "tasks": [ask]}],
+        [
+            {
+                "name": "Try",
+                "hosts": "localhost",
+                "gather_facts": False,
+                "vars": known,
+                "tasks": [ask],
+            }
+        ],
     )
     words = ("ansible-playbook", "-i", "../inventory/hosts.yml", "../plays/example.yml")
     settings = {"HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path / "path")}
@@ -159,7 +190,14 @@ def test_a_password_of_power_is_never_shown(fleet, tmp_path):
 
 
 def test_safety_23_a_plan_that_is_written_down_is_its_owners(fleet, tmp_path):
-    words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.rebalance", "-e", "drover_plan_file=plan.json")
+    words = (
+        "ansible-playbook",
+        "-i",
+        "inventory.yml",
+        "drover.compute.rebalance",
+        "-e",
+        "drover_plan_file=plan.json",
+    )
     done = examples.command(tmp_path, *words, url=fleet)
     assert done.returncode == 0, done.stdout
     assert (tmp_path / "plan.json").stat().st_mode & 0o777 == 0o600
@@ -182,18 +220,33 @@ def test_the_password_of_a_console_is_in_no_output_and_no_store(tmp_path):
         "drover_uris": [f"test://{tmp_path}/node.xml"],
         "drover_instances_path": str(tmp_path / "images"),
     }
-    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"children": {"hypervisors": {"hosts": {"kvm1": of_host}}}}}))
+    (tmp_path / "inventory.yml").write_text(
+        json.dumps({"all": {"children": {"hypervisors": {"hosts": {"kvm1": of_host}}}}})
+    )
     fleet_file = tmp_path / "fleet.yml"
-    fleet_file.write_text("instances: [{name: web1, memory_mb: 64, graphics: {type: vnc, password_variable: console}}]")
+    fleet_file.write_text(
+        "instances: [{name: web1, memory_mb: 64, graphics: {type: vnc, password_variable: console}}]"
+    )
     url = f"sqlite:///{tmp_path / 'store.db'}"
 
     def run(name, *words):
-        return examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", f"drover.compute.{name}", *words, url=url)
+        return examples.command(
+            tmp_path,
+            "ansible-playbook",
+            "-i",
+            "inventory.yml",
+            f"drover.compute.{name}",
+            *words,
+            url=url,
+        )
 
     assert run("discover").returncode == 0
     place = ("place", "-e", "drover_definitions=fleet.yml", "--diff", "-vvv")
     refused = run(*place, "-e", "console=")
-    assert refused.returncode and "Not set, or empty: console. A definition names this variable" in refused.stdout
+    assert (
+        refused.returncode
+        and "Not set, or empty: console. A definition names this variable" in refused.stdout
+    )
     (tmp_path / "vault.yml").write_text(f"console: {CONSOLE}")
     foretold, done = (run(*place, "-e", "@vault.yml", *words) for words in (("--check",), ()))
     assert foretold.returncode == done.returncode == 0, done.stdout

@@ -15,7 +15,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.validation 
 
 UNITS = st.sampled_from([sizes.MIB, sizes.GIB])
 LETTERS = "KMGTP"
-BINARY = st.sampled_from([f"{each}{end}" for letter in LETTERS for each in (letter, letter.lower()) for end in ("", "iB", "ib", "IB")])
+BINARY = st.sampled_from(
+    [
+        f"{each}{end}"
+        for letter in LETTERS
+        for each in (letter, letter.lower())
+        for end in ("", "iB", "ib", "IB")
+    ]
+)
 
 
 def bytes_of(unit):
@@ -25,7 +32,12 @@ def bytes_of(unit):
 
 @given(st.integers(0, MOST), UNITS)
 def test_a_number_is_in_the_unit(number, unit):
-    assert sizes.read("x", number, unit) == sizes.read("x", str(number), unit) == sizes.read("x", f" {number} {unit} ", unit) == number
+    assert (
+        sizes.read("x", number, unit)
+        == sizes.read("x", str(number), unit)
+        == sizes.read("x", f" {number} {unit} ", unit)
+        == number
+    )
 
 
 @given(st.integers(0, 2**40), BINARY, UNITS, st.sampled_from(["", " ", "  "]))
@@ -74,13 +86,18 @@ def test_anything_else_is_refused_with_a_sentence(text, unit):
 )
 def test_examples(text, unit, size):
     if size is None:
-        with pytest.raises(DroverError, match="which is not a whole number of MiB. Write 488MiB or 489MiB"):
+        with pytest.raises(
+            DroverError, match="which is not a whole number of MiB. Write 488MiB or 489MiB"
+        ):
             sizes.read("x", text, unit)
     else:
         assert sizes.read("x", text, unit) == size
 
 
-@pytest.mark.parametrize("value", [None, True, 2.0, [], {}, -1, "-1", "", "G", "2 X", "1.2.3G", "٣G", "2G\n2", MOST + 1, "0.5K"])
+@pytest.mark.parametrize(
+    "value",
+    [None, True, 2.0, [], {}, -1, "-1", "", "G", "2 X", "1.2.3G", "٣G", "2G\n2", MOST + 1, "0.5K"],
+)
 def test_what_is_no_size(value):
     with pytest.raises(DroverError, match="whole number of MiB"):
         sizes.read("instance a: memory_mb", value, sizes.MIB)

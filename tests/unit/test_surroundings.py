@@ -39,7 +39,9 @@ def test_nothing_that_a_caller_has_set_reaches_a_test():
     kept = {"PATH": os.environ["PATH"]}
     base = os.environ["ANSIBLE_COLLECTIONS_PATH"]
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {base!r})\n{LOOK}"], env={**ODD, **kept}, capture_output=True
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {base!r})\n{LOOK}"],
+        env={**ODD, **kept},
+        capture_output=True,
     )
     environment, files, umask, locale, zone, home = json.loads(done.stdout)
     # The test's own ssh comes first; it reads no configuration of the machine.

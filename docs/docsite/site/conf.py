@@ -12,7 +12,10 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing"]
 html_theme = "sphinx_ansible_theme"
 html_show_sphinx = False
-html_theme_options = {"vcs_pageview_mode": "", "documentation_home_url": "https://docs.ansible.com/"}
+html_theme_options = {
+    "vcs_pageview_mode": "",
+    "documentation_home_url": "https://docs.ansible.com/",
+}
 display_version = False
 highlight_language = "yaml"
 html_static_path = ["static"]

@@ -16,7 +16,9 @@ from typing import Any
 from .table import NEVER, STARTS
 
 
-def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool) -> dict[str, Any]:
+def binding(
+    domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool
+) -> dict[str, Any]:
     """Return the fact of a file that is gone, as reading.as_facts() has it.
 
     :param name: the words for the file. is_medium: it is the medium of a drive. runs: the guest
@@ -37,7 +39,14 @@ def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_me
         what = f"{name} does not exist"
         way_out = "bring the file back, or detach the disk with drover.compute.instance_disk"
     only = disk.get("only") or ""
-    return {**held(f"as it starts next time, {what}" if only == "next_start" else what, way_out, keep_running), "only": only}
+    return {
+        **held(
+            f"as it starts next time, {what}" if only == "next_start" else what,
+            way_out,
+            keep_running,
+        ),
+        "only": only,
+    }
 
 
 def held(what: str, way_out: str, keep_running: bool = False) -> dict[str, Any]:

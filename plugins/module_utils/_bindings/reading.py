@@ -44,7 +44,12 @@ _OF_LIBVIRT = ("/var/lib/libvirt/qemu/", "/run/libvirt/qemu/", "/var/run/libvirt
 #: Most ports of one range that are looked up.
 _PORTS = 64
 
-_TAGS = frozenset({*table.HARMLESS_DEVICES, *(each.path.split("/")[1] for each in table.KINDS if each.path.startswith("devices/"))})
+_TAGS = frozenset(
+    {
+        *table.HARMLESS_DEVICES,
+        *(each.path.split("/")[1] for each in table.KINDS if each.path.startswith("devices/")),
+    }
+)
 _WORDS = {
     "tpm": "TPM",
     "rng": "random number generator",
@@ -123,7 +128,16 @@ def as_facts(bindings: Sequence[Binding]) -> list[dict[str, Any]]:
 def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
     for device in root.findall("devices/*"):
         if isinstance(device.tag, str) and device.tag not in _TAGS:
-            yield _judged(device, device, Verdict(NEVER, LOST, "is a device of a kind that drover.compute does not know", table.BY_HAND))
+            yield _judged(
+                device,
+                device,
+                Verdict(
+                    NEVER,
+                    LOST,
+                    "is a device of a kind that drover.compute does not know",
+                    table.BY_HAND,
+                ),
+            )
     yield from _host_devices(root, but)
     for kind in table.KINDS:
         for device, element in _elements(root, kind):
@@ -132,7 +146,11 @@ def _read(root: Element, but: Collection[str]) -> Iterator[Binding]:
         server = server_here(disk)
         if server:
             what = f"comes from a server of its host itself ({server}), which is another one, or none, at the destination"
-            yield _judged(disk, disk, Verdict(NEVER, LOST, what, "name the server by an address that all hosts reach"))
+            yield _judged(
+                disk,
+                disk,
+                Verdict(NEVER, LOST, what, "name the server by an address that all hosts reach"),
+            )
     for console in root.findall("devices/graphics"):
         yield from _console(console)
     for generator in root.findall("devices/rng"):
@@ -155,7 +173,11 @@ def _elements(root: Element, kind: Kind) -> Iterator[tuple[Element, Element]]:
         return
     rest = "/".join(parts[2:])
     for device in root.findall("/".join(parts[:2])):
-        if device.tag == "console" and device.find("target[@type='serial']") is not None and root.find("devices/serial") is not None:
+        if (
+            device.tag == "console"
+            and device.find("target[@type='serial']") is not None
+            and root.find("devices/serial") is not None
+        ):
             # libvirt shows the first serial device as a console, too.
             continue
         yield from ((device, each) for each in (device.findall(f"./{rest}") if rest else [device]))
@@ -184,7 +206,11 @@ def _named(device: Element) -> str:
     tag, target = str(device.tag), device.find("target")
     if tag == "interface":
         return f"its interface {parse_interface(device)['mac']}"
-    name = (target.get("dev") or target.get("name") or target.get("port")) if target is not None else None
+    name = (
+        (target.get("dev") or target.get("name") or target.get("port"))
+        if target is not None
+        else None
+    )
     name = name or device.get("name") or (device.get("type") if tag == "graphics" else None)
     return " ".join(each for each in ("its", _WORDS.get(tag, tag), name) if each)
 
@@ -193,7 +219,13 @@ def _source(element: Element) -> str:
     """Return what the source of a device names."""
     if element.tag in ("disk", "backingStore", "mirror", "dataStore"):
         return (source_of(element) or "").partition(":")[2] or source_of(element) or "unknown"
-    for place in (element.find("source"), element.find("device"), element.find("backend/source"), element.find("path"), element):
+    for place in (
+        element.find("source"),
+        element.find("device"),
+        element.find("backend/source"),
+        element.find("path"),
+        element,
+    ):
         if place is None:
             continue
         for key in ("path", "dev", "file", "dir", "evdev", "socket", "name", "display"):
@@ -213,11 +245,17 @@ def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
         found = parse_hostdev(device)
         if found["type"] not in ("pci", "mdev") or found["address"] not in but:
             yield Binding(
-                NEVER, LOST, f"the host's {found['type']} device {found['address']} is passed through to it", table.BY_HAND, kind=DEVICE
+                NEVER,
+                LOST,
+                f"the host's {found['type']} device {found['address']} is passed through to it",
+                table.BY_HAND,
+                kind=DEVICE,
             )
     for nic in root.findall("devices/interface"):
         address = nic.find("source/address")
-        is_free = nic.get("type") == "hostdev" and address is not None and pci_address(address) in but
+        is_free = (
+            nic.get("type") == "hostdev" and address is not None and pci_address(address) in but
+        )
         if nic.get("type") in ("hostdev", "vdpa") and not is_free:
             what = f"its interface {parse_interface(nic)['mac']} is a device of the host ({nic.get('type')})"
             yield Binding(NEVER, LOST, what, table.BY_HAND, kind=DEVICE)
@@ -226,7 +264,9 @@ def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
 # -- sockets, addresses and ports ----------------------------------------------------------------
 
 
-def _looked_up(device: Element, kind: str, *value: Any, what: str = "", way_out: str = "") -> Binding:
+def _looked_up(
+    device: Element, kind: str, *value: Any, what: str = "", way_out: str = ""
+) -> Binding:
     return Binding(LOOKED_UP, STARTS, f"{_named(device)} {what}", way_out, kind=kind, value=value)
 
 
@@ -234,17 +274,31 @@ def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
     if device.tag == "interface":
         place = element.find(table.NET_LISTENS.get(kind, "source"))
         if place is not None and kind in table.NET_LISTENS:
-            yield from _listens(device, place.get("address"), place.get("port"), UDP if kind == UDP else TCP)
+            yield from _listens(
+                device, place.get("address"), place.get("port"), UDP if kind == UDP else TCP
+            )
         elif place is not None and is_here(place.get("address") or "localhost"):
-            yield _judged(device, element, Verdict(NEVER, LOST, "goes to a program of its host by a local address", table.BY_HAND))
+            yield _judged(
+                device,
+                element,
+                Verdict(
+                    NEVER, LOST, "goes to a program of its host by a local address", table.BY_HAND
+                ),
+            )
         return
     for source in element.findall("source"):
         if kind == "unix":
             yield from _unix(device, source)
         elif source.get("mode") == "bind":
-            yield from _listens(device, source.get("host"), source.get("service"), UDP if kind == UDP else TCP)
+            yield from _listens(
+                device, source.get("host"), source.get("service"), UDP if kind == UDP else TCP
+            )
         elif is_here(source.get("host") or "localhost"):
-            yield _judged(device, element, Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND))
+            yield _judged(
+                device,
+                element,
+                Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND),
+            )
 
 
 def _unix(device: Element, source: Element) -> Iterator[Binding]:
@@ -252,12 +306,20 @@ def _unix(device: Element, source: Element) -> Iterator[Binding]:
     if not path or path.startswith(_OF_LIBVIRT):
         return
     if source.get("mode") == "bind":
-        yield _looked_up(device, UNIX, path, what=f"has the socket {path}", way_out="make that folder there")
+        yield _looked_up(
+            device, UNIX, path, what=f"has the socket {path}", way_out="make that folder there"
+        )
     else:
-        yield _judged(device, device, Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND))
+        yield _judged(
+            device,
+            device,
+            Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND),
+        )
 
 
-def _listens(device: Element, address: str | None, port: str | None, protocol: str = TCP) -> Iterator[Binding]:
+def _listens(
+    device: Element, address: str | None, port: str | None, protocol: str = TCP
+) -> Iterator[Binding]:
     """Yield the listening address and port of a device."""
     if address and not is_here(address):
         yield _looked_up(
@@ -289,9 +351,16 @@ def _console(console: Element) -> Iterator[Binding]:
         addresses = [console.get("listen")]
     for address in addresses:
         yield from _listens(console, address, None)
-    for path in dict.fromkeys([console.get("socket"), *(each.get("socket") for each in listens if each.get("type") == "socket")]):
+    for path in dict.fromkeys(
+        [
+            console.get("socket"),
+            *(each.get("socket") for each in listens if each.get("type") == "socket"),
+        ]
+    ):
         if path and not path.startswith(_OF_LIBVIRT):
-            yield _looked_up(console, UNIX, path, what=f"has the socket {path}", way_out="make that folder there")
+            yield _looked_up(
+                console, UNIX, path, what=f"has the socket {path}", way_out="make that folder there"
+            )
     if any(each.get("type") in ("socket", "none") for each in listens):
         return
     for key in ("port", "tlsPort", "websocket"):
@@ -302,11 +371,21 @@ def _console(console: Element) -> Iterator[Binding]:
 def _random(generator: Element) -> Iterator[Binding]:
     backend = generator.find("backend")
     path = (backend.text or "").strip() if backend is not None else ""
-    if backend is not None and backend.get("model") == "random" and path and path not in table.RANDOM:
+    if (
+        backend is not None
+        and backend.get("model") == "random"
+        and path
+        and path not in table.RANDOM
+    ):
         yield _judged(
             generator,
             generator,
-            Verdict(NEVER, LOST, f"is a device of its host ({path})", "let it have /dev/urandom, or move the instance by hand"),
+            Verdict(
+                NEVER,
+                LOST,
+                f"is a device of its host ({path})",
+                "let it have /dev/urandom, or move the instance by hand",
+            ),
         )
 
 
@@ -314,7 +393,14 @@ def _forwards(forward: Element) -> Iterator[Binding]:
     address = forward.get("address")
     if address and not is_here(address):
         what = f"its forwarded ports are of {address}, an address of its host"
-        yield Binding(LOOKED_UP, STARTS, what, "forward them from all addresses", kind=ADDRESS, value=(address,))
+        yield Binding(
+            LOOKED_UP,
+            STARTS,
+            what,
+            "forward them from all addresses",
+            kind=ADDRESS,
+            value=(address,),
+        )
     for ports in forward.findall("range"):
         if ports.get("exclude") == "yes":
             continue
@@ -323,7 +409,12 @@ def _forwards(forward: Element) -> Iterator[Binding]:
             if number > 0:
                 what = f"the port {number} of its host is forwarded to it"
                 yield Binding(
-                    LOOKED_UP, STARTS, what, "forward another port", kind=PORT, value=(address or "", number, forward.get("proto") or TCP)
+                    LOOKED_UP,
+                    STARTS,
+                    what,
+                    "forward another port",
+                    kind=PORT,
+                    value=(address or "", number, forward.get("proto") or TCP),
                 )
 
 
@@ -350,7 +441,9 @@ def _names(element: Element, place: str, device: Element | None = None) -> Itera
 
 def _path(place: str, path: str, device: Element | None) -> Iterator[Binding]:
     row = table.name_of(place)
-    subject = _named(device) if device is not None else f"its {place.partition('/')[0].partition('@')[0]}"
+    subject = (
+        _named(device) if device is not None else f"its {place.partition('/')[0].partition('@')[0]}"
+    )
     if row is None:
         what = f"{subject} names {path} of its host ({place}), and it is not known that another host has the same"
         yield Binding(NEVER, LOST, what, table.BY_HAND)
@@ -369,11 +462,29 @@ def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
     """
     if place.endswith(("/log@file", "@logFile")):
         folder = path.rpartition("/")[0] or "/"
-        yield Binding(LOOKED_UP, STARTS, f"{subject} has a log in {folder}", "make that folder there", kind=FOLDER, value=(folder,))
+        yield Binding(
+            LOOKED_UP,
+            STARTS,
+            f"{subject} has a log in {folder}",
+            "make that folder there",
+            kind=FOLDER,
+            value=(folder,),
+        )
     elif place == "devices/lease/target@path":
-        yield Binding(LOOKED_UP, LOST, f"{subject} is in {path}", "move the lease to shared storage", kind=SAME_FILE, value=(path,))
-    elif place.endswith(("/rom@file", "script@path", "/source/config@file", "/knownHosts@path", "/identity@keyfile")):
-        yield Binding(LOOKED_UP, STARTS, f"{subject} names {path}", "copy it there", kind=FILE, value=(path,))
+        yield Binding(
+            LOOKED_UP,
+            LOST,
+            f"{subject} is in {path}",
+            "move the lease to shared storage",
+            kind=SAME_FILE,
+            value=(path,),
+        )
+    elif place.endswith(
+        ("/rom@file", "script@path", "/source/config@file", "/knownHosts@path", "/identity@keyfile")
+    ):
+        yield Binding(
+            LOOKED_UP, STARTS, f"{subject} names {path}", "copy it there", kind=FILE, value=(path,)
+        )
 
 
 def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
@@ -381,7 +492,14 @@ def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
     subject = _named(device) if device is not None else ""
     if place.endswith("filterref@filter"):
         way_out = f"define it there (virsh nwfilter-define {shlex.quote(value)})"
-        yield Binding(LOOKED_UP, STARTS, f"{subject} has the packet filter {value}", way_out, kind=FILTER, value=(value,))
+        yield Binding(
+            LOOKED_UP,
+            STARTS,
+            f"{subject} has the packet filter {value}",
+            way_out,
+            kind=FILTER,
+            value=(value,),
+        )
         return
     row = table.name_of(place)
     if row is not None and row.move == NEVER and row.why != table.BY_TYPE:
@@ -390,15 +508,28 @@ def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
 
 def _arguments(root: Element) -> Iterator[Binding]:
     """Yield arguments for QEMU itself: libvirt does not look into them, and they may name anything."""
-    values = [each.get("value") or "" for each in root.iter() if isinstance(each.tag, str) and each.tag.endswith("}arg")]
-    values += [f"{each.get('name')}={each.get('value')}" for each in root.iter() if isinstance(each.tag, str) and each.tag.endswith("}env")]
+    values = [
+        each.get("value") or ""
+        for each in root.iter()
+        if isinstance(each.tag, str) and each.tag.endswith("}arg")
+    ]
+    values += [
+        f"{each.get('name')}={each.get('value')}"
+        for each in root.iter()
+        if isinstance(each.tag, str) and each.tag.endswith("}env")
+    ]
     option = ""
     for value in values:
         if value.startswith("-"):
             option = value
         if option not in table.HARMLESS_ARGUMENTS or "/" in value:
             what = f"it has an argument for QEMU itself ({value[:60]}), which may name something of its host"
-            yield Binding(NEVER, LOST, what, "take it out of the definition (qemu:commandline), or move the instance by hand")
+            yield Binding(
+                NEVER,
+                LOST,
+                what,
+                "take it out of the definition (qemu:commandline), or move the instance by hand",
+            )
 
 
 def _numbers(root: Element) -> Iterator[Binding]:
@@ -406,19 +537,45 @@ def _numbers(root: Element) -> Iterator[Binding]:
         cid = device.find("cid")
         if cid is not None and cid.get("auto") != "yes" and integer(cid.get("address"), 0) > 2:
             number = integer(cid.get("address"), 0)
-            yield _looked_up(device, CID, number, what=f"has the fixed CID {number}", way_out="give it another one, or auto='yes'")
+            yield _looked_up(
+                device,
+                CID,
+                number,
+                what=f"has the fixed CID {number}",
+                way_out="give it another one, or auto='yes'",
+            )
     for page in root.findall("memoryBacking/hugepages/page"):
         size = size_bytes(_sized(page)) >> 10
         if size:
-            yield Binding(LOOKED_UP, STARTS, f"its memory is in pages of {size} KiB", "reserve such pages there", kind=PAGES, value=(size,))
+            yield Binding(
+                LOOKED_UP,
+                STARTS,
+                f"its memory is in pages of {size} KiB",
+                "reserve such pages there",
+                kind=PAGES,
+                value=(size,),
+            )
     pages = root.find("memoryBacking/hugepages")
     if pages is not None and pages.find("page") is None:
         # The size is the usual one of its host.
-        yield Binding(LOOKED_UP, STARTS, "its memory is in huge pages", "reserve such pages there", kind=PAGES, value=(None,))
+        yield Binding(
+            LOOKED_UP,
+            STARTS,
+            "its memory is in huge pages",
+            "reserve such pages there",
+            kind=PAGES,
+            value=(None,),
+        )
     for device in root.findall("devices/memory"):
         size = size_bytes(device.find("source/pagesize")) >> 10
         if size:
-            yield _looked_up(device, PAGES, size, what=f"is in pages of {size} KiB", way_out="reserve such pages there")
+            yield _looked_up(
+                device,
+                PAGES,
+                size,
+                what=f"is in pages of {size} KiB",
+                way_out="reserve such pages there",
+            )
 
 
 def _jobs(root: Element) -> Iterator[Binding]:

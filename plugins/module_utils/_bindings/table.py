@@ -71,12 +71,16 @@ def _never(what: str, way_out: str = BY_HAND) -> Verdict:
 
 def unknown(value: str) -> Verdict:
     """Return the verdict on a type that the table does not have."""
-    return _never(f"is of the type {value or 'none'}, of which it is not known that another host has the same")
+    return _never(
+        f"is of the type {value or 'none'}, of which it is not known that another host has the same"
+    )
 
 
 #: Types of the other end of a character device.
 CHARACTER = {
-    **dict.fromkeys(("pty", "null", "vc", "stdio", "spicevmc", "spiceport", "qemu-vdagent", "dbus"), GOES),
+    **dict.fromkeys(
+        ("pty", "null", "vc", "stdio", "spicevmc", "spiceport", "qemu-vdagent", "dbus"), GOES
+    ),
     **dict.fromkeys(("tcp", "udp", "unix"), SOCKET),
     "dev": _never("is a device of the host ({source})"),
     "file": _never(
@@ -98,7 +102,20 @@ _LAYER = {
 
 #: Device elements with known types only; the elements of the tables below are not here.
 HARMLESS_DEVICES = (
-    *("emulator", "controller", "watchdog", "memballoon", "panic", "iommu", "hub", "sound", "redirfilter", "nvram", "vsock", "video"),
+    *(
+        "emulator",
+        "controller",
+        "watchdog",
+        "memballoon",
+        "panic",
+        "iommu",
+        "hub",
+        "sound",
+        "redirfilter",
+        "nvram",
+        "vsock",
+        "video",
+    ),
     *("tpm", "rng", "graphics", "crypto"),
 )
 
@@ -114,7 +131,10 @@ KINDS = (
         None,
         {
             "yes": GOES,
-            "no": _never("uses a helper of the host for persistent reservations", "let libvirt start the helper (managed='yes')"),
+            "no": _never(
+                "uses a helper of the host for persistent reservations",
+                "let libvirt start the helper (managed='yes')",
+            ),
         },
     ),
     *(
@@ -181,7 +201,13 @@ KINDS = (
         "devices/interface/target",
         "managed",
         None,
-        {"yes": GOES, "no": _never("has a network device that a person made on the host (managed='no')", "let libvirt make the device")},
+        {
+            "yes": GOES,
+            "no": _never(
+                "has a network device that a person made on the host (managed='no')",
+                "let libvirt make the device",
+            ),
+        },
     ),
     Kind("devices/interface/backend", "type", None, {"default": GOES, "passt": GOES}),
     Kind("devices/hostdev", "mode", "subsystem", {"subsystem": CLAIMED, "capabilities": CLAIMED}),
@@ -189,7 +215,9 @@ KINDS = (
         "devices/hostdev",
         "type",
         None,
-        dict.fromkeys(("pci", "mdev", "usb", "scsi", "scsi_host", "storage", "misc", "net"), CLAIMED),
+        dict.fromkeys(
+            ("pci", "mdev", "usb", "scsi", "scsi_host", "storage", "misc", "net"), CLAIMED
+        ),
     ),
     Kind(
         "devices/input",
@@ -232,23 +260,40 @@ KINDS = (
         None,
         {
             **dict.fromkeys(("vnc", "spice", "rdp", "dbus"), CHECKED),
-            "egl-headless": Verdict(OFF, STARTS, "draws with the graphics card of the host", "shut it down"),
+            "egl-headless": Verdict(
+                OFF, STARTS, "draws with the graphics card of the host", "shut it down"
+            ),
             "sdl": _never("is shown on the screen of the host ({source})"),
             "desktop": _never("is shown on the screen of the host"),
         },
     ),
-    Kind("devices/graphics/listen", "type", None, dict.fromkeys(("address", "network", "socket", "none"), CHECKED)),
+    Kind(
+        "devices/graphics/listen",
+        "type",
+        None,
+        dict.fromkeys(("address", "network", "socket", "none"), CHECKED),
+    ),
     Kind(
         "devices/video/model/acceleration",
         "accel3d",
         "no",
-        {"no": GOES, "yes": Verdict(OFF, STARTS, "draws with the graphics card of the host (accel3d)", "shut it down")},
+        {
+            "no": GOES,
+            "yes": Verdict(
+                OFF, STARTS, "draws with the graphics card of the host (accel3d)", "shut it down"
+            ),
+        },
     ),
     Kind(
         "devices/video/driver",
         "name",
         "qemu",
-        {"qemu": GOES, "vhostuser": Verdict(OFF, STARTS, "is drawn by a program of the host (vhostuser)", "shut it down")},
+        {
+            "qemu": GOES,
+            "vhostuser": Verdict(
+                OFF, STARTS, "is drawn by a program of the host (vhostuser)", "shut it down"
+            ),
+        },
     ),
     Kind(
         "devices/audio",
@@ -257,21 +302,46 @@ KINDS = (
         {
             **dict.fromkeys(("none", "spice", "dbus"), GOES),
             **{
-                each: _never(f"plays on the host ({each})", "give it the type none or spice, or move the instance by hand")
-                for each in ("alsa", "coreaudio", "jack", "oss", "pipewire", "pulseaudio", "sdl", "file")
+                each: _never(
+                    f"plays on the host ({each})",
+                    "give it the type none or spice, or move the instance by hand",
+                )
+                for each in (
+                    "alsa",
+                    "coreaudio",
+                    "jack",
+                    "oss",
+                    "pipewire",
+                    "pulseaudio",
+                    "sdl",
+                    "file",
+                )
             },
         },
     ),
     Kind("devices/crypto/backend", "model", None, {"builtin": GOES, "lkcf": GOES}),
-    Kind("devices/pstore", "backend", "", {"acpi-erst": _never("keeps its content in a file of the host ({source})")}),
-    Kind("devices/shmem", "", "", {"": _never("is memory that it shares with other guests or programs of its host")}),
+    Kind(
+        "devices/pstore",
+        "backend",
+        "",
+        {"acpi-erst": _never("keeps its content in a file of the host ({source})")},
+    ),
+    Kind(
+        "devices/shmem",
+        "",
+        "",
+        {"": _never("is memory that it shares with other guests or programs of its host")},
+    ),
     Kind("devices/lease", "", "", {"": CHECKED}),
     Kind(
         "launchSecurity",
         "type",
         "",
         {
-            each: _never(f"its memory is encrypted with a key of the processor of its host ({each})", "move the instance by hand")
+            each: _never(
+                f"its memory is encrypted with a key of the processor of its host ({each})",
+                "move the instance by hand",
+            )
             for each in ("sev", "sev-snp", "tdx", "s390-pv", "cca")
         },
     ),
@@ -314,8 +384,20 @@ def _names(move: str, why: str, *places: str) -> tuple[Name, ...]:
 
 #: Places that the schema of libvirt 9.0 does not have: of a later libvirt, or what only a running guest shows.
 NEWER = (
-    *("devices/pstore**", "**/dataStore/**", "**/knownHosts@path", "**/identity@keyfile", "**/identity@agentsock"),
-    *("os/shim", "os/varstore@*", "devices/disk/mirror@file", "devices/disk/mirror/**", "throttlegroups**"),
+    *(
+        "devices/pstore**",
+        "**/dataStore/**",
+        "**/knownHosts@path",
+        "**/identity@keyfile",
+        "**/identity@agentsock",
+    ),
+    *(
+        "os/shim",
+        "os/varstore@*",
+        "devices/disk/mirror@file",
+        "devices/disk/mirror/**",
+        "throttlegroups**",
+    ),
     *("devices/graphics@username", "devices/sound@streams", "devices/interface/driver@model"),
 )
 
@@ -323,26 +405,85 @@ NEWER = (
 NAMES = (
     # Before the patterns that would take them too.
     *_names(LOOKED_UP, "leases of a lock manager", "devices/lease/**"),
-    *_names(OFF, "a graphics card of the host", "devices/graphics/gl@rendernode", "devices/video/**@rendernode"),
+    *_names(
+        OFF,
+        "a graphics card of the host",
+        "devices/graphics/gl@rendernode",
+        "devices/video/**@rendernode",
+    ),
     *_names(LOOKED_UP, "boot files", "sysinfo/entry@file"),
     *_names(NEVER, "a descriptor that a program has opened", "**/source@fdgroup"),
     # Words for people and names of the guest itself.
-    *_names(HARMLESS, "words", "name", "uuid", "title", "description", "metadata**", "genid", "sysinfo/**", "datacenterpath"),
     *_names(
-        HARMLESS, "where the guest sees a device", "**/address@*", "**/zpci@*", "**/target@*", "**/alias@name", "**/boot@*", "**/master@*"
+        HARMLESS,
+        "words",
+        "name",
+        "uuid",
+        "title",
+        "description",
+        "metadata**",
+        "genid",
+        "sysinfo/**",
+        "datacenterpath",
     ),
-    *_names(HARMLESS, "a unit or a number", "**@unit", "**@units", "devices/memory/uuid", "throttlegroups**"),
+    *_names(
+        HARMLESS,
+        "where the guest sees a device",
+        "**/address@*",
+        "**/zpci@*",
+        "**/target@*",
+        "**/alias@name",
+        "**/boot@*",
+        "**/master@*",
+    ),
+    *_names(
+        HARMLESS,
+        "a unit or a number",
+        "**@unit",
+        "**@units",
+        "devices/memory/uuid",
+        "throttlegroups**",
+    ),
     *_names(
         HARMLESS,
         "a property of the guest's hardware",
-        *("clock@*", "cpu/**", "features/**", "capabilities/**", "os/type@machine", "os/cmdline", "override/**"),
-        *("devices/interface/mac@*", "devices/interface/model@type", "devices/interface/guest@*", "**/teaming@persistent"),
-        *("devices/interface/ip@*", "devices/interface/route@*", "devices/redirfilter/usbdev@*", "devices/iommu/driver@*"),
-        *("devices/sound/audio@id", "devices/graphics/audio@id", "devices/audio@id", "devices/graphics@keymap", "devices/graphics@passwd*"),
+        *(
+            "clock@*",
+            "cpu/**",
+            "features/**",
+            "capabilities/**",
+            "os/type@machine",
+            "os/cmdline",
+            "override/**",
+        ),
+        *(
+            "devices/interface/mac@*",
+            "devices/interface/model@type",
+            "devices/interface/guest@*",
+            "**/teaming@persistent",
+        ),
+        *(
+            "devices/interface/ip@*",
+            "devices/interface/route@*",
+            "devices/redirfilter/usbdev@*",
+            "devices/iommu/driver@*",
+        ),
+        *(
+            "devices/sound/audio@id",
+            "devices/graphics/audio@id",
+            "devices/audio@id",
+            "devices/graphics@keymap",
+            "devices/graphics@passwd*",
+        ),
         *("devices/graphics@username", "devices/sound@streams"),
         *("devices/hostdev/ip@*", "devices/hostdev/route@*"),
     ),
-    *_names(HARMLESS, "libvirt makes a label or a control group of that name", "**/seclabel**", "resource/fibrechannel@appid"),
+    *_names(
+        HARMLESS,
+        "libvirt makes a label or a control group of that name",
+        "**/seclabel**",
+        "resource/fibrechannel@appid",
+    ),
     *_names(
         HARMLESS,
         "CPUs and cells, which the claim decides",
@@ -352,7 +493,12 @@ NAMES = (
         "devices/memory/source/nodemask",
         "vcpu**",
     ),
-    *_names(HARMLESS, "an image has the same parts everywhere", "**/encryption/**/cipher@*", "**/encryption/**/ivgen@*"),
+    *_names(
+        HARMLESS,
+        "an image has the same parts everywhere",
+        "**/encryption/**/cipher@*",
+        "**/encryption/**/ivgen@*",
+    ),
     # Places that a check at the destination looks up.
     *_names(LOOKED_UP, "secrets", "**/secret@*", "**/encryption@secret"),
     *_names(
@@ -380,19 +526,44 @@ NAMES = (
         "os/varstore@*",
     ),
     *_names(
-        LOOKED_UP, "networks and bridges", "devices/interface/source@*", "devices/interface/virtualport/**", "devices/interface/source/**"
+        LOOKED_UP,
+        "networks and bridges",
+        "devices/interface/source@*",
+        "devices/interface/virtualport/**",
+        "devices/interface/source/**",
     ),
     *_names(LOOKED_UP, "packet filters", "devices/interface/filterref**"),
-    *_names(LOOKED_UP, "files that have to exist", "devices/interface/script@path", "devices/interface/downscript@path", "**/rom@file"),
-    *_names(LOOKED_UP, "files that have to exist", "**/knownHosts@path", "**/identity@keyfile", "**/identity@agentsock"),
+    *_names(
+        LOOKED_UP,
+        "files that have to exist",
+        "devices/interface/script@path",
+        "devices/interface/downscript@path",
+        "**/rom@file",
+    ),
+    *_names(
+        LOOKED_UP,
+        "files that have to exist",
+        "**/knownHosts@path",
+        "**/identity@keyfile",
+        "**/identity@agentsock",
+    ),
     *_names(LOOKED_UP, "the emulator", "devices/emulator"),
     *_names(
         LOOKED_UP,
         "addresses, ports and sockets",
-        *("devices/graphics@listen", "devices/graphics@socket", "devices/graphics/listen@*", "devices/interface/portForward**"),
+        *(
+            "devices/graphics@listen",
+            "devices/graphics@socket",
+            "devices/graphics/listen@*",
+            "devices/interface/portForward**",
+        ),
     ),
     *_names(LOOKED_UP, "logs", "**/log@file", "devices/interface/backend@logFile"),
-    *_names(LOOKED_UP, "the other end of a character device, by its type", *(f"devices/{each}/source@*" for each in _CHARACTER_DEVICES)),
+    *_names(
+        LOOKED_UP,
+        "the other end of a character device, by its type",
+        *(f"devices/{each}/source@*" for each in _CHARACTER_DEVICES),
+    ),
     *_names(LOOKED_UP, "where random numbers come from, by its type", "devices/rng/backend**"),
     *_names(HARMLESS, "the other end that libvirt chose", "devices/*@tty"),
     # Places with the verdict of the type of the element.
@@ -420,11 +591,23 @@ NAMES = (
     ),
     # Places that no check looks up.
     *_names(NEVER, "a device of the host whose use is limited", "blkiotune/device/path"),
-    *_names(NEVER, "a device for network packets", "devices/interface/backend@tap", "devices/interface/backend@vhost"),
+    *_names(
+        NEVER,
+        "a device for network packets",
+        "devices/interface/backend@tap",
+        "devices/interface/backend@vhost",
+    ),
     *_names(NEVER, "a driver domain", "devices/interface/backenddomain@name"),
     *_names(NEVER, "a control group of the host", "resource/partition"),
     *_names(NEVER, "arguments for the emulator", "commandline**"),
-    *_names(NEVER, "what other hypervisors start a guest from", "bootloader**", "os/init**", "os/root", "namespace/**"),
+    *_names(
+        NEVER,
+        "what other hypervisors start a guest from",
+        "bootloader**",
+        "os/init**",
+        "os/root",
+        "namespace/**",
+    ),
 )
 
 #: Values of names that are NEVER, and are the same on each host.

@@ -55,7 +55,9 @@ class Taken:
         for console in parse(text).findall("devices/graphics"):
             for key in ("port", "tlsPort", "websocket"):
                 if integer(console.get(key), 0) > 0:
-                    self._ports.setdefault((reading.TCP, integer(console.get(key), 0)), []).append((console.get("listen") or "", name))
+                    self._ports.setdefault((reading.TCP, integer(console.get(key), 0)), []).append(
+                        (console.get("listen") or "", name)
+                    )
         for each in reading.read(text):
             if each.kind == reading.PORT:
                 address, number, protocol = each.value
@@ -67,7 +69,14 @@ class Taken:
         """Return the name of the guest that has the thing a binding needs; None if no guest has it."""
         if binding.kind == reading.PORT:
             address, number, protocol = binding.value
-            return next((name for other, name in self._ports.get((protocol, number), ()) if _overlap(address, other)), None)
+            return next(
+                (
+                    name
+                    for other, name in self._ports.get((protocol, number), ())
+                    if _overlap(address, other)
+                ),
+                None,
+            )
         return self._others.get((binding.kind, binding.value[0])) if binding.value else None
 
 
@@ -76,7 +85,14 @@ def _overlap(one: str, other: str) -> bool:
     return one == other or is_here(one or "localhost") or is_here(other or "localhost")
 
 
-def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addresses: Collection[str], live: bool, but: str) -> list[str]:
+def reasons(
+    destination: Any,
+    bindings: Sequence[Binding],
+    same: Sameness,
+    addresses: Collection[str],
+    live: bool,
+    but: str,
+) -> list[str]:
     """Return the reasons in the things that a guest needs at a destination, before it moves there.
 
     :param addresses: the addresses of the destination; empty if they are not known.
@@ -85,12 +101,22 @@ def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addre
     """
     # Packet filters are looked up with the networks.
     kinds = [each for each in bindings if each.kind and each.kind != reading.FILTER]
-    wanted = [each for each in kinds if each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START)]
-    taken = Taken(destination, but) if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in wanted) else None
+    wanted = [
+        each
+        for each in kinds
+        if each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START)
+    ]
+    taken = (
+        Taken(destination, but)
+        if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in wanted)
+        else None
+    )
     found = []
     for each in wanted:
         try:
-            lack = _lack_there(destination, each, same, addresses) or _of_taken(taken, each, same.where)
+            lack = _lack_there(destination, each, same, addresses) or _of_taken(
+                taken, each, same.where
+            )
         except LibvirtProblem as exc:
             lack = f"whether {same.where} has that cannot be found out ({exc})"
         if lack:
@@ -103,14 +129,20 @@ def _of_taken(taken: Taken | None, binding: Binding, where: str) -> str | None:
     return f"{user} has that on {where}" if user else None
 
 
-def _lack_there(destination: Any, binding: Binding, same: Sameness, addresses: Collection[str]) -> str | None:
+def _lack_there(
+    destination: Any, binding: Binding, same: Sameness, addresses: Collection[str]
+) -> str | None:
     """Return what a destination lacks, in words."""
     kind, value, where = binding.kind, binding.value, same.where
     if kind == reading.ADDRESS and addresses and value[0] not in addresses:
         return f"{where} does not have it"
     if kind in (reading.FOLDER, reading.UNIX):
         folder = value[0] if kind == reading.FOLDER else os.path.dirname(value[0])
-        return None if folder_is_seen(destination, folder) else f"the folder {folder} does not exist on {where}"
+        return (
+            None
+            if folder_is_seen(destination, folder)
+            else f"the folder {folder} does not exist on {where}"
+        )
     if kind == reading.FILE and not same.exists(value[0]):
         return f"it does not exist on {where}"
     if kind == reading.SAME_FILE and not same.file(value[0]):
@@ -124,20 +156,28 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
             conn.nwfilterLookupByName(binding.value[0])
         if binding.kind == reading.PAGES:
             found = parse(conn.getCapabilities())
-            every = sorted({integer(each.get("size"), 0) for each in found.findall("host/cpu/pages")})
+            every = sorted(
+                {integer(each.get("size"), 0) for each in found.findall("host/cpu/pages")}
+            )
             if not binding.value[0] and not every:
                 # libvirt does not tell.
                 return None
             # The least are no huge ones.
             sizes = [binding.value[0]] if binding.value[0] else every[1:]
-            free = conn.getFreePages(sizes, 0, len(found.findall("host/topology/cells/cell")) or 1) if sizes else {}
+            free = (
+                conn.getFreePages(sizes, 0, len(found.findall("host/topology/cells/cell")) or 1)
+                if sizes
+                else {}
+            )
             if not any(count for cell in free.values() for count in cell.values()):
                 return f"none is free on {where}"
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NWFILTER:
             return f"that does not exist on {where}"
         # A hypervisor without the driver of filters starts no guest that has one; other connections, such as test:///, have none.
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT or (binding.kind == reading.FILTER and conn.getType() == "QEMU"):
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT or (
+            binding.kind == reading.FILTER and conn.getType() == "QEMU"
+        ):
             return f"libvirt of {where} does not have it ({_libvirt.text_of(exc)})"
     return None
 
@@ -152,7 +192,11 @@ def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -
     taken = Taken(conn, but) if wanted else None
     found = []
     for each in wanted:
-        lack = _lack_here(each, where) or _lack_of_libvirt(conn, each, where) or _of_taken(taken, each, where)
+        lack = (
+            _lack_here(each, where)
+            or _lack_of_libvirt(conn, each, where)
+            or _of_taken(taken, each, where)
+        )
         if lack:
             found.append(f"{each.what}, and {lack}: {each.way_out}")
     return found
@@ -168,7 +212,9 @@ def _lack_here(binding: Binding, where: str) -> str | None:
     path = os.path.dirname(value[0]) if kind == reading.UNIX else value[0]
     if kind in (reading.FOLDER, reading.UNIX, reading.FILE):
         try:
-            return None if access.call(os.path.exists, path) else f"{path} does not exist on {where}"
+            return (
+                None if access.call(os.path.exists, path) else f"{path} does not exist on {where}"
+            )
         except access.Unresponsive as exc:
             return str(exc)
     return None
@@ -178,7 +224,9 @@ def _port_here(address: str, port: int, protocol: str, where: str) -> str | None
     """Try a port of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_DGRAM if protocol == reading.UDP else socket.SOCK_STREAM) as tried:
+        with socket.socket(
+            family, socket.SOCK_DGRAM if protocol == reading.UDP else socket.SOCK_STREAM
+        ) as tried:
             if protocol != reading.UDP:
                 # A connection of before does not count; of UDP two programs would share the port.
                 tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

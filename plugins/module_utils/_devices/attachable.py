@@ -51,7 +51,14 @@ class Attachable:
     #: Its element in the XML of a domain.
     tag = "disk"
 
-    def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        module: AnsibleModule,
+        domain: Any,
+        forms: Forms,
+        absent: bool,
+    ) -> None:
         self.given, self.module, self.domain, self.absent = given, module, domain, absent
         self.conn, self.live, self.config = domain.connect(), forms[0], forms[1]
         self.forms = [root for root in forms if root is not None]
@@ -79,7 +86,14 @@ class Attachable:
         if self.element is None:
             raise LibvirtProblem(f"Nothing was prepared for {self.where}.")
         missing = [not self.is_in(root) for root in self.forms]
-        hotplug.attach(self.conn, self.domain, self.element, self.find, self.live is not None and missing[0], missing[-1])
+        hotplug.attach(
+            self.conn,
+            self.domain,
+            self.element,
+            self.find,
+            self.live is not None and missing[0],
+            missing[-1],
+        )
 
     def detach(self, timeout: float) -> None:
         """Detach the device after prepare() has allowed it.
@@ -137,7 +151,14 @@ class Attachable:
 class Disk(Attachable):
     """An image file as a disk."""
 
-    def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        module: AnsibleModule,
+        domain: Any,
+        forms: Forms,
+        absent: bool,
+    ) -> None:
         super().__init__(given, module, domain, forms, absent)
         self.path = attached_files.checked_path(given["path"])
         self.sighting = self._look()
@@ -148,7 +169,9 @@ class Disk(Attachable):
         self._there = found[0] if found else None
         self._target = parse_disk(found[0])["target"] if found else given["target"]
         for each in found:
-            self._check_same(parse_disk(each), ("target",) if absent else ("target", "bus", "format", "readonly"))
+            self._check_same(
+                parse_disk(each), ("target",) if absent else ("target", "bus", "format", "readonly")
+            )
 
     def _look(self) -> Sighting:
         try:
@@ -160,8 +183,17 @@ class Disk(Attachable):
             return Sighting(self.path, None, False)
 
     def find(self, root: Element) -> Element | None:
-        disks = [disk for disk in root.findall("devices/disk") if disk.get("device", "disk") == "disk"]
-        return next((each for each in disks if attached_files.is_at(self.conn, each, self.path, self.sighting.real)), None)
+        disks = [
+            disk for disk in root.findall("devices/disk") if disk.get("device", "disk") == "disk"
+        ]
+        return next(
+            (
+                each
+                for each in disks
+                if attached_files.is_at(self.conn, each, self.path, self.sighting.real)
+            ),
+            None,
+        )
 
     def _check_same(self, have: Mapping[str, Any], names: Sequence[str]) -> None:
         for name in names:
@@ -175,7 +207,9 @@ class Disk(Attachable):
             found = self.find(self.live) if self.live is not None else None
             bus = parse_disk(found)["bus"] if found is not None else None
             if bus in device_xml.NO_HOTPLUG:
-                raise LibvirtProblem(f"{self.where} runs, and a running guest cannot release a disk on the bus {bus}: shut it off first.")
+                raise LibvirtProblem(
+                    f"{self.where} runs, and a running guest cannot release a disk on the bus {bus}: shut it off first."
+                )
             return
         bus = self.given["bus"]
         if self.live is not None and not running and bus in device_xml.NO_HOTPLUG:
@@ -185,29 +219,53 @@ class Disk(Attachable):
         target = self._target or device_xml.free_target(self.forms, bus)
         for root in self.forms:
             if not self.is_in(root) and target in device_xml.targets([root]):
-                raise LibvirtProblem(f"{self.where} has another disk as {target}: choose another target, or leave it out.")
+                raise LibvirtProblem(
+                    f"{self.where} has another disk as {target}: choose another target, or leave it out."
+                )
         if self._there is None:
             self._refuse_odd_target(target, bus)
-        attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
+        attached_files.refuse_other_file(
+            self.module.params["looked_up"], self.path, self.sighting.real
+        )
         self._check_file(any(map(self.is_in, self.forms)), running)
         # In the other form of the domain it has its alias already, or it was made for it.
-        alias = ownership.ATTACHED + target if self._there is None and self._to_make is None else _user_alias(self._there)
-        self.element = device_xml.disk_element(self.path, self.given["format"], target, bus, self.given["readonly"], alias)
+        alias = (
+            ownership.ATTACHED + target
+            if self._there is None and self._to_make is None
+            else _user_alias(self._there)
+        )
+        self.element = device_xml.disk_element(
+            self.path, self.given["format"], target, bus, self.given["readonly"], alias
+        )
 
     def _check_file(self, known: bool, held: bool) -> None:
         path, size, status = self.path, self.given["size_gb"], self.sighting.status
         if status is None:
             if size is None:
-                raise LibvirtProblem(f"The file {path} does not exist on {host_name()}: give a size to have it made, or correct the path.")
-            wanted = {"path": path, "size_gb": size, "format": self.given["format"], "backing_file": None, "backing_format": None}
+                raise LibvirtProblem(
+                    f"The file {path} does not exist on {host_name()}: give a size to have it made, or correct the path."
+                )
+            wanted = {
+                "path": path,
+                "size_gb": size,
+                "format": self.given["format"],
+                "backing_file": None,
+                "backing_format": None,
+            }
             if images.check_disk(self.module, wanted):
                 self._to_make = wanted
         elif not stat.S_ISREG(status.st_mode):
-            raise LibvirtProblem(f"{path} on {host_name()} is no file but a device or a folder: only files are attached.")
+            raise LibvirtProblem(
+                f"{path} on {host_name()} is no file but a device or a folder: only files are attached."
+            )
         if self.given["readonly"] and status is not None:
-            attached_files.refuse_written(self.conn, self.domain.UUIDString() if known else None, path, "disk")
+            attached_files.refuse_written(
+                self.conn, self.domain.UUIDString() if known else None, path, "disk"
+            )
         else:
-            attached_files.refuse_used(self.conn, self.domain.UUIDString() if known else None, path, self.sighting, held)
+            attached_files.refuse_used(
+                self.conn, self.domain.UUIDString() if known else None, path, self.sighting, held
+            )
         if status is not None:
             self._check_image(images.image_info(self.module, path), size)
 
@@ -252,7 +310,11 @@ class Disk(Attachable):
         disk = super().facts(root)
         if disk is not None:
             size = self.given["size_gb"]
-            sizes = (size * images.GIB, 0) if self._to_make is not None and size else self._sizes(disk["format"])
+            sizes = (
+                (size * images.GIB, 0)
+                if self._to_make is not None and size
+                else self._sizes(disk["format"])
+            )
             if sizes is not None:
                 disk["capacity_bytes"], disk["allocation_bytes"] = sizes
             DiskFacts(read_mounts("/"), [], self.conn).add([disk])
@@ -279,12 +341,21 @@ class Interface(Attachable):
 
     tag = "interface"
 
-    def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        module: AnsibleModule,
+        domain: Any,
+        forms: Forms,
+        absent: bool,
+    ) -> None:
         super().__init__(given, module, domain, forms, absent)
         self.kind = "bridge" if given["bridge"] else "network"
         self.source = given[self.kind]
         if self.source is None and not absent:
-            raise LibvirtProblem(f"The interface for {self.where} has neither a network nor a bridge: give one of them.")
+            raise LibvirtProblem(
+                f"The interface for {self.where} has neither a network nor a bridge: give one of them."
+            )
         self.mac = (given["mac"] or "").lower() or self._mac_of_source()
         for each in map(self.find, self.forms):
             if each is not None and self.source is not None:
@@ -294,12 +365,21 @@ class Interface(Attachable):
         """Return the MAC address of the interface in the network or bridge; if there is none, the
         address of a new interface.
         """
-        known = {parse_interface(each)["mac"] for root in self.forms for each in root.findall("devices/interface") if self._is_there(each)}
+        known = {
+            parse_interface(each)["mac"]
+            for root in self.forms
+            for each in root.findall("devices/interface")
+            if self._is_there(each)
+        }
         if self.absent and len(known) > 1:
             raise LibvirtProblem(
                 f"{self.where} has {len(known)} interfaces in the {self.kind} {self.source} ({', '.join(sorted(known))}): say which by its mac."
             )
-        return min(known) if known else device_xml.mac_of(self.domain.UUIDString(), self.kind, self.source)
+        return (
+            min(known)
+            if known
+            else device_xml.mac_of(self.domain.UUIDString(), self.kind, self.source)
+        )
 
     def _is_there(self, element: Element) -> bool:
         nic = parse_interface(element)
@@ -307,23 +387,36 @@ class Interface(Attachable):
 
     def find(self, root: Element) -> Element | None:
         nics = root.findall("devices/interface")
-        return next((each for each in nics if (parse_interface(each)["mac"] or "").lower() == self.mac), None)
+        return next(
+            (each for each in nics if (parse_interface(each)["mac"] or "").lower() == self.mac),
+            None,
+        )
 
     def _check_same(self, have: Mapping[str, Any]) -> None:
         if (have["type"], have["source"]) != (self.kind, self.source):
-            raise self._another(f"the interface {self.mac} in", f"{have['type']} {have['source']}", f"{self.kind} {self.source}")
+            raise self._another(
+                f"the interface {self.mac} in",
+                f"{have['type']} {have['source']}",
+                f"{self.kind} {self.source}",
+            )
         if not self.absent and have["model"] != self.given["model"]:
-            raise self._another(f"the interface {self.mac} with the model", have["model"], self.given["model"])
+            raise self._another(
+                f"the interface {self.mac} with the model", have["model"], self.given["model"]
+            )
 
     def prepare(self) -> None:
         if self.absent:
             return
         if self.kind == "bridge":
             if not os.path.isdir(os.path.join(NETWORK_DEVICES, self.source, "bridge")):
-                raise LibvirtProblem(f"There is no bridge {self.source} on {host_name()}: make it there, or correct the name.")
+                raise LibvirtProblem(
+                    f"There is no bridge {self.source} on {host_name()}: make it there, or correct the name."
+                )
         else:
             self._refuse_no_network()
-        self.element = device_xml.interface_element(self.kind, self.source, self.mac, self.given["model"])
+        self.element = device_xml.interface_element(
+            self.kind, self.source, self.mac, self.given["model"]
+        )
 
     def _refuse_no_network(self) -> None:
         try:
@@ -331,7 +424,9 @@ class Interface(Attachable):
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_NETWORK:
                 raise
-            raise LibvirtProblem(f"libvirt on {host_name()} has no network {self.source}: define it there, or correct the name.") from exc
+            raise LibvirtProblem(
+                f"libvirt on {host_name()} has no network {self.source}: define it there, or correct the name."
+            ) from exc
         if self.live is not None and not network.isActive():
             raise LibvirtProblem(
                 f"The network {self.source} on {host_name()} is not active: start it there with virsh net-start {shlex.quote(self.source)}."
@@ -341,19 +436,37 @@ class Interface(Attachable):
 class Cdrom(Attachable):
     """A medium in a CD-ROM drive."""
 
-    def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        module: AnsibleModule,
+        domain: Any,
+        forms: Forms,
+        absent: bool,
+    ) -> None:
         super().__init__(given, module, domain, forms, absent)
-        self.path = attached_files.checked_path(given["path"]) if given["path"] is not None else None
+        self.path = (
+            attached_files.checked_path(given["path"]) if given["path"] is not None else None
+        )
         if self.path is None and not absent:
             raise LibvirtProblem(f"The medium for {self.where} has no path: give one.")
         self.sighting = attached_files.look_at(self.path) if self.path is not None else None
         self._target = given["target"] or self._drive_with_it()
 
     def _drives(self, root: Element) -> dict[str, Element]:
-        return {each["target"]: drive for drive in device_xml.cdroms(root) for each in [parse_disk(drive)]}
+        return {
+            each["target"]: drive
+            for drive in device_xml.cdroms(root)
+            for each in [parse_disk(drive)]
+        }
 
     def _drive_with_it(self) -> str | None:
-        found = [target for root in self.forms for target, drive in self._drives(root).items() if self._holds(drive)]
+        found = [
+            target
+            for root in self.forms
+            for target, drive in self._drives(root).items()
+            if self._holds(drive)
+        ]
         return found[0] if found else None
 
     def _holds(self, drive: Element) -> bool:
@@ -374,7 +487,9 @@ class Cdrom(Attachable):
             return
         status = self.sighting.status
         if status is None or not stat.S_ISREG(status.st_mode):
-            raise LibvirtProblem(f"The medium {self.path} does not exist on {host_name()}, or is no file: correct the path.")
+            raise LibvirtProblem(
+                f"The medium {self.path} does not exist on {host_name()}, or is no file: correct the path."
+            )
         self._target = self._target or self._drive_for_it()
         if self.live is not None and self.find(self.live) is None:
             raise LibvirtProblem(
@@ -383,10 +498,14 @@ class Cdrom(Attachable):
             )
         if self.find(self.config) is None:
             if self._target in device_xml.targets([self.config]):
-                raise LibvirtProblem(f"{self.where} has another disk as {self._target}: choose another target, or leave it out.")
+                raise LibvirtProblem(
+                    f"{self.where} has another disk as {self._target}: choose another target, or leave it out."
+                )
             self._refuse_odd_target(self._target, "sata")
             self.element = device_xml.with_medium(device_xml.drive_element(self._target), self.path)
-        attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
+        attached_files.refuse_other_file(
+            self.module.params["looked_up"], self.path, self.sighting.real
+        )
         attached_files.refuse_written(self.conn, None, self.path, "medium")
 
     def _drive_for_it(self) -> str:
@@ -399,19 +518,36 @@ class Cdrom(Attachable):
             if all(drive is not None and parse_disk(drive)["source"] is None for drive in there):
                 return target
         if drives:
-            full = ", ".join(f"{target} has {parse_disk(drive)['source']}" for target, drive in sorted(drives.items()))
-            raise LibvirtProblem(f"{self.where} has no empty CD-ROM drive: {full}. Name the target whose medium is replaced.")
+            full = ", ".join(
+                f"{target} has {parse_disk(drive)['source']}"
+                for target, drive in sorted(drives.items())
+            )
+            raise LibvirtProblem(
+                f"{self.where} has no empty CD-ROM drive: {full}. Name the target whose medium is replaced."
+            )
         return device_xml.free_target(self.forms, "sata")
 
     def attach(self) -> None:
         if self.element is not None:
             super().attach()
         else:
-            self._change(self.path, [(self.config, libvirt.VIR_DOMAIN_AFFECT_CONFIG), (self.live, libvirt.VIR_DOMAIN_AFFECT_LIVE)])
+            self._change(
+                self.path,
+                [
+                    (self.config, libvirt.VIR_DOMAIN_AFFECT_CONFIG),
+                    (self.live, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+                ],
+            )
 
     def detach(self, timeout: float) -> None:
         """Eject it, which a guest does at once or refuses."""
-        self._change(None, [(self.live, libvirt.VIR_DOMAIN_AFFECT_LIVE), (self.config, libvirt.VIR_DOMAIN_AFFECT_CONFIG)])
+        self._change(
+            None,
+            [
+                (self.live, libvirt.VIR_DOMAIN_AFFECT_LIVE),
+                (self.config, libvirt.VIR_DOMAIN_AFFECT_CONFIG),
+            ],
+        )
 
     def _change(self, path: str | None, forms: list[tuple[Element | None, int]]) -> None:
         steps = []

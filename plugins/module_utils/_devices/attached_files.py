@@ -46,7 +46,9 @@ def look_at(path: str) -> Sighting:
     try:
         return look(path)
     except (OSError, access.Unresponsive) as exc:
-        raise LibvirtProblem(f"The path {path} cannot be read on {host_name()}: {backing.reason_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"The path {path} cannot be read on {host_name()}: {backing.reason_of(exc)}."
+        ) from exc
 
 
 def is_at(conn: Any, disk: Element, path: str, real: str) -> bool:
@@ -87,7 +89,9 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
     try:
         writer = Needs(conn, but).writer(path)
     except (OSError, access.Unresponsive) as exc:
-        raise LibvirtProblem(f"It cannot be read what {path} on {host_name()} is backed by: {backing.reason_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"It cannot be read what {path} on {host_name()} is backed by: {backing.reason_of(exc)}."
+        ) from exc
     if writer:
         raise LibvirtProblem(
             f"The {what} {path} is, or is backed by, a file that the domain {writer} on {host_name()} writes to: use a copy of it."

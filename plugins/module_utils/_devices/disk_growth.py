@@ -32,15 +32,33 @@ _GROWING = ("rbd", "gluster")
 class Growth(Attachable):
     """A disk with a wanted size; a disk of that size stays unchanged."""
 
-    def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        module: AnsibleModule,
+        domain: Any,
+        forms: Forms,
+        absent: bool,
+    ) -> None:
         super().__init__(given, module, domain, forms, absent)
         if absent:
-            raise LibvirtProblem(f"The size of a disk of {self.where} cannot be absent: give the state present.")
+            raise LibvirtProblem(
+                f"The size of a disk of {self.where} cannot be absent: give the state present."
+            )
         self.target, self.size = given["target"], given["size_gb"] * images.GIB
         found = [self.find(root) for root in self.forms]
         if any(each is None for each in found):
-            have = sorted({disk["target"] for root in self.forms for each in root.findall("devices/disk") for disk in [parse_disk(each)]})
-            raise LibvirtProblem(f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}): correct the target.")
+            have = sorted(
+                {
+                    disk["target"]
+                    for root in self.forms
+                    for each in root.findall("devices/disk")
+                    for disk in [parse_disk(each)]
+                }
+            )
+            raise LibvirtProblem(
+                f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}): correct the target."
+            )
         self._element = found[0]
         self.before = self._measure()["capacity_bytes"]
         self._done = False
@@ -56,7 +74,14 @@ class Growth(Attachable):
             )
 
     def find(self, root: Element) -> Element | None:
-        return next((each for each in root.findall("devices/disk") if parse_disk(each)["target"] == self.target), None)
+        return next(
+            (
+                each
+                for each in root.findall("devices/disk")
+                if parse_disk(each)["target"] == self.target
+            ),
+            None,
+        )
 
     def is_in(self, root: Element) -> bool:
         return bool(self._now() == self.size)
@@ -84,11 +109,15 @@ class Growth(Attachable):
             why = f"it is on the network ({self._protocol()}): make it larger on its server, then start the instance anew"
         elif self.live is None and disk["type"] != "file" and self._volume() is None:
             why = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
-        elif element.find("encryption") is not None or element.find("source/encryption") is not None:
+        elif (
+            element.find("encryption") is not None or element.find("source/encryption") is not None
+        ):
             why = "it is encrypted: make it larger with virsh blockresize while the guest runs"
         why = why or resize.why_split(self._measure())
         if why:
-            raise LibvirtProblem(f"The disk {self.target} of {self.where} is not made larger: {why}.")
+            raise LibvirtProblem(
+                f"The disk {self.target} of {self.where} is not made larger: {why}."
+            )
 
     def _protocol(self) -> str | None:
         source = self._element.find("source") if self._element is not None else None
@@ -104,7 +133,10 @@ class Growth(Attachable):
         try:
             return self.conn.storagePoolLookupByName(place[0]).storageVolLookupByName(place[1])
         except libvirt.libvirtError as exc:
-            if binding.code_of(exc) not in (libvirt.VIR_ERR_NO_STORAGE_VOL, libvirt.VIR_ERR_OPERATION_INVALID):
+            if binding.code_of(exc) not in (
+                libvirt.VIR_ERR_NO_STORAGE_VOL,
+                libvirt.VIR_ERR_OPERATION_INVALID,
+            ):
                 raise
             return None
 

@@ -43,11 +43,21 @@ def of_texts(texts: Iterable[str]) -> list[str]:
 
     :param texts: all its XML, see _needs.texts_of().
     """
-    found = [each["address"] for text in texts for each in parse_hostdevs(parse(text)) if each["type"] == "mdev" and each["address"]]
+    found = [
+        each["address"]
+        for text in texts
+        for each in parse_hostdevs(parse(text))
+        if each["type"] == "mdev" and each["address"]
+    ]
     return list(dict.fromkeys(found))
 
 
-def check(conn: Any, wanted: Sequence[Mapping[str, str]], domain_uuid: str | None, where: str | None = None) -> None:
+def check(
+    conn: Any,
+    wanted: Sequence[Mapping[str, str]],
+    domain_uuid: str | None,
+    where: str | None = None,
+) -> None:
     """Refuse mediated devices that this hypervisor cannot give to a domain.
 
     :param wanted: each with uuid, parent (libvirt's name) and type.
@@ -63,7 +73,9 @@ def check(conn: Any, wanted: Sequence[Mapping[str, str]], domain_uuid: str | Non
     for each in wanted:
         found = there.get(each["uuid"])
         if each["uuid"] in users:
-            raise LibvirtProblem(f"The mediated device {each['uuid']} is in use by {users[each['uuid']]} on {where}. {_ADVICE}")
+            raise LibvirtProblem(
+                f"The mediated device {each['uuid']} is in use by {users[each['uuid']]} on {where}. {_ADVICE}"
+            )
         if found is None:
             missing.append(each)
         elif (found.facts["parent"], found.facts["type"]) != (each["parent"], each["type"]):
@@ -76,7 +88,9 @@ def check(conn: Any, wanted: Sequence[Mapping[str, str]], domain_uuid: str | Non
             f"libvirt of {where} cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
         )
     for parent in sorted({each["parent"] for each in missing}):
-        _check_parent(conn, parent, [each["type"] for each in missing if each["parent"] == parent], where)
+        _check_parent(
+            conn, parent, [each["type"] for each in missing if each["parent"] == parent], where
+        )
 
 
 _ADVICE = "Run drover.compute.discover, and then place again."
@@ -90,10 +104,18 @@ def _check_parent(conn: Any, parent: str, kinds: Sequence[str], where: str) -> N
         raise LibvirtProblem(
             f"The device {parent}, of which a mediated device is to be made, is not there on {where} ({binding.text_of(exc)}). {_ADVICE}"
         ) from exc
-    available = {each["type"]: each["available_instances"] for each in parse_devices([(text, True)])["mdev_types"]}
+    available = {
+        each["type"]: each["available_instances"]
+        for each in parse_devices([(text, True)])["mdev_types"]
+    }
     for kind in sorted(set(kinds)):
         if available.get(kind, 0) < kinds.count(kind):
-            has = ", ".join(f"{number} of {name}" for name, number in sorted(available.items()) if number) or "none"
+            has = (
+                ", ".join(
+                    f"{number} of {name}" for name, number in sorted(available.items()) if number
+                )
+                or "none"
+            )
             raise LibvirtProblem(
                 f"The device {parent} on {where} cannot make {kinds.count(kind)} more of the type {kind}; it can make: {has}. {_ADVICE}"
             )
@@ -141,11 +163,18 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
     try:
         there = _read(conn)
     except libvirt.libvirtError as exc:
-        return [{"uuid": each, "reason": f"the devices cannot be read: {binding.text_of(exc)}"} for each in ours]
+        return [
+            {"uuid": each, "reason": f"the devices cannot be read: {binding.text_of(exc)}"}
+            for each in ours
+        ]
     try:
         users = _users(conn, domain_uuid)
     except libvirt.libvirtError as exc:
-        return [{"uuid": each, "reason": f"the domains cannot be read: {binding.text_of(exc)}"} for each in ours if each in there]
+        return [
+            {"uuid": each, "reason": f"the domains cannot be read: {binding.text_of(exc)}"}
+            for each in ours
+            if each in there
+        ]
     for each in ours:
         if each not in there:
             continue

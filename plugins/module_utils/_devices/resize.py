@@ -98,9 +98,14 @@ def _set_vcpus(root: Element, vcpus: int) -> None:
         root.remove(each)
     topology = root.find("cpu/topology")
     if topology is not None:
-        per_socket = math.prod(integer(topology.get(key), 1) for key in ("dies", "clusters", "cores", "threads"))
+        per_socket = math.prod(
+            integer(topology.get(key), 1) for key in ("dies", "clusters", "cores", "threads")
+        )
         if vcpus % per_socket:
-            raise _by_hand(name, f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that")
+            raise _by_hand(
+                name,
+                f"its topology has {per_socket} vCPUs in each socket, and {vcpus} is no multiple of that",
+            )
         topology.set("sockets", str(vcpus // per_socket))
     tuning = root.find("cputune")
     if tuning is not None:
@@ -148,9 +153,15 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
     :raises LibvirtProblem: they have more, or their sizes are not known, or it is no file.
     """
     name = facts["name"]
-    disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
+    disks = [
+        disk
+        for disk in facts["disks"]
+        if disk["device"] == "disk" and not disk["readonly"] and disk["source"]
+    ]
     if any(disk["capacity_bytes"] is None for disk in disks):
-        raise LibvirtProblem(f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is made larger.")
+        raise LibvirtProblem(
+            f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is made larger."
+        )
     have = sum(disk["capacity_bytes"] for disk in disks)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
@@ -161,10 +172,14 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
         return None
     if not disks or disks[0]["type"] != "file":
         what = "is no image file" if disks else "does not exist"
-        raise LibvirtProblem(f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again.")
+        raise LibvirtProblem(
+            f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
+        )
     why = why_split(disks[0])
     if why:
-        raise LibvirtProblem(f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {why}.")
+        raise LibvirtProblem(
+            f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {why}."
+        )
     return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
 
 

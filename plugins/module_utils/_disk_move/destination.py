@@ -55,7 +55,9 @@ def is_of_volumes(conn: Any, pool: str) -> bool:
 
     :raises LibvirtProblem: there is no such pool.
     """
-    return not os.path.isabs(pool) and parse(_find(conn, pool).XMLDesc(0)).get("type") in VOLUME_POOLS
+    return (
+        not os.path.isabs(pool) and parse(_find(conn, pool).XMLDesc(0)).get("type") in VOLUME_POOLS
+    )
 
 
 def folder(conn: Any, pool: str) -> str:
@@ -73,14 +75,18 @@ def folder(conn: Any, pool: str) -> str:
     except access.Unresponsive as exc:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
     if found is None or not is_there:
-        raise LibvirtProblem(f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination.")
+        raise LibvirtProblem(
+            f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination."
+        )
     return found
 
 
 def _folder_of_pool(conn: Any, name: str) -> str | None:
     pool = _find(conn, name)
     if not pool.isActive():
-        raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(name)}.")
+        raise LibvirtProblem(
+            f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(name)}."
+        )
     kind = parse(pool.XMLDesc(0)).get("type")
     if kind not in FOLDER_POOLS:
         raise LibvirtProblem(
@@ -96,10 +102,19 @@ def _find(conn: Any, name: str) -> Any:
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
-        raise LibvirtProblem(f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there.") from exc
+        raise LibvirtProblem(
+            f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there."
+        ) from exc
 
 
-def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, whole: bool = False, runs: bool = False) -> Image:
+def image(
+    module: AnsibleModule,
+    path: str,
+    image_format: str,
+    is_device: bool,
+    whole: bool = False,
+    runs: bool = False,
+) -> Image:
     """Read the image of a disk.
 
     :param whole: its copy has no image behind it.
@@ -120,7 +135,16 @@ def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, 
     elif behind and kept is None:
         needs = images.needed(module, path, image_format)
     backing_format = info.get("backing-filename-format") if kept else None
-    return Image(path, image_format, int(info["virtual-size"]), needs, kept, backing_format, _options(info, data), is_device)
+    return Image(
+        path,
+        image_format,
+        int(info["virtual-size"]),
+        needs,
+        kept,
+        backing_format,
+        _options(info, data),
+        is_device,
+    )
 
 
 def image_on_network(domain: Any, target: str, path: str) -> Image:
@@ -144,7 +168,9 @@ def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
         f"compat={data['compat']}" if data.get("compat") else "",
         f"cluster_size={info['cluster-size']}" if info.get("cluster-size") else "",
     ]
-    found += [f"extended_l2={'on' if data['extended-l2'] else 'off'}" if "extended-l2" in data else ""]
+    found += [
+        f"extended_l2={'on' if data['extended-l2'] else 'off'}" if "extended-l2" in data else ""
+    ]
     return ",".join(each for each in found if each)
 
 
@@ -169,7 +195,9 @@ def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[st
     try:
         found = access.call(os.statvfs, place)
     except (OSError, access.Unresponsive) as exc:
-        raise LibvirtProblem(f"The free space of {place} on {host_name()} cannot be read: {_backing.reason_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"The free space of {place} on {host_name()} cannot be read: {_backing.reason_of(exc)}."
+        ) from exc
     free = found.f_bavail * found.f_frsize
     if free < image_to_copy.needs:
         raise LibvirtProblem(

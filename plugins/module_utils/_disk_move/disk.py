@@ -98,17 +98,27 @@ class Disk:
         """Refuse a disk that cannot be moved, or a domain without any movable disk."""
         facts, name = self.facts, f"The disk {self.target} of {self.where}"
         if facts["device"] != "disk":
-            raise LibvirtProblem(f"{name} is a {facts['device']}, which is not moved: only disks are.")
+            raise LibvirtProblem(
+                f"{name} is a {facts['device']}, which is not moved: only disks are."
+            )
         if facts["source"] is None:
             raise LibvirtProblem(f"{name} has no file.")
         if facts["type"] not in ("file", "block") and self.volume is None:
-            raise LibvirtProblem(f"{name} is {_KINDS.get(facts['type'], 'of the type ' + str(facts['type']))}. It is not moved here.")
+            raise LibvirtProblem(
+                f"{name} is {_KINDS.get(facts['type'], 'of the type ' + str(facts['type']))}. It is not moved here."
+            )
         if facts["format"] not in ("qcow2", "raw"):
-            raise LibvirtProblem(f"{name} has the format {facts['format']}, and only qcow2 and raw are moved.")
+            raise LibvirtProblem(
+                f"{name} has the format {facts['format']}, and only qcow2 and raw are moved."
+            )
         if facts["shareable"]:
-            raise LibvirtProblem(f"{name} is shareable: other guests may write to it, and would go on with the old one. It is not moved.")
+            raise LibvirtProblem(
+                f"{name} is shareable: other guests may write to it, and would go on with the old one. It is not moved."
+            )
         if facts["readonly"]:
-            raise LibvirtProblem(f"{name} is read-only, and others may read it too. It is not moved: copy it, and attach the copy.")
+            raise LibvirtProblem(
+                f"{name} is read-only, and others may read it too. It is not moved: copy it, and attach the copy."
+            )
         for disk in (each for each in (self.live, self.config) if each is not None):
             for tag, why in _LEFT_OUT.items():
                 if disk.find(tag) is not None or disk.find(f".//source/{tag}") is not None:
@@ -121,7 +131,9 @@ class Disk:
 
     def _refuse_domain(self) -> None:
         if not self.domain.isPersistent():
-            raise LibvirtProblem(f"{self.where} is transient: libvirt forgets it once it is off. Define it there first.")
+            raise LibvirtProblem(
+                f"{self.where} is transient: libvirt forgets it once it is off. Define it there first."
+            )
         if self.domain.hasManagedSaveImage(0):
             raise LibvirtProblem(
                 f"{self.where} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
@@ -132,13 +144,19 @@ class Disk:
             ("checkpoints", lambda flags: len(self.domain.listAllCheckpoints(flags))),
         ):
             if _optional(count):
-                raise LibvirtProblem(f"{self.where} has {what}, which are of the disks that it has now: delete the {what} first.")
+                raise LibvirtProblem(
+                    f"{self.where} has {what}, which are of the disks that it has now: delete the {what} first."
+                )
         if self.mirror is not None:
             raise LibvirtProblem(
                 f"A block job that drover did not begin works on the disk {self.target} of {self.where}: wait for its end, or end it with virsh blockjob."
             )
-        if self.domain.isActive() and _optional(lambda flags: self.domain.blockJobInfo(self.target, flags)):
-            raise LibvirtProblem(f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob).")
+        if self.domain.isActive() and _optional(
+            lambda flags: self.domain.blockJobInfo(self.target, flags)
+        ):
+            raise LibvirtProblem(
+                f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob)."
+            )
 
     @property
     def volume(self) -> tuple[str, str] | None:
@@ -152,7 +170,9 @@ class Disk:
         path = str(self.facts["source"])
         for each in ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
             if each.path == path:
-                each.by_use = each.by_use or ownership.is_named_for(path, self.domain.UUIDString(), name)
+                each.by_use = each.by_use or ownership.is_named_for(
+                    path, self.domain.UUIDString(), name
+                )
                 return each
         return ownership.Candidate(path, refused="its use cannot be told")
 

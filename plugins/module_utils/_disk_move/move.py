@@ -45,7 +45,14 @@ POLL, ABORT = 0.1, 60
 
 #: The results of a move: nothing to do, the copy is under way, the guest can be switched over to
 #: it, the disk has moved, the move was given up, no move existed.
-UNCHANGED, COPYING, READY, MOVED, ABORTED, NONE = "unchanged", "copying", "ready", "moved", "aborted", "none"
+UNCHANGED, COPYING, READY, MOVED, ABORTED, NONE = (
+    "unchanged",
+    "copying",
+    "ready",
+    "moved",
+    "aborted",
+    "none",
+)
 
 #: The result of a step, for the result of the module.
 Step = dict[str, Any]
@@ -89,7 +96,12 @@ class DiskMove:
         if record is not None:
             if record["host"] != host_name():
                 # The instance was restarted here from its definition; the files are the other host's.
-                self.kept.append({"path": record["destination"], "reason": f"a move that {record['host']} had begun has made it"})
+                self.kept.append(
+                    {
+                        "path": record["destination"],
+                        "reason": f"a move that {record['host']} had begun has made it",
+                    }
+                )
                 self._clear()
                 record = None
             elif (record["target"], record["destination"]) != (self.params["target"], path):
@@ -120,7 +132,9 @@ class DiskMove:
         if not self.pretend:
             orders.withdraw(Records(), self.domain.UUIDString(), [record["order"]])
         if self._end_if_split(record):
-            return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
+            return self._step(
+                ABORTED, record["source"], record["destination"], records.volume_of(record, "made")
+            )
         disk = Disk(self.domain, record["target"])
         if record["destination"] in disk.sources:
             # The abort came too late: the disk has moved, or half of it.
@@ -128,15 +142,21 @@ class DiskMove:
         if not self.pretend:
             self._end_job(disk, record)
             self._undo(record)
-        return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
+        return self._step(
+            ABORTED, record["source"], record["destination"], records.volume_of(record, "made")
+        )
 
     # -- steps ---------------------------------------------------------------------------------
 
     def _place(self, disk: Disk) -> Place:
-        if disk.facts["source"] is None or (disk.facts["type"] not in ("file", "block") and disk.volume is None):
+        if disk.facts["source"] is None or (
+            disk.facts["type"] not in ("file", "block") and disk.volume is None
+        ):
             disk.refuse()
         if destinations.is_of_volumes(self.conn, self.params["pool"]):
-            return places.of_volume(self.conn, self.params["pool"], f"{self.domain.UUIDString()}-{disk.target}")
+            return places.of_volume(
+                self.conn, self.params["pool"], f"{self.domain.UUIDString()}-{disk.target}"
+            )
         folder = destinations.folder(self.conn, self.params["pool"])
         return Place(os.path.join(folder, os.path.basename(str(disk.facts["source"]))))
 
@@ -157,7 +177,12 @@ class DiskMove:
         left = record["destination"] if is_there else record["source"]
         if not self.pretend:
             if is_there:
-                self.kept.append({"path": record["source"], "reason": f"its data are in {record['destination']} since the disk has moved"})
+                self.kept.append(
+                    {
+                        "path": record["source"],
+                        "reason": f"its data are in {record['destination']} since the disk has moved",
+                    }
+                )
                 self._clear()
             else:
                 self._end_job(disk, record)
@@ -243,7 +268,9 @@ class DiskMove:
             "made": None,
             "made_volume": [*place.volume, None] if place.volume else None,
             "old": None if owner.volume else destinations.identity(source),
-            "old_volume": [*owner.volume, block_volumes.key_of(self.conn, *owner.volume)] if owner.volume else None,
+            "old_volume": [*owner.volume, block_volumes.key_of(self.conn, *owner.volume)]
+            if owner.volume
+            else None,
             # The reason why the old file is the instance's own, found while the file is still the
             # disk.
             "by_use": owner.by_use,
@@ -303,7 +330,12 @@ class DiskMove:
         if facts["type"] == "network":
             return destinations.image_on_network(self.domain, disk.target, str(facts["source"]))
         return destinations.image(
-            self.module, str(facts["source"]), facts["format"], facts["type"] == "block", self.params["whole"], bool(self.domain.isActive())
+            self.module,
+            str(facts["source"]),
+            facts["format"],
+            facts["type"] == "block",
+            self.params["whole"],
+            bool(self.domain.isActive()),
         )
 
     # -- while the guest runs --------------------------------------------------------------------
@@ -314,7 +346,9 @@ class DiskMove:
         text = f"<disk type='file'><source file={_quoted(record['destination'])}/><driver type='{image.format}'/></disk>"
         if place.volume:
             text = device_xml.text_of(place.xml)
-        flags = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        flags = (
+            libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        )
         if image.backing:
             flags |= libvirt.VIR_DOMAIN_BLOCK_COPY_SHALLOW
         bandwidth = self.params["bandwidth_mib"]
@@ -340,7 +374,10 @@ class DiskMove:
             if time.monotonic() >= deadline:
                 info = self.domain.blockJobInfo(record["target"], 0) or {}
                 percent = int(100 * info.get("cur", 0) / info["end"]) if info.get("end") else 0
-                return {**self._step(COPYING, record["source"], record["destination"]), "percent": min(percent, 99)}
+                return {
+                    **self._step(COPYING, record["source"], record["destination"]),
+                    "percent": min(percent, 99),
+                }
             time.sleep(POLL)
 
     def _pivot(self, record: Mapping[str, Any]) -> None:
@@ -381,7 +418,9 @@ class DiskMove:
             self.domain.blockJobAbort(disk.target, 0)
         self._wait_for_end(disk, record)
         if record["destination"] in Disk(self.domain, disk.target, partly=True).sources:
-            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
+            raise LibvirtProblem(
+                f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move."
+            )
 
     def _wait_for_end(self, disk: Disk, record: Mapping[str, Any]) -> None:
         """Wait for the end of the job."""
@@ -405,14 +444,30 @@ class DiskMove:
         def why_not() -> str | None:
             if notes.abort_asked(uuid, word):
                 return "it was aborted"
-            return f"it did not end within {self.params['timeout']} s" if time.monotonic() > deadline else None
+            return (
+                f"it did not end within {self.params['timeout']} s"
+                if time.monotonic() > deadline
+                else None
+            )
 
         if record.get("made_volume"):
-            images.copy_to_device(self.module, (image.path, image.format), record["destination"], self.params["bandwidth_mib"], why_not)
+            images.copy_to_device(
+                self.module,
+                (image.path, image.format),
+                record["destination"],
+                self.params["bandwidth_mib"],
+                why_not,
+            )
             return
         backing = (image.backing, image.backing_format or "raw") if image.backing else None
         images.copy_image(
-            self.module, (image.path, image.format), record["part"], image.options, backing, self.params["bandwidth_mib"], why_not
+            self.module,
+            (image.path, image.format),
+            record["part"],
+            image.options,
+            backing,
+            self.params["bandwidth_mib"],
+            why_not,
         )
         record["made"] = destinations.identity(record["part"])
         records.write(self.domain, record)
@@ -422,7 +477,9 @@ class DiskMove:
         """Have the definition name the copy, if the guest is still off."""
         disk, lost = Disk(self.domain, record["target"]), self._why_not_copy(record)
         if lost:
-            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} stays {record['source']}: {lost}. Run this again.")
+            raise LibvirtProblem(
+                f"The disk {disk.target} of {disk.where} stays {record['source']}: {lost}. Run this again."
+            )
         if disk.live is None:
             disk.define(self._made(record))
             disk = Disk(self.domain, record["target"])
@@ -453,12 +510,16 @@ class DiskMove:
             )
         # If the copy does not have its name, the old file may be the only rest of the disk.
         refused = self._why_not_copy(record) or record.get("refused")
-        old = ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
+        old = ownership.Candidate(
+            record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old")
+        )
         old.volume, old.key = records.volume_of(record, "old"), records.key_of(record, "old")
         self._remove(old)
         self._refresh(record)
         self._clear()
-        done = self._step(MOVED, record["source"], record["destination"], records.volume_of(record, "made"))
+        done = self._step(
+            MOVED, record["source"], record["destination"], records.volume_of(record, "made")
+        )
         return {**done, "seconds": max(0.0, time.time() - record["began"])}
 
     def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
@@ -467,14 +528,20 @@ class DiskMove:
         """
         path = record["destination"]
         if record.get("made_volume"):
-            return places.why_not(self.conn, self._made(record), records.key_of(dict(record), "made"))
+            return places.why_not(
+                self.conn, self._made(record), records.key_of(dict(record), "made")
+            )
         try:
             found = access.call(destinations.identity, path)
         except FileNotFoundError:
             return f"the copy is not at {path} any more"
         except (OSError, access.Unresponsive) as exc:
             return f"whether the copy is at {path} cannot be told ({_backing.reason_of(exc)})"
-        return None if record["made"] == found else f"{path} is not the file any more to which it was copied"
+        return (
+            None
+            if record["made"] == found
+            else f"{path} is not the file any more to which it was copied"
+        )
 
     def _give_up(self, record: Mapping[str, Any]) -> None:
         """Undo the beginning after a failure, unless libvirt shows that the disk has moved."""
@@ -518,7 +585,13 @@ class DiskMove:
         uuid = self.domain.UUIDString() if candidate.volume else None
         if uuid is not None and _names_source(self.domain, candidate.path):
             candidate.refused = candidate.refused or "the domain itself has it as a disk"
-        own = ownership.Ownership(self.conn, uuid, self.domain.name() if uuid else None, [candidate], self.params["used_elsewhere"])
+        own = ownership.Ownership(
+            self.conn,
+            uuid,
+            self.domain.name() if uuid else None,
+            [candidate],
+            self.params["used_elsewhere"],
+        )
         own.sort_out()
         own.remove(patient=True)
         self.removed += own.removed
@@ -530,19 +603,41 @@ class DiskMove:
 
     def _refresh(self, record: Mapping[str, Any]) -> None:
         """Refresh libvirt's pools, so that libvirt sees their present files."""
-        folders = {os.path.dirname(record[name]) for name in ("source", "destination") if os.path.isabs(record[name])}
+        folders = {
+            os.path.dirname(record[name])
+            for name in ("source", "destination")
+            if os.path.isabs(record[name])
+        }
         with contextlib.suppress(libvirt.libvirtError):
-            for pool in self.conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+            for pool in self.conn.listAllStoragePools(
+                libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
+            ):
                 root = parse(pool.XMLDesc(0))
-                if root.get("type") in FOLDER_POOLS and os.path.normpath(child_text(root, "target/path") or "/") in folders:
+                if (
+                    root.get("type") in FOLDER_POOLS
+                    and os.path.normpath(child_text(root, "target/path") or "/") in folders
+                ):
                     pool.refresh(0)
 
     def _words_of_kept(self) -> str:
         return "".join(f" The file {each['path']} stays: {each['reason']}." for each in self.kept)
 
-    def _step(self, status: str, source: str | None = None, destination: str | None = None, volume: tuple[str, str] | None = None) -> Step:
+    def _step(
+        self,
+        status: str,
+        source: str | None = None,
+        destination: str | None = None,
+        volume: tuple[str, str] | None = None,
+    ) -> Step:
         return {
-            "pool": self.params["pool"] or (volume[0] if volume else None if destination is None else os.path.dirname(destination)),
+            "pool": self.params["pool"]
+            or (
+                volume[0]
+                if volume
+                else None
+                if destination is None
+                else os.path.dirname(destination)
+            ),
             "status": status,
             "changed": status not in (UNCHANGED, NONE),
             "source": source,
@@ -562,7 +657,11 @@ def _names_source(domain: Any, source: str) -> bool:
     definition.
     """
     forms = [root for root in hotplug.forms_of(domain) if root is not None]
-    return any(disks.parse_disk(each)["source"] == source for root in forms for each in root.findall("devices/disk"))
+    return any(
+        disks.parse_disk(each)["source"] == source
+        for root in forms
+        for each in root.findall("devices/disk")
+    )
 
 
 def _quoted(path: str) -> str:

@@ -51,10 +51,14 @@ def of_volume(conn: Any, pool: str, name: str) -> Place:
     :raises LibvirtProblem: the pool is not there, or no domain can have a disk in it.
     """
     domain = ET.Element("domain")
-    disk = ET.SubElement(ET.SubElement(domain, "devices"), "disk", {"type": "volume", "device": "disk"})
+    disk = ET.SubElement(
+        ET.SubElement(domain, "devices"), "disk", {"type": "volume", "device": "disk"}
+    )
     ET.SubElement(disk, "driver", {"name": "qemu", "type": RAW})
     ET.SubElement(disk, "source", {"pool": pool, "volume": name})
-    xml = next(parse(volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk"))
+    xml = next(
+        parse(volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk")
+    )
     found = parse_disk(xml)
     return Place(str(found["source"]), str(found["type"]), (pool, name), xml)
 
@@ -68,7 +72,9 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     found = volumes.find_pool(conn, pool)
     if not found.isActive():
-        raise LibvirtProblem(f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}.")
+        raise LibvirtProblem(
+            f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}."
+        )
     found.refresh(0)
     if name in found.listVolumes():
         raise LibvirtProblem(
@@ -76,7 +82,9 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
             "or choose another destination."
         )
     if place.type == "block":
-        attached_files.refuse_used(conn, None, place.name, attached_files.look_at(place.name), False)
+        attached_files.refuse_used(
+            conn, None, place.name, attached_files.look_at(place.name), False
+        )
         return
     why = Needs(conn, uuid).why_volume(name)
     if why:
@@ -100,7 +108,11 @@ def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
     :returns: libvirt's key of it, and its size.
     """
     pool, name = place.volume or ("", "")
-    text = block_volumes.volume_xml(name, size) if place.type == "block" else volumes.VOLUME.format(name=name, size=size)
+    text = (
+        block_volumes.volume_xml(name, size)
+        if place.type == "block"
+        else volumes.VOLUME.format(name=name, size=size)
+    )
     volume = volumes.find_pool(conn, pool).createXML(text, 0)
     return str(volume.key()), int(volume.info()[1])
 
@@ -127,4 +139,6 @@ def why_not(conn: Any, place: Place, key: str | None) -> str | None:
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return f"the copy is not at {place.name} any more"
         return f"whether the copy is at {place.name} cannot be told ({binding.text_of(exc)})"
-    return None if there == key else f"{place.name} is not the volume any more to which it was copied"
+    return (
+        None if there == key else f"{place.name} is not the volume any more to which it was copied"
+    )

@@ -97,19 +97,31 @@ def _checked(domain: Any, text: str) -> dict[str, Any]:
 
 
 def _is_inode(found: Any) -> bool:
-    return found is None or (isinstance(found, list) and len(found) == 2 and all(isinstance(each, int) for each in found))
+    return found is None or (
+        isinstance(found, list) and len(found) == 2 and all(isinstance(each, int) for each in found)
+    )
 
 
 def _is_volume(found: Any) -> bool:
-    texts = isinstance(found, list) and len(found) == 3 and all(isinstance(each, str) for each in found[:2])
+    texts = (
+        isinstance(found, list)
+        and len(found) == 3
+        and all(isinstance(each, str) for each in found[:2])
+    )
     return found is None or (texts and isinstance(found[2], (str, type(None))))
 
 
 def _is_whole(record: dict[str, Any], uuid: str) -> bool:
-    if not all(isinstance(record.get(name), str) for name in _TEXTS) or not _is_number(record.get("began")):
+    if not all(isinstance(record.get(name), str) for name in _TEXTS) or not _is_number(
+        record.get("began")
+    ):
         return False
     made, old = record.get("made_volume"), record.get("old_volume")
-    if not all(_is_inode(record.get(name)) for name in ("made", "old")) or not _is_volume(made) or not _is_volume(old):
+    if (
+        not all(_is_inode(record.get(name)) for name in ("made", "old"))
+        or not _is_volume(made)
+        or not _is_volume(old)
+    ):
         return False
     # Every user who may edit a domain may have written it.
     if not old and not os.path.isabs(record["source"]):

@@ -43,7 +43,16 @@ _SOURCES = {"file": "file", "block": "dev", "dir": "dir", "volume": "volume", "n
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
 #: The values of virDomainState, in the words of ``virsh domstate`` without spaces.
-STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+STATES = (
+    "nostate",
+    "running",
+    "blocked",
+    "paused",
+    "shutdown",
+    "shutoff",
+    "crashed",
+    "pmsuspended",
+)
 
 
 def state_name(number: int) -> str:
@@ -149,7 +158,9 @@ def _named_source(kind: str, source: Element | None) -> str:
     address = source.find("address") if source is not None else None
     if kind == "nvme" and source is not None and address is not None:
         return f"nvme:{pci_address(address)}/{source.get('namespace')}"
-    names = [source.get(key) for key in ("path", "dev", "name", "socket")] if source is not None else []
+    names = (
+        [source.get(key) for key in ("path", "dev", "name", "socket")] if source is not None else []
+    )
     return ":".join([kind, *(each for each in names if each)])
 
 
@@ -201,7 +212,9 @@ def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
         source = nic.find("source")
         address = source.find("address") if source is not None else None
         if nic.get("type") == "vdpa":
-            found.append({"type": "vdpa", "address": source.get("dev") if source is not None else None})
+            found.append(
+                {"type": "vdpa", "address": source.get("dev") if source is not None else None}
+            )
         elif address is not None and address.get("type", "pci") == "pci":
             # This is also the form if a network of libvirt chose the device.
             found.append({"type": "pci", "address": pci_address(address)})
@@ -224,7 +237,10 @@ def parse_hostdev(element: Element) -> dict[str, Any]:
         return {"type": kind, "address": pci_address(address)}
     if kind == "mdev":
         return {"type": kind, "address": address.get("uuid")}
-    return {"type": kind, "address": ":".join(address.attrib[key] for key in sorted(address.attrib))}
+    return {
+        "type": kind,
+        "address": ":".join(address.attrib[key] for key in sorted(address.attrib)),
+    }
 
 
 def parse_metadata(root: Element) -> dict[str, str]:
@@ -245,7 +261,11 @@ def parse_metadata(root: Element) -> dict[str, str]:
 
 def without_passwords(text: str) -> str:
     """Return the XML without the passwords of graphical consoles, otherwise unchanged."""
-    return re.sub(r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""", r"\1", text)
+    return re.sub(
+        r"""(<graphics\b(?:[^>"']|"[^"]*"|'[^']*')*?)\s+passwd\s*=\s*(?:"[^"]*"|'[^']*')""",
+        r"\1",
+        text,
+    )
 
 
 def networks_of(text: str) -> dict[str, list[str]]:
@@ -263,7 +283,10 @@ def networks_of(text: str) -> dict[str, list[str]]:
 
 def network_filters_of(text: str) -> list[str]:
     """Return the names of the network filters of a domain's interfaces, sorted."""
-    return sorted({each.get("filter") or "" for each in parse(text).findall("devices/interface/filterref")} - {""})
+    return sorted(
+        {each.get("filter") or "" for each in parse(text).findall("devices/interface/filterref")}
+        - {""}
+    )
 
 
 def nvram_path(text: str, system: bool = False) -> str | None:
@@ -278,7 +301,13 @@ def nvram_path(text: str, system: bool = False) -> str | None:
     if nvram is not None:
         return (nvram.text or "").strip() or source_of(nvram)
     name = child_text(root, "name")
-    if system and name and found is not None and found.get("firmware") == "efi" and root.find("os/loader") is None:
+    if (
+        system
+        and name
+        and found is not None
+        and found.get("firmware") == "efi"
+        and root.find("os/loader") is None
+    ):
         return f"{NVRAM_FOLDER}/{name}_VARS.fd"
     return None
 
@@ -288,7 +317,13 @@ def console_logs(text: str) -> list[str]:
     root = parse(text)
     uuid = child_text(root, "uuid")
     paths = [log.get("file", "") for log in root.findall("devices/*/log")]
-    return list(dict.fromkeys(path for path in paths if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]))
+    return list(
+        dict.fromkeys(
+            path
+            for path in paths
+            if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]
+        )
+    )
 
 
 def files_of_start(text: str, system: bool = False) -> list[str]:
@@ -306,14 +341,18 @@ def with_password(text: str, password: str) -> str:
     """
     ET.register_namespace("drover", METADATA_NAMESPACE)
     root = parse(text)
-    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
+    consoles = [
+        each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")
+    ]
     if not consoles:
         raise ValueError("there is no graphical console (VNC or SPICE) that could have a password")
     if not password:
         raise ValueError("it is empty")
     for console in consoles:
         if console.get("type") == "vnc" and len(password.encode()) > VNC_PASSWORD:
-            raise ValueError(f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is longer")
+            raise ValueError(
+                f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is longer"
+            )
         console.set("passwd", password)
     return ET.tostring(root, encoding="unicode")
 
@@ -323,8 +362,12 @@ def is_locked_out(text: str) -> bool:
     has none.
     """
     root = parse(text)
-    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
-    return PASSWORD_KEY in parse_metadata(root) and any(not console.get("passwd") for console in consoles)
+    consoles = [
+        each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")
+    ]
+    return PASSWORD_KEY in parse_metadata(root) and any(
+        not console.get("passwd") for console in consoles
+    )
 
 
 def boot_files(text: str) -> list[tuple[str, bool]]:
@@ -340,5 +383,9 @@ def boot_files(text: str) -> list[tuple[str, bool]]:
             if path.startswith("/"):
                 found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
     # The firmware gives these files to the guest (fw_cfg).
-    found += [(str(each.get("file")), False) for each in root.findall("sysinfo/entry") if (each.get("file") or "").startswith("/")]
+    found += [
+        (str(each.get("file")), False)
+        for each in root.findall("sysinfo/entry")
+        if (each.get("file") or "").startswith("/")
+    ]
     return found

@@ -29,7 +29,9 @@ NO_HOTPLUG = ("sata", "ide")
 Forms = tuple[Optional[Element], Element]
 
 
-def disk_element(path: str, image_format: str, target: str, bus: str, readonly: bool, alias: str | None = None) -> Element:
+def disk_element(
+    path: str, image_format: str, target: str, bus: str, readonly: bool, alias: str | None = None
+) -> Element:
     """Return the ``<disk>`` of an image file, with the same driver as disks of role place."""
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type=image_format, cache="none", discard="unmap")
@@ -80,7 +82,9 @@ def cdroms(root: Element) -> list[Element]:
 
 def targets(roots: Iterable[Element]) -> set[str]:
     """Return the targets of all disks."""
-    return {target.get("dev", "") for root in roots for target in root.findall("devices/disk/target")}
+    return {
+        target.get("dev", "") for root in roots for target in root.findall("devices/disk/target")
+    }
 
 
 def free_target(roots: Iterable[Element], bus: str) -> str:
@@ -129,7 +133,10 @@ def lines(forms: Forms, tag: str) -> str:
         name: [] if root is None else [_line(each) for each in root.findall(f"devices/{tag}")]
         for name, root in (("live", live), ("config", config))
     }
-    found = [each if live is None or each in of["live"] else f"{each}, after the next start" for each in of["config"]]
+    found = [
+        each if live is None or each in of["live"] else f"{each}, after the next start"
+        for each in of["config"]
+    ]
     found += [f"{each}, until it is off" for each in of["live"] if each not in of["config"]]
     return "".join(f"{each}\n" for each in sorted(found))
 

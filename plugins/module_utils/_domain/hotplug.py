@@ -123,7 +123,10 @@ def _ask_for(domain: Any, text: str) -> str:
             return ""
         # QEMU has no code for a device that was already requested from the guest, and the domain of
         # QEMU's errors differs from that of libvirt's checks.
-        if binding.code_of(exc) not in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED):
+        if binding.code_of(exc) not in (
+            libvirt.VIR_ERR_INTERNAL_ERROR,
+            libvirt.VIR_ERR_OPERATION_FAILED,
+        ):
             raise
         return f" ({binding.text_of(exc)})"
     return ""

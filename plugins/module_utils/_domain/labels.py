@@ -55,7 +55,12 @@ def text_of(elements: Sequence[Element]) -> str:
     """
     found = [*elements[:-1], *(child for element in elements[-1:] for child in element)]
     odd = [_as_part(each) for each in found]
-    texts = [text for element in elements[-1:] for text in (element.text, *(child.tail for child in element)) if text and text.strip()]
+    texts = [
+        text
+        for element in elements[-1:]
+        for text in (element.text, *(child.tail for child in element))
+        if text and text.strip()
+    ]
     return ",".join([*texts, *odd]).strip()
 
 

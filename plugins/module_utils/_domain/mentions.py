@@ -73,7 +73,11 @@ class Mentions:
         """
         tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
         if tag in ("disk", "mirror", "backingStore", "dataStore"):
-            kind = IMAGE if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element) else PLAIN
+            kind = (
+                IMAGE
+                if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element)
+                else PLAIN
+            )
         # The folder of a target is in the guest, and a source with a protocol is on a server.
         elsewhere = (tag == "target" and element.get("dir")) or element.get("protocol")
         meant = meant and tag not in _PROSE and not elsewhere
@@ -123,10 +127,24 @@ class Mentions:
             ):
                 continue
             kind = "dir" if path in self.folders else "file"
-            found.append({"type": kind, "source": path, "format": None if self.paths[path] == IMAGE else "raw", "written": written})
+            found.append(
+                {
+                    "type": kind,
+                    "source": path,
+                    "format": None if self.paths[path] == IMAGE else "raw",
+                    "written": written,
+                }
+            )
         for pool, volume in sorted(self.volumes):
             image = None if self.volumes[pool, volume] == IMAGE else "raw"
-            found.append({"type": "volume", "source": f"{pool}/{volume}", "format": image, "written": (pool, volume) in self.written})
+            found.append(
+                {
+                    "type": "volume",
+                    "source": f"{pool}/{volume}",
+                    "format": image,
+                    "written": (pool, volume) in self.written,
+                }
+            )
         return found
 
 

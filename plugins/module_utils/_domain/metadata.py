@@ -51,7 +51,9 @@ def change(domain: Any, place: int, name: str, value: str) -> None:
     if value:
         ET.SubElement(root, name).text = value
     document = ET.tostring(root, encoding="unicode") if len(root) or root.attrib else None
-    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, document, PREFIX, METADATA_NAMESPACE, place)
+    domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT, document, PREFIX, METADATA_NAMESPACE, place
+    )
 
 
 def _read(domain: Any, place: int) -> ET.Element:
@@ -59,9 +61,13 @@ def _read(domain: Any, place: int) -> ET.Element:
     takes them in this form.
     """
     try:
-        root = parse(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, METADATA_NAMESPACE, place))
+        root = parse(
+            domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, METADATA_NAMESPACE, place)
+        )
     except libvirt.libvirtError as exc:
-        if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN_METADATA or (binding.code_of(exc) is None and not _has_any(domain, place)):
+        if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN_METADATA or (
+            binding.code_of(exc) is None and not _has_any(domain, place)
+        ):
             return ET.Element("instance")
         raise
     own = f"{{{METADATA_NAMESPACE}}}"
@@ -78,4 +84,6 @@ def _has_any(domain: Any, place: int) -> bool:
     between.
     """
     flags = libvirt.VIR_DOMAIN_XML_INACTIVE if place == libvirt.VIR_DOMAIN_AFFECT_CONFIG else 0
-    return parse(domain.XMLDesc(flags)).find(f"metadata/{{{METADATA_NAMESPACE}}}instance") is not None
+    return (
+        parse(domain.XMLDesc(flags)).find(f"metadata/{{{METADATA_NAMESPACE}}}instance") is not None
+    )

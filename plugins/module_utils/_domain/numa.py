@@ -47,7 +47,11 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
         "pages": _pages(root),
     }
     locked = root.find("memoryBacking/locked") is not None
-    return {**found, "locked": locked} if locked or any(each not in (None, {}, []) for each in found.values()) else None
+    return (
+        {**found, "locked": locked}
+        if locked or any(each not in (None, {}, []) for each in found.values())
+        else None
+    )
 
 
 def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
@@ -87,12 +91,21 @@ def _cells(root: Element) -> list[dict[str, Any]]:
     """Return the cells of the guest, each with the host cells of its memory. Without host cells
     ``mode`` is None and ``nodes`` is empty.
     """
-    where = {integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")}
+    where = {
+        integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")
+    }
     cells = []
     for number, cell in enumerate(root.findall("cpu/numa/cell")):
         key = integer(cell.get("id"), number) if cell.get("id") else number
         place = where.get(key) or {"mode": None, "nodes": []}
-        cells.append({"id": key, "cpus": parse_cpu_set(cell.get("cpus")), "memory_mb": _cell_memory(cell), **place})
+        cells.append(
+            {
+                "id": key,
+                "cpus": parse_cpu_set(cell.get("cpus")),
+                "memory_mb": _cell_memory(cell),
+                **place,
+            }
+        )
     return cells
 
 
@@ -116,5 +129,10 @@ def _pages(root: Element) -> list[dict[str, Any]]:
     for page in huge.findall("page"):
         size = Element("page", {"unit": page.get("unit", "KiB")})
         size.text = page.get("size", "0")
-        pages.append({"size_kb": size_bytes(size) // 1024 or None, "cells": parse_cpu_set(page.get("nodeset"))})
+        pages.append(
+            {
+                "size_kb": size_bytes(size) // 1024 or None,
+                "cells": parse_cpu_set(page.get("nodeset")),
+            }
+        )
     return pages or [{"size_kb": None, "cells": []}]

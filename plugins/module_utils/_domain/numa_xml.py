@@ -60,7 +60,10 @@ def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, l
     named = {integer(each.get("id")) for each in root.findall("iothreadids/iothread")}
     # Threads without an element have the lowest free numbers.
     free = (number for number in itertools.count(1) if number not in named)
-    numbers = [*named, *itertools.islice(free, max(0, integer(child_text(root, "iothreads")) - len(named)))]
+    numbers = [
+        *named,
+        *itertools.islice(free, max(0, integer(child_text(root, "iothreads")) - len(named))),
+    ]
     return {str(number): emulator_pins for number in sorted(numbers)}
 
 
@@ -84,9 +87,15 @@ def _set_vcpus(root: Element, cpuset: Iterable[int] | None) -> None:
 
 def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
     pins = [
-        *(("vcpupin", {"vcpu": vcpu}, cpus) for vcpu, cpus in sorted(wanted["vcpu_pins"].items(), key=lambda pin: int(pin[0]))),
+        *(
+            ("vcpupin", {"vcpu": vcpu}, cpus)
+            for vcpu, cpus in sorted(wanted["vcpu_pins"].items(), key=lambda pin: int(pin[0]))
+        ),
         *(("emulatorpin", {}, cpus) for cpus in (wanted["emulator_pins"],) if cpus),
-        *(("iothreadpin", {"iothread": thread}, cpus) for thread, cpus in wanted["iothread_pins"].items()),
+        *(
+            ("iothreadpin", {"iothread": thread}, cpus)
+            for thread, cpus in wanted["iothread_pins"].items()
+        ),
     ]
     made = [ET.Element(tag, {**which, "cpuset": format_cpu_set(cpus)}) for tag, which, cpus in pins]
     _replace(root, "cputune", ("vcpupin", "emulatorpin", "iothreadpin"), made)
@@ -98,11 +107,24 @@ def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
     memory = wanted["memory"]
     if memory:
         # If no cells are given, numad chooses them.
-        where = {"nodeset": format_cpu_set(memory["nodes"])} if memory["nodes"] else {"placement": "auto"}
+        where = (
+            {"nodeset": format_cpu_set(memory["nodes"])}
+            if memory["nodes"]
+            else {"placement": "auto"}
+        )
         made.append(ET.Element("memory", {"mode": memory["mode"], **where}))
     for cell in wanted["cells"]:
         if cell["nodes"]:
-            made.append(ET.Element("memnode", {"cellid": str(cell["id"]), "mode": cell["mode"], "nodeset": format_cpu_set(cell["nodes"])}))
+            made.append(
+                ET.Element(
+                    "memnode",
+                    {
+                        "cellid": str(cell["id"]),
+                        "mode": cell["mode"],
+                        "nodeset": format_cpu_set(cell["nodes"]),
+                    },
+                )
+            )
     _replace(root, "numatune", ("memory", "memnode"), made)
 
 

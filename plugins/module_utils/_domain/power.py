@@ -140,7 +140,11 @@ def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
             if force:
                 cut(domain)
                 return
-            why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
+            why = (
+                f"did not shut down within {timeout} s"
+                if now >= deadline
+                else f"is {state_of(domain)} and cannot shut down"
+            )
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (drover_instance_timeout, or the "
                 "option timeout), or have its power cut (drover_instance_force=true, or the option force)."
@@ -182,7 +186,11 @@ def _for_schema(text: str) -> str:
     libvirt itself omits it.
     """
     root = parse(text)
-    sources = [each for each in root.iter("source") if each.get("protocol") == "nfs" and each.find("identity") is None]
+    sources = [
+        each
+        for each in root.iter("source")
+        if each.get("protocol") == "nfs" and each.find("identity") is None
+    ]
     for each in sources:
         ET.SubElement(each, "identity")
     keep_prefixes(text)

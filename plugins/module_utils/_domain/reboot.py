@@ -81,7 +81,9 @@ def _watch(conn: Any, domain: Any, seen: threading.Event) -> int | None:
     has no such event.
     """
     try:
-        return conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None)
+        return conn.domainEventRegisterAny(
+            domain, libvirt.VIR_DOMAIN_EVENT_ID_REBOOT, lambda *dummy: seen.set(), None
+        )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
             return None

@@ -16,7 +16,12 @@ from .._libvirt.binding import libvirt
 from .carried_snapshots import carried
 
 
-def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = None, saved: bool | None = None) -> list[str]:
+def texts_of(
+    domain: Any,
+    active: bool | None = None,
+    snapshots: bool | None = None,
+    saved: bool | None = None,
+) -> list[str]:
     """Return all XML of a domain: of its next start, of the running guest, of its snapshots and of
     its saved memory.
 

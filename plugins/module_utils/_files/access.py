@@ -77,7 +77,9 @@ def call(function: Callable[..., Any], *args: Any, limit: float | None = None) -
     raise value
 
 
-def call_each(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None) -> list[tuple[bool, Any]]:
+def call_each(
+    function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float | None = None
+) -> list[tuple[bool, Any]]:
     """Call a function for many looks, at little more cost than for one look.
 
     :param many: the arguments of each call, tuples.
@@ -112,7 +114,9 @@ def open_regular(path: str) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False) -> list[tuple[bool, Any]]:
+def _answers(
+    function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limit: float, fresh: bool = False
+) -> list[tuple[bool, Any]]:
     """Return the answers of :func:`call_each`, up to the first late one.
 
     :param fresh: True to use only a new child.
@@ -132,7 +136,14 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
     try:
         child, kept = _child(None if fresh else request, work)
     except OSError as exc:
-        return [(False, Unresponsive(f"No process can be made on {socket.gethostname()} to look at files: {exc.strerror}."))]
+        return [
+            (
+                False,
+                Unresponsive(
+                    f"No process can be made on {socket.gethostname()} to look at files: {exc.strerror}."
+                ),
+            )
+        ]
     try:
         if kept and request is not None:
             child.ask(request, limit)
@@ -158,7 +169,9 @@ def _answers(function: Callable[..., Any], many: Sequence[tuple[Any, ...]], limi
     return answers
 
 
-def _child(request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]) -> tuple[Child, bool]:
+def _child(
+    request: bytes | None, work: tuple[Callable[..., Any], Sequence[tuple[Any, ...]]]
+) -> tuple[Child, bool]:
     """Return (a child, True if it existed before and so needs the request)."""
     if request is not None:
         with contextlib.suppress(IndexError):

@@ -56,7 +56,10 @@ def _identity(device: str) -> str | None:
     if name:
         return name if _is_worldwide(name) else None
     mapped = _read(device, "dm/uuid")
-    below = {_identity(os.path.realpath(os.path.join(device, "slaves", each))) for each in _names(os.path.join(device, "slaves"))}
+    below = {
+        _identity(os.path.realpath(os.path.join(device, "slaves", each)))
+        for each in _names(os.path.join(device, "slaves"))
+    }
     known = sorted(each for each in below if each is not None)
     if not mapped or not known or None in below:
         return None
@@ -86,7 +89,15 @@ def listing() -> list[dict[str, Any]]:
 def _listing() -> list[dict[str, Any]]:
     names: dict[int, list[str]] = {}
     groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
-    for place in ("", *_FOLDERS, *(each for each in groups if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages"))):
+    for place in (
+        "",
+        *_FOLDERS,
+        *(
+            each
+            for each in groups
+            if each not in ("mapper", "disk", "fd", "shm", "pts", "mqueue", "hugepages")
+        ),
+    ):
         for each in _names(os.path.join(DEV, place)):
             path = os.path.join(DEV, place, each)
             try:
@@ -97,7 +108,11 @@ def _listing() -> list[dict[str, Any]]:
                 names.setdefault(status.st_rdev, []).append(path)
     found = []
     for number, paths in names.items():
-        known = _identity(os.path.realpath(os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}")))
+        known = _identity(
+            os.path.realpath(
+                os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}")
+            )
+        )
         if known:
             found.append({"id": known, "names": sorted(paths)})
     return sorted(found, key=lambda each: each["id"])
@@ -107,7 +122,11 @@ def loop_files() -> list[tuple[str, str]]:
     """Return the files behind loop devices of this host: list of (path, device)."""
     block, found = os.path.join(SYSFS, "block"), []
     for name in _names(block):
-        path = _read(os.path.join(block, name), "loop/backing_file") if name.startswith("loop") else None
+        path = (
+            _read(os.path.join(block, name), "loop/backing_file")
+            if name.startswith("loop")
+            else None
+        )
         if path:
             found.append((path, os.path.join(DEV, name)))
     return found

@@ -133,7 +133,9 @@ def _receive(line: socket.socket, heard: bytes) -> tuple[bytes, bytes]:
 # -- the child's side -------------------------------------------------------------------------
 
 
-def _work(line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]) -> NoReturn:
+def _work(
+    line: socket.socket, function: Callable[..., Any], many: Sequence[tuple[Any, ...]]
+) -> NoReturn:
     """Work until the parent process ends. Do not return."""
     _SELF["is_child"] = True
     try:

@@ -68,7 +68,11 @@ def let_go(kept: int) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    last = max((int(name) for name in os.listdir("/proc/self/fd")), default=256) if os.path.isdir("/proc/self/fd") else 4096
+    last = (
+        max((int(name) for name in os.listdir("/proc/self/fd")), default=256)
+        if os.path.isdir("/proc/self/fd")
+        else 4096
+    )
     os.closerange(3, kept)
     os.closerange(kept + 1, last + 1)
 

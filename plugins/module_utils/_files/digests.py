@@ -109,7 +109,9 @@ def stamp_of(status: os.stat_result) -> dict[str, Any]:
     """Return the facts that show if a file is unchanged: its size, and its times of change in
     libvirt's form.
     """
-    times = [f"{each // 10**9}.{each % 10**9:09d}" for each in (status.st_mtime_ns, status.st_ctime_ns)]
+    times = [
+        f"{each // 10**9}.{each % 10**9:09d}" for each in (status.st_mtime_ns, status.st_ctime_ns)
+    ]
     return {"size": status.st_size, "modified": times[0], "changed": times[1]}
 
 
@@ -162,7 +164,11 @@ def folder() -> str:
     """
     if os.geteuid() == 0:
         return "/var/lib/drover/digests"
-    return os.path.join(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"), "drover", "digests")
+    return os.path.join(
+        os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state"),
+        "drover",
+        "digests",
+    )
 
 
 def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -29,7 +29,9 @@ class Late(Exception):
     """The error for a call that did not end in time."""
 
 
-def within(seconds: float, call: Callable[[], Any], alive: Callable[[], float] | None = None) -> Any:
+def within(
+    seconds: float, call: Callable[[], Any], alive: Callable[[], float] | None = None
+) -> Any:
     """Return the result of ``call()``, or raise its exception here.
 
     :param alive: a function that returns the time of the last progress (time.monotonic()); the

@@ -68,6 +68,8 @@ def mount_of(path: str, mounts: Iterable[Mount]) -> Mount | None:
     for mount in mounts:
         point = mount[0].rstrip("/")
         # If two mounts are on one point, the later one is seen.
-        if (path == point or path.startswith(point + "/")) and (best is None or len(point) >= len(best[0].rstrip("/"))):
+        if (path == point or path.startswith(point + "/")) and (
+            best is None or len(point) >= len(best[0].rstrip("/"))
+        ):
             best = mount
     return best

@@ -63,7 +63,11 @@ def reach(address: str, port: int, timeout: float) -> Reached:
             if problem.errno in ANSWERS:
                 return Reached(True, f"{address} answers, but not on port {port}", closed=True)
             # No request was sent if there is no route of that kind.
-            tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
+            tried = tried or problem.errno not in (
+                errno.EAFNOSUPPORT,
+                errno.ENETUNREACH,
+                errno.ENETDOWN,
+            )
             last = f"{address}, port {port}: {problem}"
     return Reached(False if tried else None, last)
 
@@ -88,7 +92,9 @@ def in_use(path: str) -> bool | None:
     try:
         # Test the lock, but do not take it. The test shows if another lock conflicts with a
         # writer's lock on the whole file.
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        answer = fcntl.fcntl(
+            descriptor, fcntl.F_GETLK, struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        )
         return struct.unpack(FLOCK, answer)[0] != fcntl.F_UNLCK
     except (OSError, struct.error):
         return None
@@ -118,6 +124,8 @@ def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
     """
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
-            return re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None
+            return (
+                re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None
+            )
     except OSError:
         return False

@@ -38,7 +38,9 @@ def ending_with_caller() -> Callable[[], None]:
     return end_with_parent
 
 
-def run(words: Sequence[str], seconds: int, pass_fds: Collection[int] = ()) -> subprocess.CompletedProcess[str]:
+def run(
+    words: Sequence[str], seconds: int, pass_fds: Collection[int] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run ``qemu-img`` with arguments.
 
     :param seconds: the time limit.

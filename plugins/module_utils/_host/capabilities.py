@@ -44,7 +44,11 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
     values = {} if topology is None else topology.attrib
     # As in Nova, dies and clusters multiply the cores of a socket.
     dies = integer(values.get("dies", 1), 1) * integer(values.get("clusters", 1), 1)
-    features = [] if element is None else [f.get("name") for f in element.findall("feature") if f.get("name")]
+    features = (
+        []
+        if element is None
+        else [f.get("name") for f in element.findall("feature") if f.get("name")]
+    )
     return {
         "arch": child_text(element, "arch") if element is not None else None,
         "model": child_text(element, "model") if element is not None else None,
@@ -67,7 +71,10 @@ def numa_cells(host: Element) -> list[dict[str, Any]]:
     """
     cells = []
     for cell in host.findall("topology/cells/cell"):
-        pages = [{"size_kb": integer(page.get("size")), "count": integer(page.text), "free": None} for page in cell.findall("pages")]
+        pages = [
+            {"size_kb": integer(page.get("size")), "count": integer(page.text), "free": None}
+            for page in cell.findall("pages")
+        ]
         cells.append(
             {
                 "id": integer(cell.get("id")),
@@ -75,7 +82,8 @@ def numa_cells(host: Element) -> list[dict[str, Any]]:
                 "cpus": [_cell_cpu(cpu) for cpu in cell.findall("cpus/cpu")],
                 "pages": pages,
                 "distances": [
-                    {"id": integer(each.get("id")), "value": integer(each.get("value"))} for each in cell.findall("distances/sibling")
+                    {"id": integer(each.get("id")), "value": integer(each.get("value"))}
+                    for each in cell.findall("distances/sibling")
                 ],
             }
         )
@@ -128,7 +136,11 @@ def supported_instances(root: Element) -> list[list[str]]:
         os_type = child_text(guest, "os_type")
         for arch in guest.findall("arch"):
             for domain in arch.findall("domain"):
-                entry = [word for word in (arch.get("name"), domain.get("type"), os_type) if word is not None]
+                entry = [
+                    word
+                    for word in (arch.get("name"), domain.get("type"), os_type)
+                    if word is not None
+                ]
                 if len(entry) == 3 and entry not in found:
                     found.append(entry)
     return found

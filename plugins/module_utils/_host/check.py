@@ -37,23 +37,46 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     :raises libvirt.libvirtError: the connection breaks.
     """
     capabilities = parse(conn.getCapabilities())
-    pools = [found for found in (_pool(pool) for pool in missing_drivers.listed(conn.listAllStoragePools, 0)) if found]
+    pools = [
+        found
+        for found in (_pool(pool) for pool in missing_drivers.listed(conn.listAllStoragePools, 0))
+        if found
+    ]
     return {
         "hostname": conn.getHostname(),
         "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
         "addresses": host_addresses.read() if local else None,
-        "machines": sorted({f"{arch.get('name')} {name}" for arch in capabilities.findall("guest/arch") for name in _machines(arch)}),
-        "security": sorted({(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")} - {"none", "dac", ""}),
+        "machines": sorted(
+            {
+                f"{arch.get('name')} {name}"
+                for arch in capabilities.findall("guest/arch")
+                for name in _machines(arch)
+            }
+        ),
+        "security": sorted(
+            {(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")}
+            - {"none", "dac", ""}
+        ),
         "networks": [each["name"] for each in read_networks(conn) if each["active"]],
         "interfaces": sorted(os.listdir(_INTERFACES)) if local else None,
         "pools": sorted(each["name"] for each in pools if each["active"]),
-        "pools_free_gib": {each["name"]: each["free_gib"] for each in pools if each["active"] and each["type"] not in _NO_ROOM},
-        "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
+        "pools_free_gib": {
+            each["name"]: each["free_gib"]
+            for each in pools
+            if each["active"] and each["type"] not in _NO_ROOM
+        },
+        "pools_stopped": sorted(
+            each["name"] for each in pools if each["autostart"] and not each["active"]
+        ),
         **_secrets(conn),
         **missing_drivers.read(conn, local),
         "pool_types": {each["name"]: each["type"] for each in pools},
-        "nwfilters": _distinct(each.name() for each in missing_drivers.listed(conn.listAllNWFilters, 0)),
-        "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
+        "nwfilters": _distinct(
+            each.name() for each in missing_drivers.listed(conn.listAllNWFilters, 0)
+        ),
+        "guests": [
+            found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found
+        ],
     }
 
 
@@ -62,7 +85,8 @@ def _secrets(conn: Any) -> dict[str, list[str]]:
     secrets that libvirt does not describe. No value is kept.
     """
     found = [
-        (sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in missing_drivers.listed(conn.listAllSecrets, 0)
+        (sources.has_value(secret), (secret.UUIDString(), secret.usageID()))
+        for secret in missing_drivers.listed(conn.listAllSecrets, 0)
     ]
     return {
         "secrets": _distinct(name for has, names in found for name in names if has is not False),
@@ -129,7 +153,9 @@ def of_xml(text: str) -> dict[str, Any]:
     machine = kind.get("machine") if kind is not None else None
     nics = [nic.find("source") for nic in root.findall("devices/interface")]
     disks = root.findall("devices/disk")
-    secrets = [each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")]
+    secrets = [
+        each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")
+    ]
     return {
         "name": root.findtext("name") or "",
         # The memory of a running guest; a guest that is off has none to move.
@@ -137,8 +163,17 @@ def of_xml(text: str) -> dict[str, Any]:
         "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
         "networks": _distinct(nic.get("network") for nic in nics if nic is not None),
         # A running NIC in a network of libvirt shows the bridge of the network.
-        "interfaces": _distinct(nic.get("bridge") or nic.get("dev") for nic in nics if nic is not None and not nic.get("network")),
-        "pools": _distinct(each.get("pool") for disk in disks for each in disk.findall("source") if disk.get("type") == "volume"),
+        "interfaces": _distinct(
+            nic.get("bridge") or nic.get("dev")
+            for nic in nics
+            if nic is not None and not nic.get("network")
+        ),
+        "pools": _distinct(
+            each.get("pool")
+            for disk in disks
+            for each in disk.findall("source")
+            if disk.get("type") == "volume"
+        ),
         "secrets": _distinct(secrets),
         "nwfilters": network_filters_of(text),
     }

@@ -37,21 +37,29 @@ def wanted(source: Any, root: Element) -> dict[str, str | None] | None:
     if mode in ("host-passthrough", "host-model", "maximum"):
         try:
             text = host_model_cpu(
-                source.getDomainCapabilities(child_text(root, "devices/emulator"), arch, kind.get("machine"), domain_type, 0)
+                source.getDomainCapabilities(
+                    child_text(root, "devices/emulator"), arch, kind.get("machine"), domain_type, 0
+                )
             ) or cpu_element(source.getCapabilities())
         except libvirt.libvirtError as exc:
             if _is_not_known(exc):
                 return None
             raise
     else:
-        text = ET.tostring(cpu, encoding="unicode").strip() if cpu is not None and cpu.find("model") is not None else None
+        text = (
+            ET.tostring(cpu, encoding="unicode").strip()
+            if cpu is not None and cpu.find("model") is not None
+            else None
+        )
     return {"arch": arch, "type": domain_type, "cpu": text} if text else None
 
 
 def runs(destination: Any, cpu: Mapping[str, str | None]) -> bool:
     """Return False only if the hypervisor says that its CPU lacks something of a CPU that ``wanted`` returned."""
     try:
-        answer = destination.compareHypervisorCPU(None, cpu.get("arch"), None, cpu.get("type"), cpu["cpu"], 0)
+        answer = destination.compareHypervisorCPU(
+            None, cpu.get("arch"), None, cpu.get("type"), cpu["cpu"], 0
+        )
     except libvirt.libvirtError as exc:
         if _is_not_known(exc):
             return True

@@ -44,7 +44,9 @@ def _listing(conn: Any) -> Sequence[Any]:
     for kind in _KINDS:
         wanted |= getattr(libvirt, f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}", 0)
     # Mediated devices can be defined without being there, from libvirt 7.3 on.
-    defined = getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE", 0) | getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE", 0)
+    defined = getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE", 0) | getattr(
+        libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE", 0
+    )
     for flags in (wanted | defined, wanted) if defined else (wanted,):
         try:
             found: Sequence[Any] = conn.listAllDevices(flags)
@@ -112,7 +114,9 @@ def _pci(root: Element, capability: Element) -> dict[str, Any]:
     product_id, product = _identity(capability.find("product"))
     numa = capability.find("numa")
     group = capability.find("iommuGroup")
-    address = pci_address({key: child_text(capability, key, "0") for key in ("domain", "bus", "slot", "function")})
+    address = pci_address(
+        {key: child_text(capability, key, "0") for key in ("domain", "bus", "slot", "function")}
+    )
     functions = capability.find("capability[@type='virt_functions']")
     parent = capability.find("capability[@type='phys_function']/address")
     node = integer(numa.get("node"), -1) if numa is not None else -1
@@ -128,10 +132,16 @@ def _pci(root: Element, capability: Element) -> dict[str, Any]:
         "driver": child_text(root, "driver/name"),
         "dev_type": PHYSICAL if functions is not None else VIRTUAL if parent is not None else PLAIN,
         "parent_addr": pci_address(parent) if parent is not None else None,
-        "virtual_functions": [] if functions is None else sorted(pci_address(each) for each in functions.findall("address")),
-        "max_virtual_functions": integer(functions.get("maxCount")) if functions is not None and functions.get("maxCount") else None,
+        "virtual_functions": []
+        if functions is None
+        else sorted(pci_address(each) for each in functions.findall("address")),
+        "max_virtual_functions": integer(functions.get("maxCount"))
+        if functions is not None and functions.get("maxCount")
+        else None,
         "iommu_group": integer(group.get("number")) if group is not None else None,
-        "iommu_group_members": [] if group is None else sorted(pci_address(each) for each in group.findall("address")),
+        "iommu_group_members": []
+        if group is None
+        else sorted(pci_address(each) for each in group.findall("address")),
         "interface": None,
         "mac": None,
         "vdpa": None,

@@ -46,7 +46,11 @@ def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None
         mode = GONE
     except OSError:
         mode = None
-    found = block_devices.identity(path) if kind == "block" or (mode is not None and stat.S_ISBLK(mode)) else None
+    found = (
+        block_devices.identity(path)
+        if kind == "block" or (mode is not None and stat.S_ISBLK(mode))
+        else None
+    )
     return f"device:{found}" if found else real_path_id(real, mounts), real, mode
 
 
@@ -59,12 +63,24 @@ class DiskFacts:
     :param conn: libvirt of this host.
     """
 
-    def __init__(self, mounts: Sequence[Mount], pools: Iterable[Mapping[str, Any]], conn: Any, declared: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        mounts: Sequence[Mount],
+        pools: Iterable[Mapping[str, Any]],
+        conn: Any,
+        declared: Iterable[str] = (),
+    ) -> None:
         self._mounts, self._conn = mounts, conn
         # The guests of libvirt's test driver have disks in their definitions only.
         self._has_files = conn is not None and conn.getType() != "TEST"
-        self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
-        self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
+        self._folders = {
+            pool["name"]: pool["path"]
+            for pool in pools
+            if pool["type"] in FOLDER_POOLS and pool["path"]
+        }
+        self._declared = [
+            os.path.normpath(self._folders[name]) for name in declared if name in self._folders
+        ]
         self._places: dict[str, tuple[str | None, str | None, int | None]] = {}
         self._references: dict[str, Any] = {}
         # The files behind an image, as far as they are known.
@@ -81,7 +97,10 @@ class DiskFacts:
         self.add([each for domain in domains for each in [*_disks(domain), *domain["other_files"]]])
         for domain in domains:
             known = {
-                name for disk in domain["disks"] for each in (disk, *(disk["chain"] or ())) for name in (each["path"], each["real_path"])
+                name
+                for disk in domain["disks"]
+                for each in (disk, *(disk["chain"] or ()))
+                for name in (each["path"], each["real_path"])
             }
             known.discard(None)
             kept = []
@@ -103,13 +122,21 @@ class DiskFacts:
         for disk in _disks(domain):
             if disk["path"] is None or (disk.get("only") == "next_start" and not runs):
                 continue
-            layers = [(path, f"the image {path} behind its disk {disk['target']}") for path in self._behind.get(disk["path"], ())]
+            layers = [
+                (path, f"the image {path} behind its disk {disk['target']}")
+                for path in self._behind.get(disk["path"], ())
+            ]
             has_medium = disk["device"] in ("cdrom", "floppy")
             what = "medium in" if has_medium else "disk"
-            for path, name in [(disk["path"], f"its {what} {disk['target']} ({disk['path']})"), *layers]:
+            for path, name in [
+                (disk["path"], f"its {what} {disk['target']} ({disk['path']})"),
+                *layers,
+            ]:
                 if self._places.get(path, (None, None, None))[2] == GONE:
                     held = runs and disk.get("only") != "next_start"
-                    found.append(gone.binding(domain, disk, name, has_medium and path == disk["path"], held))
+                    found.append(
+                        gone.binding(domain, disk, name, has_medium and path == disk["path"], held)
+                    )
         return found
 
     def add(self, disks: Sequence[dict[str, Any]]) -> None:
@@ -118,11 +145,23 @@ class DiskFacts:
         ``behind_on_network`` has the images of Ceph that its file is backed by.
         """
         for disk in disks:
-            disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None, behind_on_network=[])
+            disk.update(
+                path=self._path(disk),
+                real_path=None,
+                shared_id=None,
+                chain=None,
+                behind_on_network=[],
+            )
         there = [disk for disk in disks if disk["path"] is not None]
         backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
-        chains = [backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
-        self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
+        chains = [
+            backing.chain(disk["path"], disk["format"], self._references, self._ask)
+            for disk in there
+        ]
+        self._place(
+            [(disk["path"], disk["type"]) for disk in there]
+            + [(path, "file") for chain in chains for path in chain.files]
+        )
         for disk, chain in zip(there, chains):
             disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
             disk["behind_on_network"] = chain.rbd
@@ -155,12 +194,19 @@ class DiskFacts:
     def _place(self, many: Iterable[tuple[str, str]]) -> None:
         """Find out which storage files and devices are on."""
         new = dict(each for each in many if each[0] not in self._places)
-        answers = access.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
-        self._places.update((path, answer if good else (None, None, None)) for path, (good, answer) in zip(new, answers))
+        answers = access.call_each(
+            _place_of, [(path, kind, self._mounts) for path, kind in new.items()]
+        )
+        self._places.update(
+            (path, answer if good else (None, None, None))
+            for path, (good, answer) in zip(new, answers)
+        )
 
     def _is_shared(self, path: str, shared_id: str | None) -> bool:
         path = os.path.normpath(path)
-        return bool(shared_id) or any(path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared)
+        return bool(shared_id) or any(
+            path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared
+        )
 
     def images(self, seconds: float) -> list[dict[str, Any]]:
         """Return the content of images that each host has by itself, behind disks on shared
@@ -171,7 +217,9 @@ class DiskFacts:
         deadline, found = time.monotonic() + seconds, []
         for path, needed in sorted(self._local.items()):
             try:
-                digest, stamp = digests.of_file(path, max(0, deadline - time.monotonic()) if needed else 0)
+                digest, stamp = digests.of_file(
+                    path, max(0, deadline - time.monotonic()) if needed else 0
+                )
             except (OSError, access.Unresponsive):
                 continue
             if digest:

@@ -45,7 +45,11 @@ def for_host(conn: Any, text: str) -> str:
     path = emulator_there(conn, text)
     text = text if path is None else with_emulator(text, path)
     root = parse(text)
-    lacking = [each for each in root.findall("seclabel") if not _is_own(each) and each.get("model") in _missing_drivers(conn, root)]
+    lacking = [
+        each
+        for each in root.findall("seclabel")
+        if not _is_own(each) and each.get("model") in _missing_drivers(conn, root)
+    ]
     if not lacking:
         return text
     for each in lacking:
@@ -71,7 +75,13 @@ def reasons(conn: Any, root: Element, usual: str | None, where: str) -> list[str
     """
     found = []
     emulator = child_text(root, "devices/emulator")
-    if emulator and usual and emulator != usual and not _USUAL.fullmatch(emulator) and not _path(conn, root, emulator):
+    if (
+        emulator
+        and usual
+        and emulator != usual
+        and not _USUAL.fullmatch(emulator)
+        and not _path(conn, root, emulator)
+    ):
         found.append(
             f"{where} has no {emulator}, the emulator of its domain; QEMU is {usual} there: install it there, or change <emulator> with virsh "
             "edit, or choose another host"
@@ -91,14 +101,24 @@ def _missing_drivers(conn: Any, root: Element) -> list[str]:
     models = {each.get("model", "") for each in root.findall("seclabel")}.intersection(_DRIVERS)
     if not models:
         return []
-    return sorted(models - {(each.text or "").strip() for each in parse(conn.getCapabilities()).findall("host/secmodel/model")})
+    return sorted(
+        models
+        - {
+            (each.text or "").strip()
+            for each in parse(conn.getCapabilities()).findall("host/secmodel/model")
+        }
+    )
 
 
 def _is_own(label: Element) -> bool:
     """Return True if a person has given the label to the domain: libvirt's own labels of running
     domains are dynamic.
     """
-    return label.get("type") == "static" or label.get("relabel") == "no" or label.find("baselabel") is not None
+    return (
+        label.get("type") == "static"
+        or label.get("relabel") == "no"
+        or label.find("baselabel") is not None
+    )
 
 
 def _path(conn: Any, root: Element, emulator: str | None) -> str | None:
@@ -107,7 +127,9 @@ def _path(conn: Any, root: Element, emulator: str | None) -> str | None:
     if kind is None:
         return None
     try:
-        offered = conn.getDomainCapabilities(emulator, kind.get("arch"), kind.get("machine"), root.get("type"), 0)
+        offered = conn.getDomainCapabilities(
+            emulator, kind.get("arch"), kind.get("machine"), root.get("type"), 0
+        )
     except libvirt.libvirtError:
         return None
     return child_text(parse(offered), "path")

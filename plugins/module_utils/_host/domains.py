@@ -33,7 +33,10 @@ from .storage import read_addresses, read_pools
 
 
 def read_domains(
-    conn: Any, local: bool, warn: Callable[[str], object] | None = None, pools: Sequence[Mapping[str, Any]] = ()
+    conn: Any,
+    local: bool,
+    warn: Callable[[str], object] | None = None,
+    pools: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
     """Return the domains of ``conn`` as a list of dictionaries, sorted by name and uuid, and the
     domains that libvirt cannot describe (uuid and name).
@@ -45,7 +48,9 @@ def read_domains(
 
     :param pools: the storage pools as read_pools() returns them.
     """
-    pairs = _stats(conn, libvirt.VIR_DOMAIN_STATS_STATE | (0 if local else libvirt.VIR_DOMAIN_STATS_BLOCK))
+    pairs = _stats(
+        conn, libvirt.VIR_DOMAIN_STATS_STATE | (0 if local else libvirt.VIR_DOMAIN_STATS_BLOCK)
+    )
     running = _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
     flags = {
         "persistent": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
@@ -57,24 +62,37 @@ def read_domains(
     for domain, stats in pairs:
         try:
             uuid = domain.UUIDString()
-            entry = _entry(domain, stats, [uuid in found_by for found_by in (running, with_snapshots, flags["managed_save"])], warn)
+            entry = _entry(
+                domain,
+                stats,
+                [uuid in found_by for found_by in (running, with_snapshots, flags["managed_save"])],
+                warn,
+            )
         except LibvirtSilent:
             raise
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
                 continue
             untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
-            _warn(warn, f"Domain {domain.name()} was left out, libvirt does not tell about it: {binding.text_of(exc)}.")
+            _warn(
+                warn,
+                f"Domain {domain.name()} was left out, libvirt does not tell about it: {binding.text_of(exc)}.",
+            )
             continue
         except ValueError as exc:
             untold.append({"uuid": domain.UUIDString(), "name": domain.name()})
-            _warn(warn, f"Domain {domain.name()!r} was left out, its description cannot be read: {exc}.")
+            _warn(
+                warn,
+                f"Domain {domain.name()!r} was left out, its description cannot be read: {exc}.",
+            )
             continue
         for name, uuids in flags.items():
             entry[name] = entry["uuid"] in uuids
         found.append((entry, domain, stats))
     _add_sizes(found, local, warn, pools, conn)
-    return sorted((entry for entry, dummy, dummy in found), key=lambda entry: (entry["name"], entry["uuid"])), untold
+    return sorted(
+        (entry for entry, dummy, dummy in found), key=lambda entry: (entry["name"], entry["uuid"])
+    ), untold
 
 
 def read_domain(domain: Any, local: bool) -> dict[str, Any]:
@@ -83,7 +101,10 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     entry = _entry(domain, stats, [None, None, None])
     if local:
         conn, mounts = domain.connect(), read_mounts("/")
-        far = any(each["type"] in ("volume", "network") for each in [*_disks(entry), *entry["other_files"]])
+        far = any(
+            each["type"] in ("volume", "network")
+            for each in [*_disks(entry), *entry["other_files"]]
+        )
         pools = read_pools(conn, mounts) if far else []
         _add_sizes([(entry, domain, stats)], local, pools=pools, conn=conn if far else None)
         DiskFacts(mounts, pools, conn).add_domains([entry])
@@ -104,7 +125,14 @@ def domain_from_xml(text: str, state: str) -> dict[str, Any]:
     """
     # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text([without_passwords(text)], None)
-    entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False, fixed_snapshots=[])
+    entry.update(
+        state=state,
+        persistent=True,
+        autostart=False,
+        managed_save=False,
+        snapshots=False,
+        fixed_snapshots=[],
+    )
     return entry
 
 
@@ -123,9 +151,15 @@ def _warn(warn: Callable[[str], object] | None, text: str) -> None:
 def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
     """Return ``[(domain, stats)]`` for all domains, in one call where the driver has it."""
     # With NOWAIT, a domain with a hanging QEMU, or under migration, does not delay all others.
-    for stats, flags in ((wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT), (wanted, 0), (0, 0)):
+    for stats, flags in (
+        (wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT),
+        (wanted, 0),
+        (0, 0),
+    ):
         try:
-            return [(domain, dict(values)) for domain, values in conn.getAllDomainStats(stats, flags)]
+            return [
+                (domain, dict(values)) for domain, values in conn.getAllDomainStats(stats, flags)
+            ]
         except libvirt.libvirtError as exc:
             if not binding.is_unsupported(exc):
                 raise
@@ -150,7 +184,10 @@ def _uuids(conn: Any, flag: int) -> set[str]:
 
 
 def _entry(
-    domain: Any, stats: Mapping[str, Any], known: Sequence[bool | None], warn: Callable[[str], object] | None = None
+    domain: Any,
+    stats: Mapping[str, Any],
+    known: Sequence[bool | None],
+    warn: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """Return the facts of a domain that its XML has.
 
@@ -160,14 +197,21 @@ def _entry(
     fixed: list[str] | None = None
     try:
         texts = texts_of(domain, active, *known[1:])
-        snapshots = [_snapshots.described(text) for text in texts if text.lstrip().startswith("<domainsnapshot")]
+        snapshots = [
+            _snapshots.described(text)
+            for text in texts
+            if text.lstrip().startswith("<domainsnapshot")
+        ]
         fixed = sorted(each.name for each in snapshots if each.kind != _snapshots.EXTERNAL)
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
         # The domain exists, and most of its files are in its own XML.
         texts, snapshots = texts_of(domain, active, False, False), []
-        _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {binding.text_of(exc)}.")
+        _warn(
+            warn,
+            f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {binding.text_of(exc)}.",
+        )
     entry = _from_text(texts, texts[1] if active else None)
     entry["snapshots"], entry["fixed_snapshots"] = bool(snapshots) or bool(known[1]), fixed
     entry["uuid"] = domain.UUIDString()
@@ -197,7 +241,9 @@ def _add_live(entry: dict[str, Any], text: str) -> None:
         if disk["source"] is not None and _identity(disk) not in here:
             disk["only"] = "next_start"
     entry["running_disks"] = [
-        {**disk, "only": "running"} for disk in live["disks"] if disk["source"] is not None and _identity(disk) not in later
+        {**disk, "only": "running"}
+        for disk in live["disks"]
+        if disk["source"] is not None and _identity(disk) not in later
     ]
 
 
@@ -242,9 +288,21 @@ def _add_sizes(
     :param conn: for bulk statistics of domains with files that do not show their sizes; None for
         one call for each domain.
     """
-    silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
-    found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in _disks(each[0]))]
-    more = _block_stats(conn, [domain for dummy, domain, dummy2 in found]) if local and conn is not None and found else {}
+    silent = (
+        _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools)
+        if local
+        else set()
+    )
+    found = [
+        each
+        for each in found
+        if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in _disks(each[0]))
+    ]
+    more = (
+        _block_stats(conn, [domain for dummy, domain, dummy2 in found])
+        if local and conn is not None and found
+        else {}
+    )
     for entry, domain, reported in found:
         _add_reported_sizes(_disks(entry), domain, more.get(entry["uuid"], reported), local)
         if conn is not None:
@@ -256,21 +314,38 @@ def _disks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_unknown(disk: Mapping[str, Any]) -> bool:
-    return disk["capacity_bytes"] is None and disk["source"] is not None and disk["type"] in ("file", "block", "volume", "network")
+    return (
+        disk["capacity_bytes"] is None
+        and disk["source"] is not None
+        and disk["type"] in ("file", "block", "volume", "network")
+    )
 
 
 def _add_sizes_of_files(
-    entries: Sequence[dict[str, Any]], warn: Callable[[str], object] | None, pools: Sequence[Mapping[str, Any]]
+    entries: Sequence[dict[str, Any]],
+    warn: Callable[[str], object] | None,
+    pools: Sequence[Mapping[str, Any]],
 ) -> set[str]:
     """Add the sizes that this machine sees by itself; return the uuids of domains with storage that
     does not answer.
     """
-    folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
-    seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in _disks(entry) if _is_unknown(disk)]
+    folders = {
+        pool["name"]: pool["path"]
+        for pool in pools
+        if pool["type"] in FOLDER_POOLS and pool["path"]
+    }
+    seen = [
+        (entry, disk, _path(disk, folders))
+        for entry in entries
+        for disk in _disks(entry)
+        if _is_unknown(disk)
+    ]
     seen = [each for each in seen if each[2] is not None]
     silent: set[str] = set()
     failed: dict[str | None, list[Exception]] = {}
-    looks = access.call_each(_look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen])
+    looks = access.call_each(
+        _look, [(path, disk["type"], disk["format"]) for dummy, disk, path in seen]
+    )
     for (entry, disk, _dummy), (answered, size) in zip(seen, looks):
         if not answered:
             silent.add(entry["uuid"])
@@ -315,7 +390,9 @@ def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, An
     """
     wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
-        pairs = conn.domainListGetStats(domains, wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT)
+        pairs = conn.domainListGetStats(
+            domains, wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+        )
     except LibvirtSilent:
         raise
     except libvirt.libvirtError:
@@ -323,7 +400,9 @@ def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, An
     return {domain.UUIDString(): dict(values) for domain, values in pairs}
 
 
-def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool) -> None:
+def _add_reported_sizes(
+    disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool
+) -> None:
     """Add libvirt's values for the sizes that are not known from a file."""
     by_target: dict[Any, str] = {}
     for index in range(stats.get("block.count", 0)):
@@ -345,12 +424,20 @@ def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Map
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(info[0]), int(info[1])
 
 
-def _add_sizes_of_volumes(disks: Iterable[dict[str, Any]], conn: Any, pools: Sequence[Mapping[str, Any]]) -> None:
+def _add_sizes_of_volumes(
+    disks: Iterable[dict[str, Any]], conn: Any, pools: Sequence[Mapping[str, Any]]
+) -> None:
     """Add the sizes of volumes from libvirt's last look at their pools, which opens nothing."""
     for disk in filter(_is_unknown, disks):
-        names = {pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"}
+        names = {
+            pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"
+        }
         for pool, volume in names.items():
-            found = _quietly(functools.partial(_volume_info, conn, pool, volume), None) if volume else None
+            found = (
+                _quietly(functools.partial(_volume_info, conn, pool, volume), None)
+                if volume
+                else None
+            )
             if found is not None:
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(found[1]), int(found[2])
                 break

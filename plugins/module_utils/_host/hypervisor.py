@@ -26,7 +26,11 @@ from .storage import read_addresses, read_instances_storage, read_networks, read
 
 
 def read_hypervisor(
-    conn: Any, uri: str, instances_path: str, warn: Callable[[str], object], shared_pools: Collection[str] = ()
+    conn: Any,
+    uri: str,
+    instances_path: str,
+    warn: Callable[[str], object],
+    shared_pools: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the facts of the hypervisor behind ``conn``; plain JSON types only.
 
@@ -74,8 +78,12 @@ def read_hypervisor(
         "addresses": host_addresses.read() if local else None,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
-        "guest_hardware": offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
-        "host_model": model.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
+        "guest_hardware": offered.read(
+            conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]
+        ),
+        "host_model": model.read(
+            conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]
+        ),
         **read_devices(conn),
         **missing_drivers.read(conn, local),
         "domains": domains,
@@ -122,7 +130,9 @@ def _all_features(conn: Any, text: str) -> list[str]:
     if element is None:
         return []
     try:
-        return features_of(conn.baselineCPU([element], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES))
+        return features_of(
+            conn.baselineCPU([element], libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES)
+        )
     except (libvirt.libvirtError, ValueError):
         return []
 

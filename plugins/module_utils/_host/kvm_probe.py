@@ -26,7 +26,12 @@ TIMEOUT = 60
 NAME = "drover-kvm-probe"
 
 
-def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cpu: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def probe(
+    conn: Any,
+    arch: str,
+    supported_instances: Iterable[Sequence[str]],
+    cpu: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Start a tiny paused guest as the role place would, and destroy it. Nothing of it is left.
 
     :param arch: the architecture of the host's CPU.
@@ -35,9 +40,15 @@ def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cp
     :returns: a dict: offered, works (None where that is not known), message (why not).
     """
     if (arch, "kvm") not in {(each[0], each[1]) for each in supported_instances}:
-        return {"offered": False, "works": None, "message": f"libvirt offers no KVM for guests of {arch}"}
+        return {
+            "offered": False,
+            "works": None,
+            "message": f"libvirt offers no KVM for guests of {arch}",
+        }
     answer = []
-    thread = threading.Thread(target=lambda: answer.append(_start(conn, _xml(arch, cpu or {}))), daemon=True)
+    thread = threading.Thread(
+        target=lambda: answer.append(_start(conn, _xml(arch, cpu or {}))), daemon=True
+    )
     thread.start()
     thread.join(TIMEOUT)
     # A guest that still starts ends with the connection.

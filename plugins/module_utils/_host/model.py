@@ -18,10 +18,17 @@ from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, parse
 from .capabilities import features_of, host_model_cpu
 
-_NOT_TOLD = ("VIR_ERR_NO_SUPPORT", "VIR_ERR_CONFIG_UNSUPPORTED", "VIR_ERR_ARGUMENT_UNSUPPORTED", "VIR_ERR_INVALID_ARG")
+_NOT_TOLD = (
+    "VIR_ERR_NO_SUPPORT",
+    "VIR_ERR_CONFIG_UNSUPPORTED",
+    "VIR_ERR_ARGUMENT_UNSUPPORTED",
+    "VIR_ERR_INVALID_ARG",
+)
 
 
-def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]) -> dict[str, Any] | None:
+def read(
+    conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]
+) -> dict[str, Any] | None:
     """Return the CPU of host-model for guests of this architecture.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
@@ -42,7 +49,13 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
     if text is None or not features:
         return None
     root = parse(text)
-    return {"arch": arch, "type": kind, "vendor": child_text(root, "vendor"), "model": child_text(root, "model"), "features": features}
+    return {
+        "arch": arch,
+        "type": kind,
+        "vendor": child_text(root, "vendor"),
+        "model": child_text(root, "model"),
+        "features": features,
+    }
 
 
 def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[str, Any] | None:
@@ -66,13 +79,20 @@ def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[s
     for name in lacking:
         ET.SubElement(root, "feature", policy="disable", name=name)
     found = conn.baselineHypervisorCPU(
-        None, arch, None, kind, [ET.tostring(root, encoding="unicode")], libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
+        None,
+        arch,
+        None,
+        kind,
+        [ET.tostring(root, encoding="unicode")],
+        libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE,
     )
     chosen = parse(found)
     return {
         "vendor": child_text(chosen, "vendor"),
         "model": child_text(chosen, "model"),
-        "policies": {each.get("name"): each.get("policy", "require") for each in chosen.findall("feature")},
+        "policies": {
+            each.get("name"): each.get("policy", "require") for each in chosen.findall("feature")
+        },
         "features": _features(conn, arch, kind, found),
     }
 
@@ -83,5 +103,8 @@ def _host_model(conn: Any, arch: str | None, kind: str) -> str | None:
 
 def _features(conn: Any, arch: str | None, kind: str, text: str) -> list[str]:
     """Return all features of a CPU that a migration can take along, with the features of its model."""
-    flags = libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES | libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
+    flags = (
+        libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES
+        | libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE
+    )
     return features_of(conn.baselineHypervisorCPU(None, arch, None, kind, [text], flags))

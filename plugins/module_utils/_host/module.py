@@ -47,7 +47,9 @@ class HostModule(AnsibleModule):
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
 
     @contextlib.contextmanager
-    def hypervisor(self, result: Callable[[], Mapping[str, Any]] = dict, local: bool = False) -> Iterator[Limited]:
+    def hypervisor(
+        self, result: Callable[[], Mapping[str, Any]] = dict, local: bool = False
+    ) -> Iterator[Limited]:
         """Give the connection to the libvirt of the option ``uri``, and end the module with one sentence if anything fails.
 
         A failure before the connection is open has ``begun: false``.
@@ -57,7 +59,9 @@ class HostModule(AnsibleModule):
         """
         uri = self.params["uri"]
         if local and not binding.is_local(uri):
-            message = f"This works on the hypervisor only, and {uri} is another machine: run it there."
+            message = (
+                f"This works on the hypervisor only, and {uri} is another machine: run it there."
+            )
             self.fail_json(msg=message, begun=False)
         binding.require_binding(self)
         with self.failures(lambda: {"begun": False}):
@@ -69,7 +73,9 @@ class HostModule(AnsibleModule):
             binding.close(conn)
 
     @contextlib.contextmanager
-    def failures(self, result: Callable[[], Mapping[str, Any]] = dict, files: str = "A file") -> Iterator[None]:
+    def failures(
+        self, result: Callable[[], Mapping[str, Any]] = dict, files: str = "A file"
+    ) -> Iterator[None]:
         """End the module with one sentence if anything fails.
 
         :param result: returns what else the failed module returns.
@@ -80,7 +86,9 @@ class HostModule(AnsibleModule):
         except Problem as problem:
             self.fail_json(msg=sentence(problem), **result())
         except (OSError, ValueError) as problem:
-            self.fail_json(msg=f"{files} on {binding.host_name()} cannot be used: {problem}.", **result())
+            self.fail_json(
+                msg=f"{files} on {binding.host_name()} cannot be used: {problem}.", **result()
+            )
         except Exception as problem:
             if binding.libvirt is None or not isinstance(problem, binding.libvirt.libvirtError):
                 raise
@@ -94,7 +102,9 @@ class HostModule(AnsibleModule):
         try:
             expected = machine.read_expected(json.loads(given))
         except (ValueError, AttributeError) as problem:
-            self.fail_json(msg=f"{machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
+            self.fail_json(
+                msg=f"{machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False
+            )
             return
         of_libvirt = functools.lru_cache(maxsize=None)(self._host_uuid)
         self.machine["verdict"] = machine.judge(expected, self.machine, of_libvirt)
@@ -102,7 +112,11 @@ class HostModule(AnsibleModule):
         if self.machine["verdict"] == machine.OTHER:
             sentence: str | None = machine.refusal(expected, self.machine, binding.host_name())
         else:
-            sentence = None if not uri or binding.is_local(uri) else machine.wrong_libvirt(expected, uri, of_libvirt())
+            sentence = (
+                None
+                if not uri or binding.is_local(uri)
+                else machine.wrong_libvirt(expected, uri, of_libvirt())
+            )
         if sentence is not None:
             self.machine["verdict"] = machine.OTHER
             self.fail_json(msg=sentence, not_this_host=True, begun=False)
@@ -114,7 +128,9 @@ class HostModule(AnsibleModule):
         elif binding.libvirt is None:
             return None
         try:
-            conn = binding.open_connection(self.params.get("uri") or "qemu:///system", seconds=PATIENCE)
+            conn = binding.open_connection(
+                self.params.get("uri") or "qemu:///system", seconds=PATIENCE
+            )
         except binding.LibvirtProblem:
             return None
         try:

@@ -44,7 +44,10 @@ _READ = (
     ("disk_buses", "devices/disk", "bus"),
 )
 #: The remedies by which a host gets the hardware.
-_ADVICE = {"TPM backend": "install swtpm there", "firmware": "install UEFI firmware there, such as the package ovmf"}
+_ADVICE = {
+    "TPM backend": "install swtpm there",
+    "firmware": "install UEFI firmware there, such as the package ovmf",
+}
 
 
 def reasons(conn: Any, text: str, where: str) -> list[str]:
@@ -59,16 +62,22 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
         return []
     machine = kind.get("machine")
     try:
-        offered = parse(conn.getDomainCapabilities(None, kind.get("arch"), machine, root.get("type"), 0))
+        offered = parse(
+            conn.getDomainCapabilities(None, kind.get("arch"), machine, root.get("type"), 0)
+        )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
             return []
         what = f"its machine {machine}" if machine else f"a guest of type {root.get('type')}"
-        return [f"the hypervisor of {where} cannot run {what} ({binding.text_of(exc)}): choose another host, or upgrade QEMU there"]
+        return [
+            f"the hypervisor of {where} cannot run {what} ({binding.text_of(exc)}): choose another host, or upgrade QEMU there"
+        ]
     found = [*_firmware(root, offered), *_devices(root, offered), *_cpu(root, offered)]
     sentences = [_sentence(where, *each) for each in found]
     sentences += distribution.reasons(conn, root, child_text(offered, "path"), where)
-    if conn.getLibVersion() < VLAN_ON_BRIDGES and any(_is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")):
+    if conn.getLibVersion() < VLAN_ON_BRIDGES and any(
+        _is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")
+    ):
         sentences.append(
             f"libvirt of {where} has no VLANs on a bridge of Linux, which came with libvirt 11.0: use a bridge of Open vSwitch, a libvirt network "
             "with VLANs, or another host"
@@ -76,7 +85,9 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]) -> dict[str, list[str]] | None:
+def read(
+    conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]
+) -> dict[str, list[str]] | None:
     """Return the hardware that guests of this architecture can have here: lists of words by
     firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
 
@@ -108,7 +119,11 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
 
 def _sentence(where: str, what: str, value: str, values: Iterable[str]) -> str:
     has = ", ".join(values)
-    ways = f"{_ADVICE[what]}, or choose another host" if what in _ADVICE else "choose another one, or another host"
+    ways = (
+        f"{_ADVICE[what]}, or choose another host"
+        if what in _ADVICE
+        else "choose another one, or another host"
+    )
     return f"the hypervisor of {where} has no {what} {value}; it has {has or 'none'}: {ways}"
 
 
@@ -128,7 +143,10 @@ def _firmware(root: Element, offered: Element) -> Iterable[tuple[str, str, list[
     wanted = None if found is None else found.get("firmware")
     has = _values(offered, "os", "firmware")
     if found is not None and wanted and has is not None:
-        secure = any(each.get("name") == "secure-boot" and each.get("enabled") == "yes" for each in found.findall("firmware/feature"))
+        secure = any(
+            each.get("name") == "secure-boot" and each.get("enabled") == "yes"
+            for each in found.findall("firmware/feature")
+        )
         loaders = _values(offered, "os/loader", "secure")
         if wanted not in has:
             yield "firmware", wanted, has or ["bios"]
@@ -149,7 +167,9 @@ def _devices(root: Element, offered: Element) -> Iterable[tuple[str, str, list[s
 
 def _cpu(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:
     cpu = root.find("cpu")
-    modes: Mapping[str | None, Element] = {each.get("name"): each for each in offered.findall("cpu/mode")}
+    modes: Mapping[str | None, Element] = {
+        each.get("name"): each for each in offered.findall("cpu/mode")
+    }
     if cpu is None or not modes:
         return
     mode = cpu.get("mode", "custom")
@@ -164,4 +184,8 @@ def _cpu(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]
 
 
 def _is_vlan_on_bridge(nic: Element) -> bool:
-    return nic.get("type") == "bridge" and nic.find("vlan") is not None and nic.find("virtualport") is None
+    return (
+        nic.get("type") == "bridge"
+        and nic.find("vlan") is not None
+        and nic.find("virtualport") is None
+    )

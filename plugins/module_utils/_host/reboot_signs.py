@@ -31,7 +31,12 @@ from typing import NamedTuple
 from .._files import programs, system
 
 #: Made by Debian's and Ubuntu's packages; and by libzypp, where zypper itself is not there.
-FILES = ("/run/reboot-required", "/var/run/reboot-required", "/run/reboot-needed", "/var/run/reboot-needed")
+FILES = (
+    "/run/reboot-required",
+    "/var/run/reboot-required",
+    "/run/reboot-needed",
+    "/var/run/reboot-needed",
+)
 #: One of these files exists if a package makes the file on Debian and Ubuntu.
 MAKERS = (
     "/usr/share/update-notifier/notify-reboot-required",
@@ -44,7 +49,13 @@ TOOL_TIMEOUT = 60
 #: Bytes of a tool's output that are read.
 MOST = 65536
 
-KERNELS = ("/boot/vmlinuz-*", "/boot/vmlinux-*", "/boot/Image-*", "/lib/modules/*/vmlinuz", "/usr/lib/modules/*/vmlinuz")
+KERNELS = (
+    "/boot/vmlinuz-*",
+    "/boot/vmlinux-*",
+    "/boot/Image-*",
+    "/lib/modules/*/vmlinuz",
+    "/usr/lib/modules/*/vmlinuz",
+)
 STAT = "/proc/stat"
 #: The version at the beginning of a release of the kernel.
 _BEGINNING = re.compile(r"[\d.~+-]*(?:rc\d+)?[\d.~+-]*")
@@ -144,7 +155,11 @@ def _dnf() -> Answer | None:
         # Any error of dnf ends with the status that means yes.
         if said.status == 1 and _DNF_YES in said.output:
             packages = re.findall(r"^\s*\* (\S+)$", said.output, re.MULTILINE)
-            named = f": {', '.join(packages[:5])}{' ...' if len(packages) > 5 else ''}" if packages else ""
+            named = (
+                f": {', '.join(packages[:5])}{' ...' if len(packages) > 5 else ''}"
+                if packages
+                else ""
+            )
             return Answer(True, f"dnf needs-restarting says so{named}")
         if said.status == 0 and _DNF_NO in said.output:
             return Answer(False, "dnf needs-restarting finds nothing")
@@ -157,7 +172,11 @@ def _has_no_such_command(said: Said) -> bool:
     (Unknown argument).
     """
     return (
-        bool(said.status) and re.search(r"No such command: needs-restarting|Unknown argument \"needs-restarting\"", said.output) is not None
+        bool(said.status)
+        and re.search(
+            r"No such command: needs-restarting|Unknown argument \"needs-restarting\"", said.output
+        )
+        is not None
     )
 
 
@@ -173,14 +192,21 @@ def of_kernel() -> Answer:
     running = os.uname().release
     installed: dict[str, list[str]] = {}
     for path in (path for pattern in KERNELS for path in glob.glob(pattern)):
-        release = os.path.basename(os.path.dirname(path)) if path.endswith("/vmlinuz") else os.path.basename(path).partition("-")[2]
+        release = (
+            os.path.basename(os.path.dirname(path))
+            if path.endswith("/vmlinuz")
+            else os.path.basename(path).partition("-")[2]
+        )
         installed.setdefault(release, []).append(path)
     newer = [each for each in installed if version(each) > version(running)]
     same = [each for each in newer if kind(each) == kind(running)]
     if same:
         return Answer(True, f"kernel {running} runs, and {max(same, key=version)} is installed")
     if newer:
-        return Answer(None, f"kernel {running} runs, and {max(newer, key=version)} of another kind is installed")
+        return Answer(
+            None,
+            f"kernel {running} runs, and {max(newer, key=version)} of another kind is installed",
+        )
     if running not in installed:
         return Answer(None, f"the running kernel {running} is not among the installed ones")
     booted = boot_time()
@@ -204,7 +230,11 @@ def kind(release: str) -> str:
 
     The names of releases of a distribution are left out (el9_5, fc42, +deb13), as an upgrade changes them.
     """
-    return re.sub(r"(?:^|(?<=[-.+]))(?:el\d+(?:_\d+)*|fc\d+|deb\d+(?:u\d+)?|bpo(?:\.\d+)*)[-.]", "", _BEGINNING.sub("", release, count=1))
+    return re.sub(
+        r"(?:^|(?<=[-.+]))(?:el\d+(?:_\d+)*|fc\d+|deb\d+(?:u\d+)?|bpo(?:\.\d+)*)[-.]",
+        "",
+        _BEGINNING.sub("", release, count=1),
+    )
 
 
 def boot_time() -> int | None:
@@ -233,7 +263,9 @@ class Said(NamedTuple):
         if self.status is None:
             return f"did not end within {TOOL_TIMEOUT} s"
         lines = [line.strip() for line in self.output.splitlines() if line.strip()]
-        return f"ended with status {self.status}" + (f" ({lines[-1].rstrip('.')[:200]})" if lines else "")
+        return f"ended with status {self.status}" + (
+            f" ({lines[-1].rstrip('.')[:200]})" if lines else ""
+        )
 
 
 def _run(name: str, *words: str) -> Said | None:
@@ -242,7 +274,9 @@ def _run(name: str, *words: str) -> Said | None:
     It has TOOL_TIMEOUT seconds. Then it and its children are killed, without waiting for their end:
     a process that hangs on storage does not even die.
     """
-    path = next((each for each in (f"/usr/bin/{name}", f"/bin/{name}") if os.access(each, os.X_OK)), None)
+    path = next(
+        (each for each in (f"/usr/bin/{name}", f"/bin/{name}") if os.access(each, os.X_OK)), None
+    )
     if path is None:
         return None
     return run_bounded([path, *words], TOOL_TIMEOUT)
@@ -255,7 +289,12 @@ def run_bounded(words: Sequence[str], seconds: float) -> Said:
         # Not run_command: it has no limit of time.
         # pylint: disable-next=ansible-bad-function,consider-using-with
         child = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=programs.environment(), start_new_session=True
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=programs.environment(),
+            start_new_session=True,
         )
         try:
             status: int | None = child.wait(seconds)

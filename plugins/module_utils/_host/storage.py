@@ -61,7 +61,9 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
         "path": path,
         "real_path": real_path,
         "shared_id": shared_id,
-        "folder_id": file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
+        "folder_id": file_names.inode(real_path, mounts)
+        if real_path and mounts is not None
+        else None,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
         "available_gb": round(_available(root.get("type"), state, real_path, available) / GIB, 2),
@@ -126,13 +128,17 @@ def read_instances_storage(
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
         "shared_id": real_path_id(real_path, mounts) if real_path and mounts is not None else None,
-        "folder_id": file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
+        "folder_id": file_names.inode(real_path, mounts)
+        if real_path and mounts is not None
+        else None,
         "disk_available_least_gb": None,
     }
     if sizes is None:
         warn(f"The room below {instances_path} on {conn.getHostname()} is unknown: {why}")
     else:
-        found["disk_available_least_gb"] = int((found["free_gb"] * GIB - over_committed(domains)) // GIB)
+        found["disk_available_least_gb"] = int(
+            (found["free_gb"] * GIB - over_committed(domains)) // GIB
+        )
     return found
 
 
@@ -230,4 +236,7 @@ def read_addresses(conn: Any) -> dict[str, list[str]]:
         for lease in leases or ():
             found.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
     # Addresses of IPv4 come first.
-    return {mac: sorted(addresses, key=lambda each: (":" in each, each)) for mac, addresses in found.items()}
+    return {
+        mac: sorted(addresses, key=lambda each: (":" in each, each))
+        for mac, addresses in found.items()
+    }

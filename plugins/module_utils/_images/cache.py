@@ -78,7 +78,9 @@ def read_checksum(text: str, name: str) -> tuple[str, str]:
     """Return ``(algorithm, digits)`` of a checksum such as ``sha256:...``."""
     found = checksums.read(text.strip().lower())
     if found is None:
-        raise ImageProblem(f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits.")
+        raise ImageProblem(
+            f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits."
+        )
     return found
 
 
@@ -105,7 +107,10 @@ class CachedImage:
         self.path = os.path.join(self.folder, digits)
         #: Bytes that the file had when this call began.
         self.begun = 0
-        self._note, self._part = self.path + NOTE, os.path.join(self.folder, PART.format(digits=digits))
+        self._note, self._part = (
+            self.path + NOTE,
+            os.path.join(self.folder, PART.format(digits=digits)),
+        )
 
     def is_there(self) -> bool:
         """Return True if the image is in the cache with the right content.
@@ -120,7 +125,11 @@ class CachedImage:
         if note is not None and note == stamp(found):
             return True
         # There is no note, or the file was changed since.
-        if os.path.isfile(self.path) and not os.path.islink(self.path) and self._digest(self.path) == os.path.basename(self.path):
+        if (
+            os.path.isfile(self.path)
+            and not os.path.islink(self.path)
+            and self._digest(self.path) == os.path.basename(self.path)
+        ):
             return True
         raise ImageProblem(
             f"The file {self.path} on {host_name()} is not the image {self._name}: its checksum is another one. Nothing was overwritten: "
@@ -135,7 +144,9 @@ class CachedImage:
             # A run was killed while the file had both names.
             ownership.drop_temporary(self._part)
 
-    def bring(self, url: str | None, path: str | None, seconds: float, peer: str | None = None) -> bool:
+    def bring(
+        self, url: str | None, path: str | None, seconds: float, peer: str | None = None
+    ) -> bool:
         """Bring the image into the cache. The next call continues the work of this call.
 
         :param url, path: the source, exactly one of them; the path is on this host, or on ``peer``.
@@ -175,7 +186,10 @@ class CachedImage:
     def _locked(self, deadline: float) -> Iterator[BinaryIO]:
         """Open the temporary file; no other process writes to it during the ``with`` block."""
         while True:
-            with os.fdopen(os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as part:
+            with os.fdopen(
+                os.open(self._part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600),
+                "r+b",
+            ) as part:
                 try:
                     fcntl.flock(part, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
@@ -189,13 +203,19 @@ class CachedImage:
                     yield part
                     return
 
-    def _fill(self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float) -> None:
+    def _fill(
+        self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float
+    ) -> None:
         """Write the source to the file, and verify the checksum.
 
         :raises OtherContent: the checksum is wrong; the file is removed.
         """
         source = f"{path} of {uri_host(peer)}" if peer else url or path
-        total = self._copy_of_peer(part, peer, path or "", deadline) if peer else self._copy(part, url, path, deadline)
+        total = (
+            self._copy_of_peer(part, peer, path or "", deadline)
+            if peer
+            else self._copy(part, url, path, deadline)
+        )
         part.flush()
         if total is not None and part.tell() < total:
             raise Unread(
@@ -211,18 +231,29 @@ class CachedImage:
             f"{os.path.basename(self.path)}. The copy was removed, the source is as before: correct the checksum, or the source."
         )
 
-    def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> int | None:
+    def _copy(
+        self, part: BinaryIO, url: str | None, path: str | None, deadline: float
+    ) -> int | None:
         """Write a source of this host to the file. Return the size of the whole image; None if it
         is unknown.
         """
         begun = part.seek(0, os.SEEK_END)
-        with self._opened_url(url, begun) if url else self._opened_path(path or "") as (source, start, total, parts):
+        with (
+            self._opened_url(url, begun) if url else self._opened_path(path or "") as (
+                source,
+                start,
+                total,
+                parts,
+            )
+        ):
             self._begin(part, start, total)
             while True:
                 try:
                     piece = source.read(CHUNK)
                 except (OSError, http.client.HTTPException) as exc:
-                    raise Unread(f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}.") from exc
+                    raise Unread(
+                        f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}."
+                    ) from exc
                 if not piece:
                     return total
                 self._take(part, piece, total, deadline if parts else None)
@@ -243,7 +274,9 @@ class CachedImage:
         def take(piece: bytes) -> None:
             if total is not None and part.tell() + len(piece) > total:
                 ownership.drop_temporary(self._part)
-                raise OtherContent(f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look at that host.")
+                raise OtherContent(
+                    f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look at that host."
+                )
             self._take(part, piece, total, deadline)
 
         conn = None
@@ -296,9 +329,13 @@ class CachedImage:
         try:
             source = open(path, "rb")  # noqa: SIM115  # pylint: disable=consider-using-with
         except FileNotFoundError:
-            raise Absent(f"The source {path} of the image {self._name} does not exist on {host_name()}.") from None
+            raise Absent(
+                f"The source {path} of the image {self._name} does not exist on {host_name()}."
+            ) from None
         except OSError as exc:
-            raise Unread(f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}.") from exc
+            raise Unread(
+                f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}."
+            ) from exc
         with source:
             begun, total = os.path.getsize(self._part), os.fstat(source.fileno()).st_size
             start = begun if begun <= total else 0
@@ -309,7 +346,9 @@ class CachedImage:
     def _opened_url(self, url: str, begun: int) -> Iterator[tuple[Any, int, int | None, bool]]:
         """Open a URL, and yield the same values as _opened_path()."""
         if not url.startswith(("http://", "https://")):
-            raise ImageProblem(f"The source {url} of the image {self._name} is no URL of http or https: give one, or an absolute path.")
+            raise ImageProblem(
+                f"The source {url} of the image {self._name} is no URL of http or https: give one, or an absolute path."
+            )
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
         try:
             answer = open_url(url, headers=headers, timeout=ANSWER, decompress=False)
@@ -318,22 +357,33 @@ class CachedImage:
                 # The source has no bytes after the present part.
                 yield io.BytesIO(), begun, None, False
                 return
-            raise Unread(f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}.") from exc
+            raise Unread(
+                f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}."
+            ) from exc
         except (URLError, UrlProblem, OSError, http.client.HTTPException, ValueError) as exc:
             why = getattr(exc, "reason", None) or exc
-            raise Unread(f"The image {self._name} cannot be read from {url} on {host_name()}: {why}.") from exc
+            raise Unread(
+                f"The image {self._name} cannot be read from {url} on {host_name()}: {why}."
+            ) from exc
         with contextlib.closing(answer):
             start = begun if answer.status == 206 else 0
             length = answer.headers.get("Content-Length")
             total = start + int(length) if length and length.isdigit() else None
-            yield answer, start, total, answer.status == 206 or answer.headers.get("Accept-Ranges") == "bytes"
+            yield (
+                answer,
+                start,
+                total,
+                answer.status == 206 or answer.headers.get("Accept-Ranges") == "bytes",
+            )
 
     def _digest(self, path: str) -> str:
         try:
             with open(path, "rb") as file:
                 return self._digest_of(file)
         except OSError as exc:
-            raise ImageProblem(f"The file {path} on {host_name()} cannot be read: {exc.strerror}.") from exc
+            raise ImageProblem(
+                f"The file {path} on {host_name()} cannot be read: {exc.strerror}."
+            ) from exc
 
     def _digest_of(self, file: BinaryIO) -> str:
         found = hashlib.new(self._algorithm)
@@ -392,7 +442,12 @@ class Cleaning:
     """
 
     def __init__(self, conn: Any, folder: str, elsewhere: list[Any]) -> None:
-        self._above, self._folder, self._elsewhere, self._conn = folder, os.path.join(folder, CACHE), elsewhere, conn
+        self._above, self._folder, self._elsewhere, self._conn = (
+            folder,
+            os.path.join(folder, CACHE),
+            elsewhere,
+            conn,
+        )
         self.kept: list[dict[str, Any]] = []
         self._parts: list[str] = []
         self._own: ownership.Ownership | None = None
@@ -401,7 +456,11 @@ class Cleaning:
         """Return the paths of the files to remove. Put the other files into ``kept``."""
         candidates, self._parts, self.kept = [], [], []
         for folder, of_the_moment in ((self._above, _UPLOAD), (self._folder, _PART)):
-            parts = [os.path.join(folder, name) for name in _names(folder) if of_the_moment.fullmatch(name)]
+            parts = [
+                os.path.join(folder, name)
+                for name in _names(folder)
+                if of_the_moment.fullmatch(name)
+            ]
             self._parts += [path for path in parts if _is_abandoned(path)]
         for name in _names(self._folder):
             path = os.path.join(self._folder, name)
@@ -411,7 +470,9 @@ class Cleaning:
                     self.kept.append({"path": path, "reason": why})
                 else:
                     candidates.append(ownership.Candidate(path, by_use=True, inode=inode))
-        self._own = ownership.Ownership(self._conn, None, None, candidates, self._elsewhere, [self._above])
+        self._own = ownership.Ownership(
+            self._conn, None, None, candidates, self._elsewhere, [self._above]
+        )
         going = self._own.sort_out()
         self.kept += self._own.kept + rbd_images.kept(self._conn)
         return going + self._parts

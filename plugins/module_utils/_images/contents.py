@@ -39,7 +39,9 @@ def read(path: str, image_format: str | None) -> dict[str, Any]:
     try:
         done = qemu_img.run(["info", "--output=json", "-U", *known, path], LIMIT)
     except OSError as exc:
-        raise LibvirtProblem(f"qemu-img, which tells what is in {path}, cannot be run ({exc.strerror})") from exc
+        raise LibvirtProblem(
+            f"qemu-img, which tells what is in {path}, cannot be run ({exc.strerror})"
+        ) from exc
     except subprocess.TimeoutExpired as exc:
         raise LibvirtProblem(f"qemu-img did not tell within {LIMIT} s what is in {path}") from exc
     if done.returncode:
@@ -68,13 +70,17 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
         found.append("is encrypted, and a copy of it would not be: it is not moved")
     names = snapshots(info)
     if names:
-        found.append(f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d")
+        found.append(
+            f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d"
+        )
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
     # Bitmaps of drover's own backups do not count: after a cold move the next backup has the whole
     # disk.
     foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
     if foreign and way == CONVERTED:
-        found.append(f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove")
+        found.append(
+            f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove"
+        )
     return found
 
 

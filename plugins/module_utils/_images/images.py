@@ -54,7 +54,9 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
     base = None
     if backing:
         if not os.path.isfile(backing):
-            raise ImageProblem(f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first.")
+            raise ImageProblem(
+                f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first."
+            )
         base = image_info(module, backing)
         _refuse_encrypted(backing, base)
         backing_format = disk["backing_format"] or base["format"]
@@ -63,7 +65,9 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
                 f"The image {backing} on {host_name()} is of the format {base['format']}, not {backing_format}: correct backing_format."
             )
     if disk["size_gb"] is None and base is None:
-        raise ImageProblem(f"The disk {path} has neither size_gb nor backing_file: give one of them.")
+        raise ImageProblem(
+            f"The disk {path} has neither size_gb nor backing_file: give one of them."
+        )
     size = wanted_size(disk, base)
     if base is not None and size < base["virtual-size"]:
         raise ImageProblem(
@@ -77,7 +81,9 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
     if found["format"] != disk["format"]:
         problems.append(f"its format is {found['format']}, not {disk['format']}")
     if found["virtual-size"] != size:
-        problems.append(f"its size is {found['virtual-size'] / GIB:.2f} GiB, not {size / GIB:.2f} GiB")
+        problems.append(
+            f"its size is {found['virtual-size'] / GIB:.2f} GiB, not {size / GIB:.2f} GiB"
+        )
     behind = found.get("full-backing-filename") or found.get("backing-filename")
     if (behind or None) != (backing or None):
         problems.append(f"it is backed by {behind or 'nothing'}, not by {backing or 'nothing'}")
@@ -98,13 +104,19 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
     :raises ImageProblem: it is not there, of another format, or larger than the disk.
     """
     if not os.path.isfile(path):
-        raise ImageProblem(f"The image {path} does not exist on {host_name()}: copy it there first.")
+        raise ImageProblem(
+            f"The image {path} does not exist on {host_name()}: copy it there first."
+        )
     found = image_info(module, path)
     _refuse_encrypted(path, found)
     if image_format not in (None, found["format"]):
-        raise ImageProblem(f"The image {path} on {host_name()} is of the format {found['format']}, not {image_format}: correct its format.")
+        raise ImageProblem(
+            f"The image {path} on {host_name()} is of the format {found['format']}, not {image_format}: correct its format."
+        )
     if found["virtual-size"] > size_gb * GIB:
-        raise ImageProblem(f"The image {path} has {found['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger.")
+        raise ImageProblem(
+            f"The image {path} has {found['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger."
+        )
     return str(found["format"])
 
 
@@ -126,18 +138,26 @@ def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bo
     """
     if found.get("actual-size", 0) > FRESH or found.get("snapshots"):
         return True
-    extents = json.loads(_run_qemu_img(module, ["map", "--output=json", "-U", path], f"reading {path}"))
+    extents = json.loads(
+        _run_qemu_img(module, ["map", "--output=json", "-U", path], f"reading {path}")
+    )
     written = [each for each in extents if each["data"] and not each["depth"]]
     if found["format"] != "raw":
         return bool(written)
     # qemu-img allocates the first block of a new raw image.
     with open(path, "rb") as handle:
-        return any(any(os.pread(handle.fileno(), each["length"], each["offset"])) for each in written)
+        return any(
+            any(os.pread(handle.fileno(), each["length"], each["offset"])) for each in written
+        )
 
 
 def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
     """Return the virtual size of a disk in bytes: ``size_gb``, or the size of its backing file."""
-    return disk["size_gb"] * GIB if base is None or disk["size_gb"] is not None else base["virtual-size"]
+    return (
+        disk["size_gb"] * GIB
+        if base is None or disk["size_gb"] is not None
+        else base["virtual-size"]
+    )
 
 
 def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> dict[str, Any]:
@@ -146,17 +166,28 @@ def image_info(module: AnsibleModule, path: str, image_format: str | None = None
     :param image_format: the format of the image; None to let QEMU detect it.
     """
     known = ["-f", image_format] if image_format else []
-    return json.loads(_run_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}"))
+    return json.loads(
+        _run_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}")
+    )
 
 
 def needed(module: AnsibleModule, path: str, image_format: str) -> int:
     """Return the size in bytes of a new image with all data of an image and of its backing files."""
-    answer = _run_qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
+    answer = _run_qemu_img(
+        module,
+        ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path],
+        f"measuring {path}",
+    )
     return int(json.loads(answer)["required"])
 
 
 def make_empty(
-    module: AnsibleModule, path: str, image_format: str, size: int, options: str = "", backing: tuple[str, str] | None = None
+    module: AnsibleModule,
+    path: str,
+    image_format: str,
+    size: int,
+    options: str = "",
+    backing: tuple[str, str] | None = None,
 ) -> None:
     """Make an image without data in a file of our own.
 
@@ -177,7 +208,9 @@ def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> ownership.Candi
     part = part_name(path)
     arguments = ["create", "-q", "-f", disk["format"]]
     if disk["backing_file"]:
-        backing_format = disk["backing_format"] or image_info(module, disk["backing_file"])["format"]
+        backing_format = (
+            disk["backing_format"] or image_info(module, disk["backing_file"])["format"]
+        )
         arguments += ["-b", disk["backing_file"], "-F", backing_format]
     arguments.append(part)
     if disk["size_gb"] is not None:
@@ -210,17 +243,44 @@ def copy_image(
         None.
     """
     # If no cache mode is given, qemu-img does not wait for the disk.
-    arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
+    arguments = [
+        "convert",
+        "-q",
+        "-t",
+        "writeback",
+        "-f",
+        source[1],
+        "-O",
+        source[1],
+        *(["-o", options] if options else []),
+    ]
     arguments += ["-B", backing[0], "-F", backing[1]] if backing else []
     arguments += ["-r", f"{mib}M"] if mib else []
     _run_qemu_img(module, [*arguments, source[0], part], f"copying {source[0]}", why_not)
 
 
-def copy_to_device(module: AnsibleModule, source: tuple[str, str], device: str, mib: int | None, why_not: Callable[[], str | None]) -> None:
+def copy_to_device(
+    module: AnsibleModule,
+    source: tuple[str, str],
+    device: str,
+    mib: int | None,
+    why_not: Callable[[], str | None],
+) -> None:
     """Copy all data of an image that no domain has open into a block device of the same size. See
     copy_image().
     """
-    arguments = ["convert", "-q", "-n", "-t", "none", "-f", source[1], "-O", "raw", *(["-r", f"{mib}M"] if mib else [])]
+    arguments = [
+        "convert",
+        "-q",
+        "-n",
+        "-t",
+        "none",
+        "-f",
+        source[1],
+        "-O",
+        "raw",
+        *(["-r", f"{mib}M"] if mib else []),
+    ]
     _run_qemu_img(module, [*arguments, source[0], device], f"copying {source[0]}", why_not)
 
 
@@ -228,7 +288,9 @@ def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None
     """Make an image larger that no domain has open. qemu-img itself refuses to make an image
     smaller.
     """
-    _run_qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
+    _run_qemu_img(
+        module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger"
+    )
 
 
 def commit(module: AnsibleModule, path: str, limit: float) -> None:
@@ -237,7 +299,12 @@ def commit(module: AnsibleModule, path: str, limit: float) -> None:
 
     :param limit: the time limit in seconds. An interrupted merge can be repeated.
     """
-    _run_qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit=limit)
+    _run_qemu_img(
+        module,
+        ["commit", "-q", "-d", "-f", "qcow2", path],
+        f"merging {path} into the image behind it",
+        limit=limit,
+    )
 
 
 def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
@@ -245,7 +312,11 @@ def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
 
     :param base: path and format of the new backing file.
     """
-    _run_qemu_img(module, ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path], f"putting {path} over {base[0]}")
+    _run_qemu_img(
+        module,
+        ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path],
+        f"putting {path} over {base[0]}",
+    )
 
 
 def check_seed(path: str, content: bytes) -> bool:
@@ -259,7 +330,9 @@ def check_seed(path: str, content: bytes) -> bool:
         with open(path, "rb") as handle:
             same = handle.read() == content
     except OSError as exc:
-        raise ImageProblem(f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}.") from exc
+        raise ImageProblem(
+            f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}."
+        ) from exc
     if not same:
         raise ImageProblem(
             f"The file {path} exists on {host_name()} already with other content than the requested seed. "
@@ -280,7 +353,9 @@ def make_seed(path: str, content: bytes) -> ownership.Candidate:
             os.fsync(handle.fileno())
         return put_in_place(part, path)
     except OSError as exc:
-        raise ImageProblem(f"The seed {path} cannot be written on {host_name()}: {exc.strerror}.") from exc
+        raise ImageProblem(
+            f"The seed {path} cannot be written on {host_name()}: {exc.strerror}."
+        ) from exc
     finally:
         ownership.drop_temporary(part)
 
@@ -290,7 +365,9 @@ def _check_folder(path: str) -> None:
     if not os.path.isabs(path) or not folder:
         raise ImageProblem(f"The path {path!r} is not absolute: give the full path of the file.")
     if not os.path.isdir(folder):
-        raise ImageProblem(f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first.")
+        raise ImageProblem(
+            f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first."
+        )
 
 
 def part_name(path: str) -> str:
@@ -313,9 +390,13 @@ def put_in_place(part: str, path: str) -> ownership.Candidate:
             os.rename(part, path)
         return made
     except FileExistsError as exc:
-        raise ImageProblem(f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten.") from exc
+        raise ImageProblem(
+            f"The file {path} has just been made on {host_name()} by somebody else: nothing was overwritten."
+        ) from exc
     except OSError as exc:
-        raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
+        raise ImageProblem(
+            f"The file {path} cannot be made on {host_name()}: {exc.strerror}."
+        ) from exc
 
 
 def _run_qemu_img(
@@ -339,7 +420,10 @@ def _run_qemu_img(
 
 
 def _run(
-    command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None, limit: float | None = None
+    command: Sequence[str],
+    doing: str,
+    why_not: Callable[[], str | None] | None = None,
+    limit: float | None = None,
 ) -> tuple[int, str, str]:
     """Return (exit status, output, errors) of a program; do not wait for it longer than ``limit``
     seconds, not even after it was killed.
@@ -359,11 +443,17 @@ def _run(
         # Do not use run_command: it has no time limit, and it waits for a program that hangs on
         # dead storage.
         # pylint: disable-next=ansible-bad-function,consider-using-with,subprocess-popen-preexec-fn
-        program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", preexec_fn=before, **pipes)  # noqa: PLW1509
+        program = subprocess.Popen(
+            command, encoding="utf-8", errors="surrogateescape", preexec_fn=before, **pipes
+        )  # noqa: PLW1509
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:
-        out, err = program.communicate(timeout=limit or QEMU_IMG_TIMEOUT) if why_not is None else _heed(program, doing, why_not)
+        out, err = (
+            program.communicate(timeout=limit or QEMU_IMG_TIMEOUT)
+            if why_not is None
+            else _heed(program, doing, why_not)
+        )
     except BaseException as exc:
         program.kill()
         for pipe in (program.stdout, program.stderr):
@@ -377,7 +467,9 @@ def _run(
     return program.returncode, out, err
 
 
-def _heed(program: subprocess.Popen[str], doing: str, why_not: Callable[[], str | None]) -> tuple[str, str]:
+def _heed(
+    program: subprocess.Popen[str], doing: str, why_not: Callable[[], str | None]
+) -> tuple[str, str]:
     """Wait until a program ends, or until ``why_not`` returns a reason to stop it."""
     while True:
         try:

@@ -49,7 +49,9 @@ def layers(path: str, image_format: str | None) -> list[str]:
     """
     found = backing.chain(path, image_format)
     if found.troubles:
-        raise LibvirtProblem(f"the images of the disk {path} on {host_name()} are not known: {found.troubles[0]}")
+        raise LibvirtProblem(
+            f"the images of the disk {path} on {host_name()} are not known: {found.troubles[0]}"
+        )
     return [path, *found.files]
 
 
@@ -80,7 +82,9 @@ def file_of(element: Element) -> str | None:
 # -- merge for a domain that is off --------------------------------------------------------------------
 
 
-def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tuple[str, str], limit: float) -> None:
+def merge_offline(
+    module: AnsibleModule, upper: str | None, image: str, base: tuple[str, str], limit: float
+) -> None:
     """Write the data of an image into its backing file, and remove the image from the chain. The
     file stays.
 
@@ -93,7 +97,11 @@ def merge_offline(module: AnsibleModule, upper: str | None, image: str, base: tu
     """
     found = images.image_info(module, image)
     behind = found.get("full-backing-filename") or found.get("backing-filename")
-    if not behind or real(behind) != real(base[0]) or found.get("backing-filename-format") != base[1]:
+    if (
+        not behind
+        or real(behind) != real(base[0])
+        or found.get("backing-filename-format") != base[1]
+    ):
         raise LibvirtProblem(
             f"{image} on {host_name()} is backed by {behind or 'nothing'} ({found.get('backing-filename-format') or 'no format named'}), not by "
             f"{base[0]} ({base[1]}): somebody has changed it. Nothing was merged; look at it with qemu-img info"
@@ -127,7 +135,11 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
     """
     active = _live(domain, target)
     is_active = real(file_of(active) or "") == real(image)
-    wanted = libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_ACTIVE_COMMIT if is_active else libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COMMIT
+    wanted = (
+        libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_ACTIVE_COMMIT
+        if is_active
+        else libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COMMIT
+    )
     job = job_of(domain, target)
     if job and job.get("type") != wanted:
         raise LibvirtProblem(
@@ -136,7 +148,13 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
         )
     if not job:
         flags = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE if is_active else 0
-        domain.blockCommit(target, _named(active, target, base), None if is_active else _named(active, target, image), 0, flags)
+        domain.blockCommit(
+            target,
+            _named(active, target, base),
+            None if is_active else _named(active, target, image),
+            0,
+            flags,
+        )
     while True:
         job = job_of(domain, target)
         mirror = _live(domain, target).find("mirror") if is_active else None
@@ -170,7 +188,9 @@ def _named(disk: Element, target: str, image: str) -> str:
         if source is not None and real(source.get("file") or "/") == wanted:
             return f"{target}[{source.get('index')}]" if source.get("index") else image
         layer = layer.find("backingStore")
-    raise LibvirtProblem(f"libvirt on {host_name()} does not show {image} as a part of the disk {target}")
+    raise LibvirtProblem(
+        f"libvirt on {host_name()} does not show {image} as a part of the disk {target}"
+    )
 
 
 def text_of(problem: Exception) -> str:

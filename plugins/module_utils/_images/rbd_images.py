@@ -63,7 +63,9 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
             return there
         lock = records.lock(_lock(name))
         if lock is None:
-            raise LibvirtProblem(f"The image {name} on {host_name()} is being made by another process.")
+            raise LibvirtProblem(
+                f"The image {name} on {host_name()} is being made by another process."
+            )
         try:
             _write_note(records, name, pool)
             try:
@@ -86,7 +88,9 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
         return there or name
     except (libvirt.libvirtError, OSError) as exc:
         why = binding.text_of(exc)
-        raise LibvirtProblem(f"The image {name} cannot be made in the storage pool {pool} on {host_name()}: {why}.") from exc
+        raise LibvirtProblem(
+            f"The image {name} cannot be made in the storage pool {pool} on {host_name()}: {why}."
+        ) from exc
 
 
 def clone(conn: Any, pool: str, name: str, image: str) -> None:
@@ -122,10 +126,14 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
     return not rbd.is_empty(conn, found, name)
 
 
-def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str) -> str | None:
+def _whole(
+    conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str
+) -> str | None:
     """Return the name of a complete image with the content of the file; None without such an image."""
     pool.refresh(0)
-    for name in sorted(each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")):
+    for name in sorted(
+        each for each in pool.listVolumes() if each.startswith(f"{rbd.IMAGE}{digits[:DIGITS]}-")
+    ):
         if WHOLE not in rbd.snapshots(conn, pool, name):
             continue
         if os.path.exists(_note(records, name, _SEEN)):
@@ -141,13 +149,19 @@ def kept(conn: Any) -> list[dict[str, Any]]:
     removes these images.
     """
     found = []
-    for pool in missing_drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+    for pool in missing_drivers.listed(
+        conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
+    ):
         if parse(pool.XMLDesc(0)).get("type") != "rbd":
             continue
         for name in sorted(each for each in pool.listVolumes() if each.startswith(rbd.IMAGE)):
             try:
                 is_whole = WHOLE in rbd.snapshots(conn, pool, name)
-                reason = "only Ceph knows which disks are clones of it" if is_whole else "it is not whole: a build fills it, or was killed"
+                reason = (
+                    "only Ceph knows which disks are clones of it"
+                    if is_whole
+                    else "it is not whole: a build fills it, or was killed"
+                )
             except LibvirtProblem as exc:
                 reason = str(exc).rstrip(".")
             found.append({"path": f"{pool.name()}/{name}", "reason": reason})
@@ -186,7 +200,11 @@ def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
         found = find_pool(conn, pool)
         found.refresh(0)
         gone = name not in found.listVolumes()
-        if gone or WHOLE in rbd.snapshots(conn, found, name) or ownership.drop_image(conn, pool, name):
+        if (
+            gone
+            or WHOLE in rbd.snapshots(conn, found, name)
+            or ownership.drop_image(conn, pool, name)
+        ):
             ownership.drop_state(_note(records, name))
     except (LibvirtProblem, libvirt.libvirtError):
         # Ceph does not remove the image yet: a killed program still counts as a user for a while.

@@ -236,7 +236,11 @@ def code_of(error: object) -> int | None:
 
 def is_unsupported(error: object) -> bool:
     """Return True if the driver does not support a call, or does not support its flags."""
-    return code_of(error) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
+    return code_of(error) in (
+        libvirt.VIR_ERR_NO_SUPPORT,
+        libvirt.VIR_ERR_INVALID_ARG,
+        libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
+    )
 
 
 def domain_of(error: object) -> int | None:
@@ -257,7 +261,11 @@ def is_pool_busy(error: object) -> bool:
     libvirt has no special code for this, and its texts are in the language of its host. Errors of
     programs such as qemu-img have another domain.
     """
-    codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INTERNAL_ERROR)
+    codes = (
+        libvirt.VIR_ERR_OPERATION_FAILED,
+        libvirt.VIR_ERR_OPERATION_INVALID,
+        libvirt.VIR_ERR_INTERNAL_ERROR,
+    )
     is_gone = code_of(error) == libvirt.VIR_ERR_NO_STORAGE_POOL
     return is_gone or (code_of(error) in codes and domain_of(error) == libvirt.VIR_FROM_STORAGE)
 
@@ -274,7 +282,11 @@ def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
             return opening()
         except LibvirtProblem as exc:
             # If sshd rejects a connection, it ends at once.
-            turned_away = "+ssh" in uri and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR and time.monotonic() - begun < TURNED_AWAY
+            turned_away = (
+                "+ssh" in uri
+                and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR
+                and time.monotonic() - begun < TURNED_AWAY
+            )
             if not turned_away:
                 raise
         time.sleep(pause)
@@ -315,12 +327,18 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
             # keep alive.
             pass
     explain = functools.partial(missing_drivers.explain, local=is_local(uri))
-    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain))
+    return Limited(
+        conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain)
+    )
 
 
 def _classes() -> tuple[type, ...]:
     """Return the classes of all objects that libvirt returns."""
-    return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
+    return tuple(
+        each
+        for name, each in vars(libvirt).items()
+        if isinstance(each, type) and name.startswith("vir")
+    )
 
 
 def _late_message(uri: str, seconds: float) -> str:
@@ -345,9 +363,11 @@ def _connect_message(uri: str, error: Exception) -> str:
                 "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
             )
         return f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
-    if code in (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_CONFIG_UNSUPPORTED) or (
-        domain_of(error) == libvirt.VIR_FROM_URI
-    ):
+    if code in (
+        libvirt.VIR_ERR_NO_CONNECT,
+        libvirt.VIR_ERR_INVALID_ARG,
+        libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
+    ) or (domain_of(error) == libvirt.VIR_FROM_URI):
         return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
     if number in (errno.EACCES, errno.EPERM) or code in (
         libvirt.VIR_ERR_AUTH_FAILED,

@@ -70,7 +70,12 @@ CALL_TIMEOUTS = {
 #: The calls about the abilities of a hypervisor. libvirt may start each emulator for an answer.
 #: With a broken KVM it does this again for each call, and this takes seconds. So each call is made
 #: only once over a connection. A failure is remembered too.
-CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
+CAPABILITIES = (
+    "getCapabilities",
+    "getDomainCapabilities",
+    "compareHypervisorCPU",
+    "baselineHypervisorCPU",
+)
 
 #: The limit of these calls is the time between two callbacks. A call may continue as long as data
 #: move.
@@ -108,7 +113,13 @@ class Line:
         conn: Any,
         explain: Callable[[str, Exception, str, Callable[..., Any]], str | None],
     ) -> None:
-        self._host, self._error, self._classes, self._kept, self._busy = host, error, classes, kept, busy
+        self._host, self._error, self._classes, self._kept, self._busy = (
+            host,
+            error,
+            classes,
+            kept,
+            busy,
+        )
         self._conn, self._explain = conn, explain
         #: The answers to CAPABILITIES, or the exceptions, by call and arguments. Several threads
         #: check guests.
@@ -117,7 +128,13 @@ class Line:
         #: The error of a silent connection; None before that.
         self._silent: str | None = None
 
-    def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         """Return the result of a method, given by its name and as a function. Wait for other work
         in the same storage pool.
         """
@@ -137,7 +154,13 @@ class Line:
             raise problem
         return answer
 
-    def _patient(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _patient(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         begun = time.monotonic()
         while True:
             try:
@@ -164,7 +187,13 @@ class Line:
         """Return the answer of the connection to a call."""
         return self._call(name, getattr(self._conn, name), args, {})
 
-    def _call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _call(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
         if limit == 0:
             return function(*args, **kwargs)
@@ -212,7 +241,9 @@ class Limited:
         found = getattr(self._object, name)
         if not callable(found):
             return found
-        return lambda *args, **kwargs: self._line.call(name, found, [_bare(each) for each in args], kwargs)
+        return lambda *args, **kwargs: self._line.call(
+            name, found, [_bare(each) for each in args], kwargs
+        )
 
 
 def _bare(argument: Any) -> Any:

@@ -45,14 +45,18 @@ class Driver(NamedTuple):
 
 
 def _calls(one: str, many: str) -> re.Pattern[str]:
-    return re.compile(rf"{one}(?:Lookup|Define|Create|Vol)\w*|(?:listAll|listDefined|list|numOf|numOfDefined){many}")
+    return re.compile(
+        rf"{one}(?:Lookup|Define|Create|Vol)\w*|(?:listAll|listDefined|list|numOf|numOfDefined){many}"
+    )
 
 
 DRIVERS: Mapping[str, Driver] = {
     "storage": Driver(
         "numOfStoragePools",
         (),
-        re.compile(f"{_calls('storage(?:Pool)?', 'StoragePools').pattern}|findStoragePoolSources|getStoragePoolCapabilities"),
+        re.compile(
+            f"{_calls('storage(?:Pool)?', 'StoragePools').pattern}|findStoragePoolSources|getStoragePoolCapabilities"
+        ),
         "virtstoraged",
         "no disk can be copied to it, no folder or image compared with those of other hosts, and no storage pool used",
     ),
@@ -111,7 +115,11 @@ def package(name: str, version: int, systems: Iterable[str]) -> str:
         return debian
     if known & {"fedora", "rhel", "centos", "suse", "opensuse", "sles"}:
         return others
-    return debian if debian == others else f"{debian} (Debian, Ubuntu) or {others} (Fedora, RHEL, SUSE)"
+    return (
+        debian
+        if debian == others
+        else f"{debian} (Debian, Ubuntu) or {others} (Fedora, RHEL, SUSE)"
+    )
 
 
 def what(driver: str) -> str:
@@ -126,7 +134,9 @@ def remedy(missing: Mapping[str, Any]) -> str:
     return f"Install {missing['package']} there, and restart libvirtd (its guests run on)"
 
 
-def pool_remedy(missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], kind: str | None = None) -> str:
+def pool_remedy(
+    missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], kind: str | None = None
+) -> str:
     """Return the advice for a host without a storage pool.
 
     :param missing, types: the facts missing_drivers and missing_pool_types of the host.
@@ -137,7 +147,9 @@ def pool_remedy(missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], 
             return remedy(each)
     if kind is not None and kind in types:
         return f"Install {types[kind]} there, restart libvirtd (its guests run on), and define and start the pool"
-    packages = ", ".join(f"{each} needs {types[each]}" for each in sorted(types)) if kind is None else ""
+    packages = (
+        ", ".join(f"{each} needs {types[each]}" for each in sorted(types)) if kind is None else ""
+    )
     return f"Correct the name, or define the pool there{f' (a pool of the type {packages})' if packages else ''}"
 
 

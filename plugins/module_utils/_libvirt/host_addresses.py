@@ -19,8 +19,15 @@ def read(ipv4: str = IPV4, ipv6: str = IPV6) -> list[str]:
     """Return the unicast addresses of this host, sorted, without loopback, link-local and
     unspecified addresses.
     """
-    found: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = {*_of_fib_trie(_text(ipv4)), *_of_if_inet6(_text(ipv6))}
-    return sorted(str(each) for each in found if not (each.is_loopback or each.is_link_local or each.is_multicast or each.is_unspecified))
+    found: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = {
+        *_of_fib_trie(_text(ipv4)),
+        *_of_if_inet6(_text(ipv6)),
+    }
+    return sorted(
+        str(each)
+        for each in found
+        if not (each.is_loopback or each.is_link_local or each.is_multicast or each.is_unspecified)
+    )
 
 
 def _text(path: str) -> str:
@@ -44,4 +51,8 @@ def _of_fib_trie(text: str) -> set[ipaddress.IPv4Address]:
 
 
 def _of_if_inet6(text: str) -> set[ipaddress.IPv6Address]:
-    return {ipaddress.IPv6Address(int(line.split()[0], 16)) for line in text.splitlines() if line.strip()}
+    return {
+        ipaddress.IPv6Address(int(line.split()[0], 16))
+        for line in text.splitlines()
+        if line.strip()
+    }

@@ -100,7 +100,9 @@ def here() -> Machine:
     }
 
 
-def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None) -> str:
+def judge(
+    expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None
+) -> str:
     """Compare a machine with the expected machine. Return SAME, OTHER or UNKNOWN.
 
     :param of_libvirt: a function that returns the host_uuid of the caller's libvirt, or None. It is
@@ -140,7 +142,10 @@ def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None
 def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:
     """Return a part of a sentence that names a machine."""
     named = [f"host_uuid {each}" for each in dict.fromkeys(host_uuids) if each]
-    return ", ".join([*named, *([f"machine id {machine_id}"] if machine_id else [])]) or "neither host_uuid nor machine id"
+    return (
+        ", ".join([*named, *([f"machine id {machine_id}"] if machine_id else [])])
+        or "neither host_uuid nor machine id"
+    )
 
 
 def refusal(expected: Expected, machine: Machine, name: str) -> str:
@@ -167,11 +172,18 @@ def read_expected(given: Mapping[str, object]) -> Expected:
 
     :raises ValueError: the data are no Expected.
     """
-    lists = {key: given.get(key, []) for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")}
+    lists = {
+        key: given.get(key, [])
+        for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")
+    }
     host = given.get("host")
     if not isinstance(host, str) or not all(isinstance(each, list) for each in lists.values()):
         raise ValueError("it names no machine")
-    texts = {key: [str(each).lower() for each in value] for key, value in lists.items() if isinstance(value, list)}
+    texts = {
+        key: [str(each).lower() for each in value]
+        for key, value in lists.items()
+        if isinstance(value, list)
+    }
     return {
         "host": host,
         "host_uuids": texts["host_uuids"],

@@ -62,7 +62,8 @@ def has_nothing(driver: str, error: Exception) -> bool:
     if not is_missing(error):
         return False
     return _is_unsupported(error) or not any(
-        os.access(os.path.join(folder, drivers.DRIVERS[driver].daemon), os.X_OK) for folder in _PROGRAMS
+        os.access(os.path.join(folder, drivers.DRIVERS[driver].daemon), os.X_OK)
+        for folder in _PROGRAMS
     )
 
 
@@ -88,10 +89,16 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     if conn.getType() not in _HYPERVISORS:
         return {"missing_drivers": [], "missing_pool_types": None}
     systems, version = system.names() if local else set(), conn.getLibVersion()
-    found = (_missing(lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems) for name in drivers.DRIVERS)
+    found = (
+        _missing(lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems)
+        for name in drivers.DRIVERS
+    )
     missing = [each for each in found if each]
     has_storage = all(each["driver"] != "storage" for each in missing)
-    return {"missing_drivers": missing, "missing_pool_types": _missing_pool_types(conn, version, systems) if has_storage else None}
+    return {
+        "missing_drivers": missing,
+        "missing_pool_types": _missing_pool_types(conn, version, systems) if has_storage else None,
+    }
 
 
 def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict[str, str] | None:
@@ -103,11 +110,15 @@ def _missing_pool_types(conn: Any, version: int, systems: Iterable[str]) -> dict
     except (libvirt.libvirtError, AttributeError, ValueError):
         # libvirt is older than 5.2.
         return None
-    names = sorted(each.get("type") or "" for each in root.iter("pool") if each.get("supported") == "no")
+    names = sorted(
+        each.get("type") or "" for each in root.iter("pool") if each.get("supported") == "no"
+    )
     return {name: drivers.package(f"storage-{name}", version, systems) for name in names if name}
 
 
-def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]) -> dict[str, str | None] | None:
+def _missing(
+    ask: Callable[..., Any], name: str, version: int, systems: Iterable[str]
+) -> dict[str, str | None] | None:
     """Return the item of missing_drivers for a driver; None if the driver exists, or if its state
     is unknown.
     """
@@ -124,7 +135,9 @@ def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable
     return None
 
 
-def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], local: bool) -> str | None:
+def explain(
+    call: str, error: Exception, host: str, ask: Callable[..., Any], local: bool
+) -> str | None:
     """Return a better text, with the package to install, for a call that failed because of a
     missing driver.
 
@@ -135,19 +148,31 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
     """
     if libvirt is None or not isinstance(error, libvirt.libvirtError):
         return None
-    own = next((name for name, driver in drivers.DRIVERS.items() if driver.calls.fullmatch(call) and driver.probe != call), None)
+    own = next(
+        (
+            name
+            for name, driver in drivers.DRIVERS.items()
+            if driver.calls.fullmatch(call) and driver.probe != call
+        ),
+        None,
+    )
     suspects = _other_drivers(error) if own is None else (own,) if is_missing(error) else ()
     try:
         if not suspects or ask("getType") not in _HYPERVISORS:
             return None
         version, systems = ask("getLibVersion"), system.names() if local else set()
         # A call may be newer than the installed libvirt. Then its driver is not missing.
-        lacking = [each for each in (_missing(ask, name, version, systems) for name in suspects) if each]
+        lacking = [
+            each for each in (_missing(ask, name, version, systems) for name in suspects) if each
+        ]
     except libvirt.libvirtError:
         return None
     if not lacking:
         return None
-    found = "; ".join(f"libvirt on {host} has no {each['driver']} driver: {drivers.lower(drivers.remedy(each))}" for each in lacking)
+    found = "; ".join(
+        f"libvirt on {host} has no {each['driver']} driver: {drivers.lower(drivers.remedy(each))}"
+        for each in lacking
+    )
     return found if own else f"{str(error).rstrip('.')} ({found})"
 
 

@@ -44,7 +44,9 @@ _UNITS = {
 
 #: The characters that XML 1.0 does not allow, neither literally nor as a character reference.
 _FORBIDDEN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\ufffe\uffff]")
-_FORBIDDEN_REFERENCE = re.compile(r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));")
+_FORBIDDEN_REFERENCE = re.compile(
+    r"&#(?:0*(?:[0-8]|1[124-9]|2[0-9]|3[01])|x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F]));"
+)
 
 
 def parse(text: str) -> Element:
@@ -118,7 +120,9 @@ def pci_address(element: Any) -> str:
     """Return ``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or from a
     dict with these keys.
     """
-    return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))
+    return "{:04x}:{:02x}:{:02x}.{:x}".format(
+        *(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function"))
+    )
 
 
 def parse_cpu_set(text: str | None) -> list[int]:

@@ -30,7 +30,12 @@ def look(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _look(name: str) -> dict[str, Any]:
     try:
-        found = sorted({str(each[4][0]) for each in socket.getaddrinfo(name.strip("[]"), PORT, type=socket.SOCK_STREAM)})
+        found = sorted(
+            {
+                str(each[4][0])
+                for each in socket.getaddrinfo(name.strip("[]"), PORT, type=socket.SOCK_STREAM)
+            }
+        )
     except (OSError, UnicodeError):
         return {"addresses": [], "silent": []}
     return {"addresses": found, "silent": [each for each in found if not _answers(each)]}

@@ -22,7 +22,9 @@ CONFIGURATION = "/etc/libvirt/qemu.conf"
 FOLDER = "/etc/pki/qemu"
 
 
-def certificate_reasons(destination: Any, where: str, configuration: str = CONFIGURATION) -> list[str]:
+def certificate_reasons(
+    destination: Any, where: str, configuration: str = CONFIGURATION
+) -> list[str]:
     """Return the reasons in missing certificates; the destination is assumed to keep them in the
     folder of the same name.
     """
@@ -31,7 +33,9 @@ def certificate_reasons(destination: Any, where: str, configuration: str = CONFI
     reasons = []
     for name in ("ca-cert.pem", "client-cert.pem", "client-key.pem"):
         if not os.path.exists(os.path.join(folder, name)):
-            reasons.append(f"tls needs certificates, and the source has no {folder}/{name}: {advice}")
+            reasons.append(
+                f"tls needs certificates, and the source has no {folder}/{name}: {advice}"
+            )
             break
     for name in ("ca-cert.pem", "server-cert.pem", "server-key.pem"):
         try:

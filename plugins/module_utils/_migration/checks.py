@@ -42,17 +42,26 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
             "now, or ask for a cold move"
         )
     if not live and seen["active"] and not move.get("will_stop"):
-        reasons.append(f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move")
+        reasons.append(
+            f"it is {seen['state']}, and a cold move wants it shut off: shut it down, or ask for a live move"
+        )
     if not live and seen["active"] and not seen["persistent"]:
-        reasons.append("it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live")
+        reasons.append(
+            "it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live"
+        )
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
-        reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
+        reasons.append(
+            "it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)"
+        )
     return reasons
 
 
 def device_reasons(bindings: Sequence[Binding], live: bool) -> list[str]:
     """Return the reasons in the bindings of the instance to its host."""
-    return [": ".join(each for each in (found.words, found.way_out) if each) for found in reading.in_the_way(bindings, live)]
+    return [
+        ": ".join(each for each in (found.words, found.way_out) if each)
+        for found in reading.in_the_way(bindings, live)
+    ]
 
 
 def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
@@ -70,9 +79,13 @@ def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list
                 "give each its own host_uuid in libvirtd.conf"
             )
     elif source.getHostname() == destination.getHostname():
-        reasons.append(f"the destination {move['destination']} has the host name of the source, {source.getHostname()}")
+        reasons.append(
+            f"the destination {move['destination']} has the host name of the source, {source.getHostname()}"
+        )
     if source.getType() != destination.getType():
-        reasons.append(f"the destination's hypervisor is {destination.getType()}, the source's {source.getType()}")
+        reasons.append(
+            f"the destination's hypervisor is {destination.getType()}, the source's {source.getType()}"
+        )
     elif source.getVersion() > destination.getVersion():
         reasons.append(
             f"the destination's hypervisor is older ({_version(destination.getVersion())}) than the source's "
@@ -94,8 +107,12 @@ def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
         if wanted is None or cpus.runs(destination, wanted):
             return []
     except libvirt.libvirtError as exc:
-        return [f"the destination cannot compare its CPU with the instance's: {binding.text_of(exc)}"]
-    return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
+        return [
+            f"the destination cannot compare its CPU with the instance's: {binding.text_of(exc)}"
+        ]
+    return [
+        "the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"
+    ]
 
 
 def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
@@ -115,7 +132,9 @@ def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
     free = sum(stats.get(name) or 0 for name in ("free", "buffers", "cached"))
     if taken <= free:
         return []
-    return [f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"]
+    return [
+        f"{where} has {free >> 10} MiB of memory free now, and it takes {taken >> 10} MiB: free some there, or choose another host"
+    ]
 
 
 def boot_reasons(same: Sameness, text: str) -> list[str]:
@@ -125,22 +144,46 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
     reasons = []
     for path, is_firmware in boot_files(text):
         try:
-            found = same.content(path) if not is_firmware else "same" if same.exists(path) else "missing"
+            found = (
+                same.content(path)
+                if not is_firmware
+                else "same"
+                if same.exists(path)
+                else "missing"
+            )
         except LibvirtProblem as exc:
-            reasons.append(f"whether {same.where} has the {path} that it is started from cannot be found out: {exc}")
+            reasons.append(
+                f"whether {same.where} has the {path} that it is started from cannot be found out: {exc}"
+            )
             continue
         if found != "same":
             what = "does not exist" if found == "missing" else "is another one"
-            reasons.append(f"{path}, which it is started from, {what} on {same.where}: copy it there")
+            reasons.append(
+                f"{path}, which it is started from, {what} on {same.where}: copy it there"
+            )
     return reasons
 
 
-def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> list[str]:
+def _inactive(
+    names: Iterable[str],
+    kind: str,
+    lookup: Callable[[str], Any],
+    unknown: int,
+    command: str,
+    where: str,
+) -> list[str]:
     """Return the reasons of inactive()."""
     return list(inactive(names, kind, lookup, unknown, command, where).values())
 
 
-def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> dict[str, str]:
+def inactive(
+    names: Iterable[str],
+    kind: str,
+    lookup: Callable[[str], Any],
+    unknown: int,
+    command: str,
+    where: str,
+) -> dict[str, str]:
     """Return the reasons in the objects that must be running at the destination, by their names.
 
     :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there is none.
@@ -150,12 +193,16 @@ def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unkn
     for name in names:
         try:
             if not lookup(name).isActive():
-                reasons[name] = f"the {kind} {name} is not active on {where}: start it there ({command} {name})"
+                reasons[name] = (
+                    f"the {kind} {name} is not active on {where}: start it there ({command} {name})"
+                )
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == unknown:
                 reasons[name] = f"the {kind} {name} does not exist on {where}: define it there"
             else:
-                reasons[name] = f"libvirt of {where} does not tell about the {kind} {name}: {binding.text_of(exc)}"
+                reasons[name] = (
+                    f"libvirt of {where} does not tell about the {kind} {name}: {binding.text_of(exc)}"
+                )
     return reasons
 
 
@@ -164,12 +211,23 @@ def network_reasons(destination: Any, text: str, where: str) -> list[str]:
     destination.
     """
     needs = networks_of(text)
-    return list(lacking_plugs(destination, needs["network"], needs["bridge"] + needs["dev"], where).values())
+    return list(
+        lacking_plugs(destination, needs["network"], needs["bridge"] + needs["dev"], where).values()
+    )
 
 
-def lacking_plugs(conn: Any, networks: Iterable[str], devices: Sequence[str], where: str) -> dict[str, str]:
+def lacking_plugs(
+    conn: Any, networks: Iterable[str], devices: Sequence[str], where: str
+) -> dict[str, str]:
     """Return why no interface can plug into networks, bridges or devices of a host, by "network NAME" or "bridge NAME"."""
-    found = inactive(networks, "network", conn.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
+    found = inactive(
+        networks,
+        "network",
+        conn.networkLookupByName,
+        libvirt.VIR_ERR_NO_NETWORK,
+        "virsh net-start",
+        where,
+    )
     reasons = {f"network {name}": why for name, why in found.items()}
     known = _host_devices(conn) if devices else set()
     if known:
@@ -211,7 +269,9 @@ def twin_reasons(destination: Any, move: Mapping[str, Any], seen: Seen, where: s
     try:
         twin = destination.lookupByName(seen["name"])
         if twin.UUIDString() != move["uuid"]:
-            reasons.append(f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it")
+            reasons.append(
+                f"another domain named {seen['name']!r} ({twin.UUIDString()}) exists on {where}: rename or remove it"
+            )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
             raise

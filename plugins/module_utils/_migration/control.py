@@ -27,7 +27,11 @@ HEAR = 90
 
 
 def launch(
-    moves: Sequence[Mapping[str, Any]], uri: str, records: Records, may_start: bool = True, most: int | None = None
+    moves: Sequence[Mapping[str, Any]],
+    uri: str,
+    records: Records,
+    may_start: bool = True,
+    most: int | None = None,
 ) -> dict[str, str | None]:
     """Start a worker for each move; return ``{uuid: its first word}``.
 
@@ -40,11 +44,20 @@ def launch(
     ears = {}
     for move in moves:
         begins = may_start and move.get("begin") is not False
-        ears[move["uuid"]] = detach.spawn(functools.partial(_work, move, uri, records, begins, most))
+        ears[move["uuid"]] = detach.spawn(
+            functools.partial(_work, move, uri, records, begins, most)
+        )
     return detach.hear(ears, HEAR)
 
 
-def _work(move: Mapping[str, Any], uri: str, records: Records, may_start: bool, most: int | None, say: Callable[[str], object]) -> None:
+def _work(
+    move: Mapping[str, Any],
+    uri: str,
+    records: Records,
+    may_start: bool,
+    most: int | None,
+    say: Callable[[str], object],
+) -> None:
     lock = records.lock(move["uuid"], patience=2)
     if lock is None:
         say("following")
@@ -62,7 +75,11 @@ def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> boo
     changed = False
     for move in moves:
         record = records.read(move["uuid"])
-        if record is not None and record["status"] == "cancelled" and record["move"].get("migration") == move.get("migration"):
+        if (
+            record is not None
+            and record["status"] == "cancelled"
+            and record["move"].get("migration") == move.get("migration")
+        ):
             continue
         changed = True
         records.ask_abort(move["uuid"], move.get("migration"))
@@ -91,7 +108,9 @@ def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> lis
     return answers
 
 
-def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, destinations: dict[str, Any]) -> dict[str, Any]:
+def _check(
+    move: Mapping[str, Any], uri: str, records: Records, source: Any, destinations: dict[str, Any]
+) -> dict[str, Any]:
     answer = {
         "uuid": move["uuid"],
         "name": move.get("name"),
@@ -132,7 +151,12 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
 
 
 def _check_reachable(
-    move: Mapping[str, Any], uri: str, records: Records, source: Any, destination: Any, answer: dict[str, Any]
+    move: Mapping[str, Any],
+    uri: str,
+    records: Records,
+    source: Any,
+    destination: Any,
+    answer: dict[str, Any],
 ) -> dict[str, Any]:
     uuid = move["uuid"]
     here, there = state.look(source, uuid), state.look(destination, uuid)
@@ -145,8 +169,15 @@ def _check_reachable(
         answer.update(ok=True, name=there["name"], message="It is at the destination already.")
         return answer
     if verdict == state.NOWHERE:
-        answer["message"] = f"There is no domain {uuid} at the source, nor on {move['destination']}."
-        answer["bindings"] = [gone.held("its host does not have it any more", "run drover.compute.discover, which finds where it is")]
+        answer["message"] = (
+            f"There is no domain {uuid} at the source, nor on {move['destination']}."
+        )
+        answer["bindings"] = [
+            gone.held(
+                "its host does not have it any more",
+                "run drover.compute.discover, which finds where it is",
+            )
+        ]
         return answer
     if verdict == state.MOVING:
         answer["message"] = "A job is under way on it at the source already: wait for its end."
@@ -170,13 +201,17 @@ def _check_reachable(
     storage = Storage(record, source, destination, lambda **changes: None)
     reasons = precheck(source, destination, source.lookupByUUIDString(uuid), move, here, storage)
     answer.update(
-        bindings=[gone.held(each, "correct that on its host") for each in storage.record["at_source"]],
+        bindings=[
+            gone.held(each, "correct that on its host") for each in storage.record["at_source"]
+        ],
         ok=not reasons,
         would_start=not reasons,
         storage=storage.word() if not reasons else None,
         copies_disk_mib=storage.copied_mib() if not reasons else None,
         copied_disks=storage.copied_disks() if not reasons else {},
-        message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}." if reasons else "",
+        message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
+        if reasons
+        else "",
         why="; ".join(reasons),
     )
     return answer

@@ -40,18 +40,28 @@ def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
     if options.get("post_copy") and options.get("bandwidth_mib"):
         found.append(("bandwidth_mib with post_copy", POST_COPY_BANDWIDTH, "VIR_MIGRATE_POSTCOPY"))
     if options.get("compression") in ("zlib", "zstd"):
-        found.append((f"compression {options['compression']}", PARALLEL_COMPRESSION, "VIR_MIGRATE_COMPRESSED"))
+        found.append(
+            (
+                f"compression {options['compression']}",
+                PARALLEL_COMPRESSION,
+                "VIR_MIGRATE_COMPRESSED",
+            )
+        )
     return found
 
 
-def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], where: str) -> list[str]:
+def version_reasons(
+    source: Any, destination: Any, options: Mapping[str, Any], where: str
+) -> list[str]:
     """Return the reasons in libvirt's versions: options that one of them does not know yet."""
     reasons = []
     sides = (("the source", source.getLibVersion()), (where, destination.getLibVersion()))
     for words, version, flag in needs(options):
         old = [f"{side} has {_dotted(found)}" for side, found in sides if found < version]
         if old:
-            reasons.append(f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or leave {words} out")
+            reasons.append(
+                f"{words} needs libvirt {_dotted(version)}, and {' and '.join(old)}: upgrade it, or leave {words} out"
+            )
         elif not hasattr(libvirt, flag):
             reasons.append(
                 f"the Python binding of libvirt at the source does not know {words}: upgrade python3-libvirt, or leave {words} out"
@@ -59,7 +69,9 @@ def version_reasons(source: Any, destination: Any, options: Mapping[str, Any], w
     return reasons
 
 
-def flags_and_parameters(options: Mapping[str, Any], destination: Any) -> tuple[int, dict[str, Any]]:
+def flags_and_parameters(
+    options: Mapping[str, Any], destination: Any
+) -> tuple[int, dict[str, Any]]:
     """Return the flags and parameters of ``migrateToURI3`` that the options come to.
 
     :param destination: the connection to the destination; a TLS certificate must have its host

@@ -45,7 +45,9 @@ class News:
         return self._since is not None and time.monotonic() >= self._since + self._within
 
     def _is_news(self, each: Mapping[str, Any]) -> bool:
-        return each["status"] != "running" or (each["uuid"] in self._waiting and each["phase"] not in BEFORE)
+        return each["status"] != "running" or (
+            each["uuid"] in self._waiting and each["phase"] not in BEFORE
+        )
 
 
 def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[str, Any]]:
@@ -61,7 +63,12 @@ def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[
 
 
 def follow(
-    wanted: Sequence[Mapping[str, Any]], uri: str, records: Records, wait: float, until: int | None = None, news: News | None = None
+    wanted: Sequence[Mapping[str, Any]],
+    uri: str,
+    records: Records,
+    wait: float,
+    until: int | None = None,
+    news: News | None = None,
 ) -> list[dict[str, Any]]:
     """Return the state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
@@ -78,7 +85,12 @@ def follow(
         if before is None:
             before = under_way
         enough = under_way != before if until is None else len(under_way) <= until
-        if not under_way or enough or time.monotonic() >= deadline or (news and news.is_due(reports)):
+        if (
+            not under_way
+            or enough
+            or time.monotonic() >= deadline
+            or (news and news.is_due(reports))
+        ):
             break
         time.sleep(min(POLL, max(0.0, deadline - time.monotonic())))
     conn = _connected(uri)
@@ -126,7 +138,15 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
             if records.is_locked(uuid)
             else "No move of it is recorded on this host: start the move again, which finds out where it is."
         )
-        return _shape({"uuid": uuid, "name": seen and seen["name"], "status": "lost", "source_state": state.state_word(seen)}, why)
+        return _shape(
+            {
+                "uuid": uuid,
+                "name": seen and seen["name"],
+                "status": "lost",
+                "source_state": state.state_word(seen),
+            },
+            why,
+        )
     progress = {}
     status, message = record["status"], record["message"]
     if status == "running":
@@ -137,8 +157,12 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
             record = records.read(uuid) or record
             status, message = record["status"], record["message"]
             if status == "running":
-                message = "Its worker died; ask again, and another one finds out what became of the move."
-    return _shape({**record, **(progress if status == "running" else {}), "status": status}, message)
+                message = (
+                    "Its worker died; ask again, and another one finds out what became of the move."
+                )
+    return _shape(
+        {**record, **(progress if status == "running" else {}), "status": status}, message
+    )
 
 
 def _of_another(wanted: Mapping[str, Any], record: dict[str, Any]) -> dict[str, Any]:
@@ -147,7 +171,10 @@ def _of_another(wanted: Mapping[str, Any], record: dict[str, Any]) -> dict[str, 
     """
     other = f"to {record['move']['destination']}, which is {record['status']}"
     entry = {"uuid": wanted["uuid"], "name": record.get("name"), "status": "lost", "move": wanted}
-    return _shape(entry, f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.")
+    return _shape(
+        entry,
+        f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.",
+    )
 
 
 def _shape(record: Mapping[str, Any], message: str) -> dict[str, Any]:

@@ -41,7 +41,13 @@ def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     found = {}
     for layer in layers:
-        found.update({name: value for name, value in (layer or {}).items() if name in SPEC and value is not None})
+        found.update(
+            {
+                name: value
+                for name, value in (layer or {}).items()
+                if name in SPEC and value is not None
+            }
+        )
     return found
 
 
@@ -62,13 +68,21 @@ def contradictions(options: Mapping[str, Any]) -> list[str]:
             ("tls", "libvirt's own connection is encrypted already, unless its URI says otherwise"),
         ):
             if options.get(name):
-                reasons.append(f"tunnelled and {name} do not go together, as {why}: leave one of them out")
+                reasons.append(
+                    f"tunnelled and {name} do not go together, as {why}: leave one of them out"
+                )
     if options.get("on_timeout") == "post_copy" and not options.get("post_copy"):
-        reasons.append("on_timeout is post_copy, but post_copy is not true: a migration must be begun with it to be switched over later")
+        reasons.append(
+            "on_timeout is post_copy, but post_copy is not true: a migration must be begun with it to be switched over later"
+        )
     if compression == "xbzrle" and parallel:
-        reasons.append("compression xbzrle works on one connection only: leave parallel_connections out, or take zlib or zstd")
+        reasons.append(
+            "compression xbzrle works on one connection only: leave parallel_connections out, or take zlib or zstd"
+        )
     if compression in ("zlib", "zstd") and not parallel:
-        reasons.append(f"compression {compression} is for several connections: set parallel_connections too, or take xbzrle")
+        reasons.append(
+            f"compression {compression} is for several connections: set parallel_connections too, or take xbzrle"
+        )
     return reasons
 
 

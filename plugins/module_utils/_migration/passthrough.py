@@ -24,12 +24,17 @@ from .._libvirt.xml import keep_prefixes, parse, pci_address
 NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}
 #: The versions of libvirt and QEMU, by their own numbers, from which a guest with such devices
 #: moves while it runs. Source: Nova's compute manager, see N12.8.
-_VERSIONS = {"pci": ((10000000, "libvirt 10.0.0"), (8002002, "QEMU 8.2.2")), "mdevs": ((8006000, "libvirt 8.6.0"), (8001000, "QEMU 8.1.0"))}
+_VERSIONS = {
+    "pci": ((10000000, "libvirt 10.0.0"), (8002002, "QEMU 8.2.2")),
+    "mdevs": ((8006000, "libvirt 8.6.0"), (8001000, "QEMU 8.1.0")),
+}
 
 
 def names(devices: Mapping[str, Any]) -> set[str]:
     """Return the names of the domain's devices here: PCI addresses, and uuids of mediated devices."""
-    return {each["address"] for each in devices["pci"]} | {each["uuid"] for each in devices["mdevs"]}
+    return {each["address"] for each in devices["pci"]} | {
+        each["uuid"] for each in devices["mdevs"]
+    }
 
 
 def made_there(devices: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -47,7 +52,11 @@ def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
         return text
     root = parse(text)
     addresses = {each["address"]: each["address_there"] for each in devices["pci"]}
-    interfaces = {each["interface"]: each["interface_there"] for each in devices["pci"] if each["interface"] and each["interface_there"]}
+    interfaces = {
+        each["interface"]: each["interface_there"]
+        for each in devices["pci"]
+        if each["interface"] and each["interface_there"]
+    }
     uuids = {each["uuid"]: each["there"]["uuid"] for each in devices["mdevs"]}
     for device in root.findall("devices/hostdev"):
         found = parse_hostdev(device)
@@ -63,7 +72,11 @@ def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
         if source is None:
             continue
         address = source.find("address")
-        if nic.get("type") == "hostdev" and address is not None and pci_address(address) in addresses:
+        if (
+            nic.get("type") == "hostdev"
+            and address is not None
+            and pci_address(address) in addresses
+        ):
             _write(address, addresses[pci_address(address)])
         elif nic.get("type") == "direct" and source.get("dev") in interfaces:
             source.set("dev", interfaces[str(source.get("dev"))])
@@ -79,7 +92,9 @@ def _write(address: Element, wanted: str) -> None:
         address.set(key, f"0x{value}")
 
 
-def live_reasons(ends: Iterable[Any], devices: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+def live_reasons(
+    ends: Iterable[Any], devices: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[str]:
     """Return the reasons why a guest with its devices does not move while it runs, each a few
     words.
 
@@ -89,20 +104,26 @@ def live_reasons(ends: Iterable[Any], devices: Mapping[str, Any], options: Mappi
         return []
     fixed = [each["address"] for each in devices["pci"] if not each["live_migratable"]]
     if fixed:
-        return [f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"]
+        return [
+            f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"
+        ]
     found = []
     for kind in ("pci", "mdevs"):
         if not devices[kind]:
             continue
         (libvirt_least, libvirt_name), (qemu_least, qemu_name) = _VERSIONS[kind]
-        if any(conn.getLibVersion() < libvirt_least or conn.getVersion() < qemu_least for conn in ends):
+        if any(
+            conn.getLibVersion() < libvirt_least or conn.getVersion() < qemu_least for conn in ends
+        ):
             what = "PCI devices" if kind == "pci" else "mediated devices"
             found.append(
                 f"it has {what} of its host, and moves with them while it runs only from {libvirt_name} and {qemu_name} on, at both ends: "
                 "shut it down, then it moves with others"
             )
     if options.get("post_copy"):
-        found.append("it has devices of its host, with which QEMU does no post-copy: leave post_copy out")
+        found.append(
+            "it has devices of its host, with which QEMU does no post-copy: leave post_copy out"
+        )
     return found
 
 
@@ -119,7 +140,9 @@ def pairs(
     """
     found: dict[str, list[dict[str, Any]]] = {"pci": [], "mdevs": []}
     for number in sorted({each["request"] for each in here if each["request"] is not None}):
-        mine, others = ([each for each in end if each["request"] == number] for end in (here, there))
+        mine, others = (
+            [each for each in end if each["request"] == number] for end in (here, there)
+        )
         for one, other in zip(mine, others):
             found["pci"].append(
                 {
@@ -130,6 +153,9 @@ def pairs(
                     "live_migratable": one["live_migratable"] and other["live_migratable"],
                 }
             )
-    by_type = [sorted(end, key=lambda each: (each["type"], each["parent"], each["uuid"])) for end in (mdevs, mdevs_there)]
+    by_type = [
+        sorted(end, key=lambda each: (each["type"], each["parent"], each["uuid"]))
+        for end in (mdevs, mdevs_there)
+    ]
     found["mdevs"] = [{"uuid": one["uuid"], "there": dict(other)} for one, other in zip(*by_type)]
     return found

@@ -118,7 +118,10 @@ def _has_key(settings: Mapping[str, list[str]]) -> bool:
     )
     # ssh expands ~ by the home of the account, as for the rest.
     home = trust.account()[1]
-    paths = [home + path[1:] if path.startswith("~/") else path for path in settings.get("identityfile", [])]
+    paths = [
+        home + path[1:] if path.startswith("~/") else path
+        for path in settings.get("identityfile", [])
+    ]
     return other or any("%" in path or "$" in path or os.path.lexists(path) for path in paths)
 
 
@@ -134,13 +137,22 @@ def _knows(settings: Mapping[str, list[str]]) -> bool:
     port = (settings.get("port") or ["22"])[0]
     if port != "22" and not settings.get("hostkeyalias"):
         name = f"[{name}]:{port}"
-    files = [path for key in ("userknownhostsfile", "globalknownhostsfile") for value in settings.get(key, []) for path in value.split()]
+    files = [
+        path
+        for key in ("userknownhostsfile", "globalknownhostsfile")
+        for value in settings.get(key, [])
+        for path in value.split()
+    ]
     home = trust.account()[1]
     for path in files:
         path = home + path[1:] if path.startswith("~/") else path
         if path == "none":
             continue
-        if not path.startswith("/") or "%" in path or (os.path.exists(path) and not os.access(path, os.R_OK)):
+        if (
+            not path.startswith("/")
+            or "%" in path
+            or (os.path.exists(path) and not os.access(path, os.R_OK))
+        ):
             return True
         # The patterns and hashes of its lines are ssh-keygen's business.
         if os.path.exists(path) and _run(["ssh-keygen", "-F", name, "-f", path]).returncode != 1:

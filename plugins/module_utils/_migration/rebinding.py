@@ -87,13 +87,27 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     present = {**NONE, **(parse_numa(root) or {})}
     found = []
     if present["memory"] and present["memory"]["mode"] != "strict":
-        found.append(f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not strict: {BY_HAND}")
-    odd = [cell for cell in present["cells"] if cell["nodes"] and (cell["mode"] != "strict" or len(cell["nodes"]) > 1)]
+        found.append(
+            f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not strict: {BY_HAND}"
+        )
+    odd = [
+        cell
+        for cell in present["cells"]
+        if cell["nodes"] and (cell["mode"] != "strict" or len(cell["nodes"]) > 1)
+    ]
     if odd and not found:
-        found.append(f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of the host: {BY_HAND}")
-    if present["iothread_pins"] and present["iothread_pins"] != iothread_pins(root, present["emulator_pins"]):
-        found.append(f"its I/O threads have pins that are not those of its emulator (iothreadpin): {BY_HAND}")
-    return found + (_cell_reasons(present, facts) if facts.get("cells") else _floating_reasons(present))
+        found.append(
+            f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of the host: {BY_HAND}"
+        )
+    if present["iothread_pins"] and present["iothread_pins"] != iothread_pins(
+        root, present["emulator_pins"]
+    ):
+        found.append(
+            f"its I/O threads have pins that are not those of its emulator (iothreadpin): {BY_HAND}"
+        )
+    return found + (
+        _cell_reasons(present, facts) if facts.get("cells") else _floating_reasons(present)
+    )
 
 
 def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
@@ -102,15 +116,21 @@ def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
     if not present["vcpu_pins"] and not present["cells"]:
         return [f"pins or NUMA cells were claimed for it, and its domain has none: {DISCOVER}"]
     if present["cpuset"] and floating:
-        return [f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of vcpu): {BY_HAND}"]
+        return [
+            f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of vcpu): {BY_HAND}"
+        ]
     shape = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts["cells"]]
     if present["cells"]:
         if shape != [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in present["cells"]]:
             return [f"its NUMA cells are not those that were claimed for it: {DISCOVER}"]
     elif len(shape) > 1:
-        return [f"it has no NUMA cells of its own, and {len(shape)} were claimed for it: {DISCOVER}"]
+        return [
+            f"it has no NUMA cells of its own, and {len(shape)} were claimed for it: {DISCOVER}"
+        ]
     if bool(present["pages"]) != bool(facts["pages"]):
-        return [f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and its domain differs: {DISCOVER}"]
+        return [
+            f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and its domain differs: {DISCOVER}"
+        ]
     return []
 
 
@@ -121,11 +141,16 @@ def _floating_reasons(present: Mapping[str, Any]) -> list[str]:
     bound = {
         "its vCPUs (vcpupin)": present["vcpu_pins"],
         "its emulator (emulatorpin)": present["emulator_pins"],
-        "its memory (numatune)": present["memory"] or any(cell["nodes"] for cell in present["cells"]),
+        "its memory (numatune)": present["memory"]
+        or any(cell["nodes"] for cell in present["cells"]),
     }
     found = [name for name, value in bound.items() if value]
     if found:
-        return [f"somebody bound {' and '.join(found)} to this host, and nobody knows to what at the other one: {BY_HAND}"]
+        return [
+            f"somebody bound {' and '.join(found)} to this host, and nobody knows to what at the other one: {BY_HAND}"
+        ]
     if present["pages"]:
-        return [f"it has huge pages, and nobody knows of which NUMA cell, so none were claimed for it: {BY_HAND}"]
+        return [
+            f"it has huge pages, and nobody knows of which NUMA cell, so none were claimed for it: {BY_HAND}"
+        ]
     return []

@@ -57,7 +57,11 @@ def _shared(uri: str, folder: str) -> str | None:
     :raises OSError: the program cannot be written.
     """
     parts = urllib.parse.urlsplit(uri)
-    if not parts.scheme.endswith("+ssh") or "command" in urllib.parse.parse_qs(parts.query) or not PLAIN_PATH.fullmatch(folder):
+    if (
+        not parts.scheme.endswith("+ssh")
+        or "command" in urllib.parse.parse_qs(parts.query)
+        or not PLAIN_PATH.fullmatch(folder)
+    ):
         return None
     query = f"{parts.query}&" if parts.query else ""
     return urllib.parse.urlunsplit(parts._replace(query=f"{query}command={_program(folder)}"))
@@ -78,7 +82,9 @@ def _program(folder: str) -> str:
             return path
     # Another move may run it at this moment.
     part = f"{path}.{os.getpid()}.part"
-    with open(part, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o700)) as file:
+    with open(
+        part, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o700)
+    ) as file:
         file.write(text)
     os.replace(part, path)
     return path

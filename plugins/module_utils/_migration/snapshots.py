@@ -50,7 +50,9 @@ def _kind_reasons(name: str, snapshots: Sequence[Snapshot]) -> list[str]:
     if not fixed:
         return []
     told = ", ".join(f"{each.name}, which {_FIXED[each.kind]}" for each in reversed(fixed))
-    return [f"it has the snapshot{'s' if len(fixed) > 1 else ''} {told}, with which libvirt moves nothing: {_way_out(name, fixed)}"]
+    return [
+        f"it has the snapshot{'s' if len(fixed) > 1 else ''} {told}, with which libvirt moves nothing: {_way_out(name, fixed)}"
+    ]
 
 
 def _way_out(name: str, snapshots: Sequence[Snapshot]) -> str:
@@ -100,7 +102,9 @@ def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
                     "snapshot"
                 )
         except (OSError, access.Unresponsive) as exc:
-            found.append(f"the image {path} of its snapshot {name} cannot be looked at ({backing.reason_of(exc)})")
+            found.append(
+                f"the image {path} of its snapshot {name} cannot be looked at ({backing.reason_of(exc)})"
+            )
         except LibvirtProblem as exc:
             found.append(f"the image {path} of its snapshot {name}: {exc}")
     return found

@@ -66,19 +66,29 @@ def look(conn: Any, uuid: str) -> Seen | None:
         raise
     if seen["active"]:
         try:
-            seen["job"] = domain.jobInfo()[0] in (libvirt.VIR_DOMAIN_JOB_BOUNDED, libvirt.VIR_DOMAIN_JOB_UNBOUNDED)
+            seen["job"] = domain.jobInfo()[0] in (
+                libvirt.VIR_DOMAIN_JOB_BOUNDED,
+                libvirt.VIR_DOMAIN_JOB_UNBOUNDED,
+            )
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
                 # "Migration statistics are available only on the source host": one is coming in.
                 seen["job"] = True
-            elif binding.code_of(exc) not in (libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_NO_DOMAIN):
+            elif binding.code_of(exc) not in (
+                libvirt.VIR_ERR_OPERATION_INVALID,
+                libvirt.VIR_ERR_NO_SUPPORT,
+                libvirt.VIR_ERR_NO_DOMAIN,
+            ):
                 raise
     return seen
 
 
 def classify(source: Seen | None, destination: Seen | None) -> str:
     """Return the one of the words above that fits the two looks."""
-    if any(seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED for seen in (source, destination)):
+    if any(
+        seen is not None and (seen["state"], seen["reason"]) in POSTCOPY_FAILED
+        for seen in (source, destination)
+    ):
         return BROKEN
     if source is not None and source["job"]:
         return MOVING
@@ -97,7 +107,9 @@ def _is_arriving(seen: Seen) -> bool:
     """Return True if the destination still waits for the rest of the guest
     (VIR_DOMAIN_PAUSED_MIGRATION = 2, STARTING_UP = 11).
     """
-    return seen["active"] and (seen["job"] or (seen["state"] == "paused" and seen["reason"] in (2, 11)))
+    return seen["active"] and (
+        seen["job"] or (seen["state"] == "paused" and seen["reason"] in (2, 11))
+    )
 
 
 def job_of(conn: Any, uuid: str) -> dict[str, int] | None:
@@ -136,7 +148,11 @@ def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
     if total:
         # 100 is for a verified move.
         percent = max(0, min(99, int(100 * (total - remaining) / total)))
-    return {"percent": percent, "total_mib": int(total) >> 20, "remaining_mib": int(remaining) >> 20}
+    return {
+        "percent": percent,
+        "total_mib": int(total) >> 20,
+        "remaining_mib": int(remaining) >> 20,
+    }
 
 
 def state_word(seen: Seen | None) -> str:

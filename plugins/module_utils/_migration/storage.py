@@ -33,7 +33,13 @@ from .._ownership.folder import Folder
 from .._ownership.needs import Needs, is_gone, look, volume_path
 from .._ownership.sameness import Sameness
 from .._storage import backing, block_volumes, sources, volumes
-from .._storage.shared_storage import FOLDER_POOLS, NETWORK_POOLS, is_on_network, mount_of, read_mounts
+from .._storage.shared_storage import (
+    FOLDER_POOLS,
+    NETWORK_POOLS,
+    is_on_network,
+    mount_of,
+    read_mounts,
+)
 
 MIB = 2**20
 #: Bytes that QEMU writes at once to a file without the page cache, at most.
@@ -41,7 +47,9 @@ BLOCK = 4096
 #: Pools with volumes on the network; libvirt finds them by the pool at each host.
 
 
-def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
+def survey(
+    source: Any, domain: Any, text: str, next_start: str | None = None
+) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the files and devices of the instance, as ``(files, reasons)``.
 
     :param next_start: the definition of the next start of a running guest; the files that only this
@@ -59,7 +67,9 @@ def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -
     known = {each["path"] for each in files}
     later, more = _files_of(source, None, next_start)
     files += [{**each, "next_start": True} for each in later if each["path"] not in known]
-    return files, reasons + [f"as it starts next time, {each}" for each in more if each not in reasons]
+    return files, reasons + [
+        f"as it starts next time, {each}" for each in more if each not in reasons
+    ]
 
 
 def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
@@ -78,14 +88,18 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
                 reasons.append(_from_here(disk, server))
         elif disk["source"] is not None:
             try:
-                files.append(_surveyed(source, domain, child_text(root, "uuid"), element, disk, reasons))
+                files.append(
+                    _surveyed(source, domain, child_text(root, "uuid"), element, disk, reasons)
+                )
             except LibvirtProblem as exc:
                 reasons.append(str(exc))
     nvram = nvram_path(text, binding.is_system(source))
     # Before its first start a domain has no such file yet, and the destination makes its own.
     if nvram is not None and _length(nvram) is not None:
         files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
-    files.extend(_file("log", path, "log") for path in console_logs(text) if _length(path) is not None)
+    files.extend(
+        _file("log", path, "log") for path in console_logs(text) if _length(path) is not None
+    )
     return files, reasons
 
 
@@ -97,7 +111,11 @@ def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
     """
     if not live or entry.get("next_start") or entry["kind"] != "disk" or entry["type"] != "file":
         return None
-    if entry["format"] != "raw" or entry["cache"] not in ("none", "directsync") or not entry["capacity"] % BLOCK:
+    if (
+        entry["format"] != "raw"
+        or entry["cache"] not in ("none", "directsync")
+        or not entry["capacity"] % BLOCK
+    ):
         return None
     return (
         f"its disk {entry['path']} is a raw image of {entry['capacity']} bytes, which is no multiple of {BLOCK}, with cache={entry['cache']}, and QEMU "
@@ -133,18 +151,30 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
+def _surveyed(
+    source: Any,
+    domain: Any,
+    uuid: str | None,
+    element: Element,
+    disk: Mapping[str, Any],
+    reasons: list[str],
+) -> dict[str, Any]:
     """Return the entry of one disk.
 
     :param uuid: the uuid of the domain.
     :param reasons: a list to which the reasons against the move are added.
     :raises LibvirtProblem: it cannot move at all.
     """
-    target, kind = disk["target"], "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk"
+    target, kind = (
+        disk["target"],
+        "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk",
+    )
     place = _placed(source, disk)
     if place["kind"] == "network":
         return _file(target, place["path"], "network", volume=place["volume"])
-    chain = backing.chain(place["path"], disk["format"], ask=lambda image: backing.by_libvirt(source, image))
+    chain = backing.chain(
+        place["path"], disk["format"], ask=lambda image: backing.by_libvirt(source, image)
+    )
     reasons.extend(f"of its disk {place['path']}, {trouble}" for trouble in chain.troubles)
     reasons.extend(_from_here(disk, server) for server in chain.servers if sources.is_here(server))
     return _file(
@@ -175,7 +205,11 @@ def _volume_of(source: Any, uuid: str | None, path: str) -> dict[str, Any]:
     if volume is None:
         return {}
     named = uuid is not None and volumes.is_named_for(volume[1], uuid)
-    return {"block_pool": list(volume), "named": named, "key": block_volumes.key_of(source, *volume)}
+    return {
+        "block_pool": list(volume),
+        "named": named,
+        "key": block_volumes.key_of(source, *volume),
+    }
 
 
 def _from_here(disk: Mapping[str, Any], server: str) -> str:
@@ -203,11 +237,17 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
             return {"kind": "network", "path": path, "volume": [pool, volume]}
         path = volume_path(source, pool, volume)
     except libvirt.libvirtError as exc:
-        raise LibvirtProblem(f"its disk {disk['target']} ({path}) cannot be found: {binding.text_of(exc)}") from exc
+        raise LibvirtProblem(
+            f"its disk {disk['target']} ({path}) cannot be found: {binding.text_of(exc)}"
+        ) from exc
     except access.Unresponsive as exc:
         raise LibvirtProblem(str(exc)) from exc
     # Volumes of logical, disk, zfs, iscsi, scsi and mpath pools are devices.
-    return {"kind": "file" if kind in FOLDER_POOLS else "block", "path": path, "volume": [pool, volume]}
+    return {
+        "kind": "file" if kind in FOLDER_POOLS else "block",
+        "path": path,
+        "volume": [pool, volume],
+    }
 
 
 def _is_device(path: str) -> bool:
@@ -280,7 +320,9 @@ class Storage:
     must not be forgotten.
     """
 
-    def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
+    def __init__(
+        self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]
+    ) -> None:
         self.record = record
         self.move = record["move"]
         self.source = source
@@ -337,7 +379,9 @@ class Storage:
 
     def _decide(self, entry: dict[str, Any], live: bool) -> str | None:
         path = entry["path"]
-        if (entry["kind"] == "nvram" and live and not entry.get("next_start")) or entry["kind"] == "log":
+        if (entry["kind"] == "nvram" and live and not entry.get("next_start")) or entry[
+            "kind"
+        ] == "log":
             # QEMU carries the variables over with the guest; the file at the destination is made by libvirt, as a log is.
             entry["mode"] = "shared" if self.same.file(path) else "carried"
             return None
@@ -347,7 +391,11 @@ class Storage:
         elif entry["type"] == "block":
             reason = self.same.device(path)
             shared = reason is None or not entry.get("block_pool")
-            reason = (reason or self._backing_reason(entry)) if shared else self._copy_reason(entry, live)
+            reason = (
+                (reason or self._backing_reason(entry))
+                if shared
+                else self._copy_reason(entry, live)
+            )
         else:
             shared = self.same.file(path)
             reason = self._backing_reason(entry) if shared else self._copy_reason(entry, live)
@@ -395,7 +443,9 @@ class Storage:
                 "file copied off it with copy_storage=always"
             )
         if entry["shareable"]:
-            return f"its disk {path} is shared with other instances but on storage of this host only"
+            return (
+                f"its disk {path} is shared with other instances but on storage of this host only"
+            )
         if entry["kind"] == "disk" and entry["format"] not in ("raw", "qcow2"):
             return f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be copied"
         if entry.get("block_pool") and (entry["format"] != "raw" or entry["backing"]):
@@ -415,13 +465,23 @@ class Storage:
         if entry["kind"] not in ("disk", "media"):
             return None
         filled = not live or entry["kind"] == "media" or entry.get("next_start")
-        way = contents.RUNNING if not filled else contents.CONVERTED if entry["backing"] else contents.WHOLE
+        way = (
+            contents.RUNNING
+            if not filled
+            else contents.CONVERTED
+            if entry["backing"]
+            else contents.WHOLE
+        )
         # A raw image has nothing but what the guest sees.
         info = {} if entry["format"] == "raw" else contents.read(entry["path"], entry["format"])
         lost = contents.left_out(info, way, bool(entry.get("encrypted")))
         if not lost:
             return None
-        cold = " (a cold move takes all of the file along)" if way == contents.RUNNING and not entry["backing"] else ""
+        cold = (
+            " (a cold move takes all of the file along)"
+            if way == contents.RUNNING and not entry["backing"]
+            else ""
+        )
         return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not contents.left_out(info, contents.WHOLE) else ''}"
 
     def _shared_here(self, path: str) -> str | None:
@@ -436,7 +496,9 @@ class Storage:
         if mount is not None and is_on_network(mount[2]):
             return f"{mount[2]}, {mount[3]}"
         for folder in self.move.get("shared_folders") or ():
-            if (os.path.normpath(path) + "/").startswith(os.path.normpath(folder).rstrip("/") + "/"):
+            if (os.path.normpath(path) + "/").startswith(
+                os.path.normpath(folder).rstrip("/") + "/"
+            ):
                 return f"{folder}, as the operator has declared"
         return None
 
@@ -503,16 +565,28 @@ class Storage:
         # All folders are read twice: a write to a file system between the reads changes the numbers
         # of all its folders.
         reads = [
-            {folder: room for folder in need if (room := self._room_of(folder)) is not None} for _read in range(2 if len(need) > 1 else 1)
+            {folder: room for folder in need if (room := self._room_of(folder)) is not None}
+            for _read in range(2 if len(need) > 1 else 1)
         ]
-        rooms = {folder: [read[folder] for read in reads] for folder in need if all(folder in read for read in reads)}
+        rooms = {
+            folder: [read[folder] for read in reads]
+            for folder in need
+            if all(folder in read for read in reads)
+        }
         for folders in _by_file_system(rooms, self.move.get("file_systems_there") or {}):
-            taken, free = sum(need[folder] for folder in folders), min(room[0] for folder in folders for room in rooms[folder])
+            taken, free = (
+                sum(need[folder] for folder in folders),
+                min(room[0] for folder in folders for room in rooms[folder]),
+            )
             if taken > free:
                 where = f"{folders[0]} on {self.where} has"
                 if len(folders) > 1:
-                    where = f"{' and '.join(folders)} are on one file system of {self.where}, which has"
-                reasons.append(f"{where} {free // MIB} MiB free, but its disks take {taken // MIB} MiB")
+                    where = (
+                        f"{' and '.join(folders)} are on one file system of {self.where}, which has"
+                    )
+                reasons.append(
+                    f"{where} {free // MIB} MiB free, but its disks take {taken // MIB} MiB"
+                )
         return reasons
 
     def _room_of(self, folder: str) -> tuple[int, int] | None:
@@ -536,7 +610,9 @@ class Storage:
         for pool, taken in need.items():
             room = block_volumes.Volumes(self.destination, pool, self.where).room()
             if taken > room:
-                reasons.append(f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
+                reasons.append(
+                    f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB"
+                )
         return reasons
 
     def _place_there(self, entry: Mapping[str, Any]) -> tuple[Any, str]:
@@ -544,8 +620,12 @@ class Storage:
         destination, and the name there.
         """
         if entry.get("block_pool"):
-            return block_volumes.Volumes(self.destination, entry["block_pool"][0], self.where), entry["block_pool"][1]
-        return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
+            return block_volumes.Volumes(
+                self.destination, entry["block_pool"][0], self.where
+            ), entry["block_pool"][1]
+        return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(
+            entry["path"]
+        )
 
     # -- copying -----------------------------------------------------------------------------
 
@@ -565,7 +645,9 @@ class Storage:
             try:
                 self._create(folder, name, entry, path, fill)
                 entry["made"] = "yes"
-                self.record["earlier"] = [old for old in self.record["earlier"] if old["path"] != entry["path"]]
+                self.record["earlier"] = [
+                    old for old in self.record["earlier"] if old["path"] != entry["path"]
+                ]
                 self.save()
                 if fill:
                     self._fill(folder, name, path, entry)
@@ -596,7 +678,10 @@ class Storage:
         if not entry["backing"]:
             return None
         path = entry["path"]
-        plain = os.path.join(os.path.dirname(path), f"{ownership.TEMPORARY}flat-{self.move['uuid'][:8]}-{entry['target']}")
+        plain = os.path.join(
+            os.path.dirname(path),
+            f"{ownership.TEMPORARY}flat-{self.move['uuid'][:8]}-{entry['target']}",
+        )
         self.record["temporary"] = plain
         self.save()
         ownership.drop_temporary(plain)
@@ -605,13 +690,22 @@ class Storage:
             # Not run_command: this runs in the process of the move, which outlives the module.
             # pylint: disable-next=ansible-bad-function
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=programs.environment(), check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                env=programs.environment(),
+                check=False,
             )
         except OSError as exc:
-            raise LibvirtProblem(f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}") from exc
+            raise LibvirtProblem(
+                f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}"
+            ) from exc
         if done.returncode:
             ownership.drop_temporary(plain)
-            raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
+            raise LibvirtProblem(
+                f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}"
+            )
         return plain
 
     def _fill(self, folder: Any, name: str, path: str, entry: dict[str, Any]) -> None:
@@ -639,7 +733,11 @@ class Storage:
                 f"the copy of {entry['path']} on {self.where} has {there and there['physical']} bytes rather than {length}"
             )
         # libvirt reads the guest's own data in a raw image, and they may look like another format.
-        if entry["kind"] == "disk" and entry["format"] != "raw" and there["capacity"] != entry["capacity"]:
+        if (
+            entry["kind"] == "disk"
+            and entry["format"] != "raw"
+            and there["capacity"] != entry["capacity"]
+        ):
             raise LibvirtProblem(
                 f"the copy of {entry['path']} on {self.where} is a disk of {there['capacity']} bytes rather than {entry['capacity']}"
             )
@@ -654,7 +752,9 @@ class Storage:
             folder, name = self._place_there(entry)
             try:
                 there = folder.stat(name)
-                why = there and ownership.why_copy_stays(entry, there, users(self.destination, entry["path"]))
+                why = there and ownership.why_copy_stays(
+                    entry, there, users(self.destination, entry["path"])
+                )
                 if not there:
                     entry["made"] = "no"
                 elif not why:
@@ -683,7 +783,9 @@ class Storage:
         self._explain(path, reason)
 
     def _explain(self, path: str, reason: str) -> None:
-        self.record["kept"] = [each for each in self.record["kept"] if each["path"] != path] + [{"path": path, "reason": reason}]
+        self.record["kept"] = [each for each in self.record["kept"] if each["path"] != path] + [
+            {"path": path, "reason": reason}
+        ]
 
     def drop_temporary(self) -> None:
         """Remove the flattened image of a call that was killed."""
@@ -699,7 +801,10 @@ class Storage:
             entry
             for entry in self.files
             if not entry["removed"]
-            and (entry["mode"] in ("copied", "carried") or (entry["mode"] == "present" and entry["kind"] == "media"))
+            and (
+                entry["mode"] in ("copied", "carried")
+                or (entry["mode"] == "present" and entry["kind"] == "media")
+            )
         ]
         if not entries:
             return
@@ -710,12 +815,20 @@ class Storage:
                 inode=tuple(entry["inode"]) if entry["inode"] else None,
                 pool=entry["volume"] and entry["volume"][0],
                 foreign=ownership.THERE_BEFORE if entry.get("attached") else ownership.FOREIGN,
-                volume=(entry["block_pool"][0], entry["block_pool"][1]) if entry.get("block_pool") else None,
+                volume=(entry["block_pool"][0], entry["block_pool"][1])
+                if entry.get("block_pool")
+                else None,
                 key=entry.get("key"),
             )
             for entry in entries
         ]
-        own = ownership.Ownership(self.source, self.move["uuid"], self.record["name"], candidates, self.move.get("used_elsewhere") or ())
+        own = ownership.Ownership(
+            self.source,
+            self.move["uuid"],
+            self.record["name"],
+            candidates,
+            self.move.get("used_elsewhere") or (),
+        )
         own.sort_out()
         own.remove(patient=True)
         kept = {each["path"]: each["reason"] for each in own.kept}
@@ -736,7 +849,12 @@ class Storage:
         """
         for element in parse(text).findall("devices/disk"):
             disk = parse_disk(element)
-            if disk["type"] != "file" or not disk["source"] or disk["readonly"] or _length(disk["source"]) is None:
+            if (
+                disk["type"] != "file"
+                or not disk["source"]
+                or disk["readonly"]
+                or _length(disk["source"]) is None
+            ):
                 continue
             try:
                 if not self.same.file(disk["source"]):
@@ -745,7 +863,9 @@ class Storage:
                 self._keep(disk["source"], str(exc))
 
 
-def _by_file_system(rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mapping[str, str]) -> list[list[str]]:
+def _by_file_system(
+    rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mapping[str, str]
+) -> list[list[str]]:
     """Return folders in groups that are on one file system.
 
     :param rooms: dict folder -> bytes that are free and bytes in all, in each read. Two folders on
@@ -755,10 +875,18 @@ def _by_file_system(rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mappi
     """
     groups: list[tuple[str | None, Sequence[tuple[int, int]], list[str]]] = []
     for folder, room in sorted(rooms.items()):
-        above = [each for each in known if f"{folder}/".startswith(f"{os.path.normpath(each).rstrip('/')}/")]
+        above = [
+            each
+            for each in known
+            if f"{folder}/".startswith(f"{os.path.normpath(each).rstrip('/')}/")
+        ]
         system = known[max(above, key=len)] if above else None
         for other, size, folders in groups:
-            is_one = _may_be_one(room, size) if None in (system, other) else (system, room[-1][1]) == (other, size[-1][1])
+            is_one = (
+                _may_be_one(room, size)
+                if None in (system, other)
+                else (system, room[-1][1]) == (other, size[-1][1])
+            )
             if is_one:
                 folders.append(folder)
                 break
@@ -778,7 +906,11 @@ def users(conn: Any, path: str) -> list[str]:
     """Return the names of the domains behind ``conn`` that mention the file, as they run or would
     be started.
     """
-    return [domain.name() for domain in conn.listAllDomains(0) if _mentions(conn, domain, os.path.normpath(path))]
+    return [
+        domain.name()
+        for domain in conn.listAllDomains(0)
+        if _mentions(conn, domain, os.path.normpath(path))
+    ]
 
 
 def _mentions(conn: Any, domain: Any, path: str) -> bool:
@@ -795,7 +927,12 @@ def _mentions(conn: Any, domain: Any, path: str) -> bool:
         return True
     for pool, volume in mentions.volumes:
         try:
-            if os.path.normpath(conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path()) == path:
+            if (
+                os.path.normpath(
+                    conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).path()
+                )
+                == path
+            ):
                 return True
         except libvirt.libvirtError:
             if volume == os.path.basename(path):

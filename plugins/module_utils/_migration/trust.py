@@ -28,7 +28,9 @@ HOST_KEYS = "/etc/ssh/ssh_host_*_key.pub"
 #: Seconds that ssh-keygen may take.
 KEYGEN_TIMEOUT = 30
 
-_KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{32,16384}={0,3}")
+_KEY = re.compile(
+    r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(?:256|384|521)) [A-Za-z0-9+/]{32,16384}={0,3}"
+)
 _NAME = re.compile(r"[A-Za-z0-9_.:][A-Za-z0-9_.:-]*")
 _SOURCE = re.compile(r"[0-9A-Fa-f.:]+(?:/[0-9]{1,3})?")
 #: Parameters of a URI that make ssh use other files, or that replace ssh by another program.
@@ -62,16 +64,27 @@ def destination(uri: str) -> Destination | None:
     """
     try:
         parts = urllib.parse.urlsplit(uri)
-        name, port, user = parts.hostname or "", parts.port, urllib.parse.unquote(parts.username or "")
+        name, port, user = (
+            parts.hostname or "",
+            parts.port,
+            urllib.parse.unquote(parts.username or ""),
+        )
     except ValueError as problem:
         raise TrustProblem(f"the URI {uri!r} cannot be read: {problem}") from None
     transport = parts.scheme.partition("+")[2]
     if transport not in ("ssh", "libssh", "libssh2"):
         return None
-    own = sorted({key for key, dummy in urllib.parse.parse_qsl(parts.query, keep_blank_values=True)} & _OWN_FILES)
+    own = sorted(
+        {key for key, dummy in urllib.parse.parse_qsl(parts.query, keep_blank_values=True)}
+        & _OWN_FILES
+    )
     if transport != "ssh" or own:
-        raise TrustProblem(f"the URI {uri!r} uses {own[0] if own else transport}, so SSH's own files do not count for it")
-    if not _NAME.fullmatch(name) or (user and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", user)):
+        raise TrustProblem(
+            f"the URI {uri!r} uses {own[0] if own else transport}, so SSH's own files do not count for it"
+        )
+    if not _NAME.fullmatch(name) or (
+        user and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\$?", user)
+    ):
         raise TrustProblem(f"the URI {uri!r} names no host and user that SSH can reach")
     return Destination(user, name.lower(), port)
 
@@ -84,7 +97,9 @@ def sentences(host: str, reasons: Mapping[str, str]) -> list[str]:
     grouped: dict[str, list[str]] = {}
     for other, reason in reasons.items():
         grouped.setdefault(reason, []).append(other)
-    return [f"{host} cannot reach {', '.join(others)}: {reason}." for reason, others in grouped.items()]
+    return [
+        f"{host} cannot reach {', '.join(others)}: {reason}." for reason, others in grouped.items()
+    ]
 
 
 # -- the lines ----------------------------------------------------------------------------------
@@ -184,7 +199,9 @@ def read_host_keys(pattern: str = HOST_KEYS) -> list[str]:
             # Keys of another kind, such as DSA, are not used.
             continue
     if not found:
-        raise TrustProblem(f"there is no host key {pattern}. Is sshd installed? ssh-keygen -A makes host keys")
+        raise TrustProblem(
+            f"there is no host key {pattern}. Is sshd installed? ssh-keygen -A makes host keys"
+        )
     return found
 
 
@@ -215,7 +232,9 @@ def own_key(folder: str) -> tuple[str, str]:
         said = keygen("-y", "-P", "", "-f", path)
         if said.returncode == 0:
             return checked_key(said.stdout.strip()), ""
-        problem = problem or f"the SSH key {path} cannot be used without a question: {_last_line(said)}"
+        problem = (
+            problem or f"the SSH key {path} cannot be used without a question: {_last_line(said)}"
+        )
     path = os.path.join(folder, KEY_FILES[0])
     if os.path.lexists(path):
         raise TrustProblem(
@@ -253,7 +272,9 @@ def keygen(*words: str) -> subprocess.CompletedProcess[str]:
             env={**programs.environment(), "SSH_ASKPASS_REQUIRE": "never"},
         )
     except FileNotFoundError:
-        raise TrustProblem("there is no program ssh-keygen: install the package openssh-client, or openssh-clients") from None
+        raise TrustProblem(
+            "there is no program ssh-keygen: install the package openssh-client, or openssh-clients"
+        ) from None
     except subprocess.TimeoutExpired:
         raise TrustProblem(f"ssh-keygen did not end within {KEYGEN_TIMEOUT} s") from None
 

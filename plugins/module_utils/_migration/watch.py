@@ -107,7 +107,11 @@ class Watch:
         if self.escalated is None:
             self.escalated = action
             self._note(action)
-        if action == "post_copy" and not self._switched and uptime() < (self.ends or 0) + (self.limit or 0):
+        if (
+            action == "post_copy"
+            and not self._switched
+            and uptime() < (self.ends or 0) + (self.limit or 0)
+        ):
             # libvirt refuses this during the copy of its disks.
             domain.migrateStartPostCopy(0)
             self._switched = True

@@ -28,7 +28,11 @@ def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
     :raises LibvirtProblem: it cannot be reached, or it is another machine's.
     """
     uri = move["destination_uri"]
-    conn = shared_ssh.open_connection(uri, folder) if folder else binding.open_connection(uri, keepalive=True)
+    conn = (
+        shared_ssh.open_connection(uri, folder)
+        if folder
+        else binding.open_connection(uri, keepalive=True)
+    )
     try:
         _refuse_another_machine(conn, move)
     except BaseException:
@@ -44,7 +48,9 @@ def _refuse_another_machine(conn: Any, move: Mapping[str, Any]) -> None:
     try:
         found, name = parse_capabilities(conn.getCapabilities())["host_uuid"], conn.getHostname()
     except (libvirt.libvirtError, ValueError) as problem:
-        raise LibvirtProblem(f"{move['destination_uri']} does not say which machine it is on: {problem}") from problem
+        raise LibvirtProblem(
+            f"{move['destination_uri']} does not say which machine it is on: {problem}"
+        ) from problem
     if (found or "").lower() not in expected:
         raise LibvirtProblem(
             f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {machine.described([found], None)}, and the store "

@@ -121,7 +121,12 @@ ADVICE = (
 #: Codes of the errors that libvirt reports when the set-up of a host is missing: there is no
 #: special code for it.
 _OF_SETUP = (
-    (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_SYSTEM_ERROR)
+    (
+        libvirt.VIR_ERR_INTERNAL_ERROR,
+        libvirt.VIR_ERR_OPERATION_FAILED,
+        libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
+        libvirt.VIR_ERR_SYSTEM_ERROR,
+    )
     if libvirt
     else ()
 )
@@ -200,7 +205,10 @@ class Worker:
         reason = reason.rstrip(".")
         self._look_at_source()
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
-            self._end("lost", f"{self._title()}: {reason}. It is not known where it is: start the move again when both hosts answer.")
+            self._end(
+                "lost",
+                f"{self._title()}: {reason}. It is not known where it is: start the move again when both hosts answer.",
+            )
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
@@ -264,7 +272,9 @@ class Worker:
         """
         self.source = self._open_source(keepalive=True)
         folder = self.records.folder if shared else None
-        self.destination = binding.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
+        self.destination = binding.opened_again(
+            self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder)
+        )
 
     def _open_source(self, keepalive: bool) -> Any:
         """Open the source's libvirt; wait for it during the seconds of a restart."""
@@ -334,14 +344,20 @@ class Worker:
         """Return True if this migration of the store was aborted: it does not begin again, but the
         next migration does.
         """
-        return previous["status"] == "cancelled" and self.move.get("migration") is not None and self._was_of_this_migration(previous)
+        return (
+            previous["status"] == "cancelled"
+            and self.move.get("migration") is not None
+            and self._was_of_this_migration(previous)
+        )
 
     def _was_of_this_migration(self, previous: Mapping[str, Any]) -> bool:
         return previous["move"].get("migration") == self.move.get("migration")
 
     def _is_new(self) -> bool:
         """Return True if no run can have begun the move: then no earlier work has to be found."""
-        return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous))
+        return self.previous is None or (
+            self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous)
+        )
 
     def _never_began(self) -> bool:
         """Return True if this worker and the workers before it only checked the move and waited."""
@@ -400,11 +416,19 @@ class Worker:
     def _look(self) -> tuple[Seen | None, Seen | None]:
         """Look at both sides, and note their states."""
         try:
-            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
+            here, there = (
+                state.look(self.source, self.uuid),
+                state.look(self.destination, self.uuid),
+            )
         except libvirt.libvirtError:
             self._reconnect()
-            here, there = state.look(self.source, self.uuid), state.look(self.destination, self.uuid)
-        self.record.update(source_state=state.state_word(here), destination_state=state.state_word(there))
+            here, there = (
+                state.look(self.source, self.uuid),
+                state.look(self.destination, self.uuid),
+            )
+        self.record.update(
+            source_state=state.state_word(here), destination_state=state.state_word(there)
+        )
         for seen in (here, there):
             if seen is not None:
                 self.record["name"] = seen["name"]
@@ -451,8 +475,14 @@ class Worker:
         _snapshot_records.give_back(domain)
         live = checks.is_live(self.move, here)
         self.record.update(
-            was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
-            autostart=_autostart(domain) if self.move.get("autostart") is None else bool(self.move["autostart"]),
+            was="paused"
+            if here["state"] == "paused"
+            else "running"
+            if here["active"]
+            else "shutoff",
+            autostart=_autostart(domain)
+            if self.move.get("autostart") is None
+            else bool(self.move["autostart"]),
             persistent=here["persistent"],
         )
         storage = self._checked(domain, here)
@@ -465,7 +495,10 @@ class Worker:
                 here = _present(self._look()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
                 storage = self._checked(domain, here)
-            copies = {"memory_mib": (domain.maxMemory() >> 10) if live else 0, "disk_mib": storage.copied_mib()}
+            copies = {
+                "memory_mib": (domain.maxMemory() >> 10) if live else 0,
+                "disk_mib": storage.copied_mib(),
+            }
             self.save(phase="preparing", storage=storage.word(), copies=copies)
             self._prepare_there(storage, live)
             self._save_or_stop()
@@ -477,7 +510,9 @@ class Worker:
                 or checks.is_live(self.move, now) != live
                 or (self.record["was"] == "shutoff" and now["active"])
             ):
-                raise LibvirtProblem("the instance changed its state while the move was prepared; begin again")
+                raise LibvirtProblem(
+                    "the instance changed its state while the move was prepared; begin again"
+                )
             self.save(phase="migrating")
             self._migrate(domain, live, storage)
             error = None
@@ -485,18 +520,26 @@ class Worker:
             error = exc
         if self.record["escalated"] != "shutdown":
             self._turn.leave()
-        self.save(phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"])
+        self.save(
+            phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"]
+        )
         if error is not None and self.record["phase"] in ("waiting", "preparing"):
             self._drop_there(storage)
             self._look()
-            self._end("failed", f"{self._title()} failed before anything was moved: {_reason(error)}.")
+            self._end(
+                "failed", f"{self._title()} failed before anything was moved: {_reason(error)}."
+            )
             return
         verdict = self._settled()
         if verdict == state.MOVING:
             # The call broke, the migration did not: libvirt goes on by itself.
             self.record["took_over"] = True
             verdict = self._follow_job()
-        if verdict == state.HERE and self.record["escalated"] == "shutdown" and not self._abort_asked():
+        if (
+            verdict == state.HERE
+            and self.record["escalated"] == "shutdown"
+            and not self._abort_asked()
+        ):
             verdict, error = self._shut_down_and_move(domain)
         self._conclude(verdict, error)
 
@@ -518,13 +561,19 @@ class Worker:
         self._acknowledge("started")
         self.save(phase="waiting")
         began = time.monotonic()
-        while not self._is_to_be_checked() and not self._abort_asked() and time.monotonic() - began < CHECKED:
+        while (
+            not self._is_to_be_checked()
+            and not self._abort_asked()
+            and time.monotonic() - began < CHECKED
+        ):
             time.sleep(POLL_TURN)
         # The time of a move counts from here.
         self.save(phase="checking", started_at=time.time())
 
     def _is_to_be_checked(self) -> bool:
-        return self._most is None or self._check.has_come(min(self._most, READY * self._most - self._turn.count()))
+        return self._most is None or self._check.has_come(
+            min(self._most, READY * self._most - self._turn.count())
+        )
 
     def _wait_for_turn(self) -> float:
         """Returns how many seconds that took."""
@@ -551,7 +600,11 @@ class Worker:
         self.save(phase="migrating", status="running")
         domain = self.source.lookupByUUIDString(self.uuid)
         flags, parameters = flags_and_parameters(self.options, self.destination)
-        flags |= libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_LIVE | getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0)
+        flags |= (
+            libvirt.VIR_MIGRATE_PEER2PEER
+            | libvirt.VIR_MIGRATE_LIVE
+            | getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0)
+        )
         if domain.isPersistent():
             flags |= libvirt.VIR_MIGRATE_PERSIST_DEST | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
         if self.move.get("migrate_uri"):
@@ -579,7 +632,11 @@ class Worker:
     def _drop_there(self, storage: Storage) -> None:
         """Remove the things that this move made at the destination for a domain that did not come."""
         storage.drop_copies()
-        for each in mdevs.remove(self.destination, [each["uuid"] for each in passthrough.made_there(self.devices)], self.uuid):
+        for each in mdevs.remove(
+            self.destination,
+            [each["uuid"] for each in passthrough.made_there(self.devices)],
+            self.uuid,
+        ):
             self.record["leftovers"].append(_mdev_left(each))
 
     # -- the last resort ---------------------------------------------------------------------
@@ -598,7 +655,9 @@ class Worker:
             self._shut_down(domain)
             text = domain.XMLDesc(0)
             self.record["files"], reasons = survey(self.source, domain, text)
-            reasons += checks.device_reasons(reading.read(text, but=passthrough.names(self.devices)), False) + storage.decide(False)
+            reasons += checks.device_reasons(
+                reading.read(text, but=passthrough.names(self.devices)), False
+            ) + storage.decide(False)
             reasons += snapshots.reasons(domain, storage)
             if reasons:
                 raise LibvirtProblem("; ".join(reasons))
@@ -627,7 +686,9 @@ class Worker:
         deadline = time.monotonic() + SHUTDOWN
         while domain.isActive():
             if self._abort_asked():
-                raise Aborted("it was aborted on request; the guest already has the request to shut down and may still do so")
+                raise Aborted(
+                    "it was aborted on request; the guest already has the request to shut down and may still do so"
+                )
             if time.monotonic() >= deadline:
                 raise LibvirtProblem(
                     f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s after the request (it may still do so): "
@@ -648,7 +709,11 @@ class Worker:
                 power.boot(domain)
                 self._look()
                 return "; it had been shut down and was started again"
-            if self.record["escalated"] == "pause" and self.record["was"] == "running" and here["state"] == "paused":
+            if (
+                self.record["escalated"] == "pause"
+                and self.record["was"] == "running"
+                and here["state"] == "paused"
+            ):
                 domain.resume()
                 self._look()
         except libvirt.libvirtError as exc:
@@ -677,11 +742,19 @@ class Worker:
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = running
         else:
             flags |= libvirt.VIR_MIGRATE_OFFLINE
-        if live and proven_safe(storage) and any(entry["mode"] == "shared" for entry in storage.files):
+        if (
+            live
+            and proven_safe(storage)
+            and any(entry["mode"] == "shared" for entry in storage.files)
+        ):
             # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
             # disks bypass the host's cache.
             flags |= libvirt.VIR_MIGRATE_UNSAFE
-        flattened = [entry["target"] for entry in copied] if any(entry["backing"] for entry in copied) else []
+        flattened = (
+            [entry["target"] for entry in copied]
+            if any(entry["backing"] for entry in copied)
+            else []
+        )
         parameters.update(self._definitions(domain, flattened, live))
         if live:
             limit = self._time_limit(storage)
@@ -703,7 +776,12 @@ class Worker:
         """
         numa = self.move.get("numa")
         emulator = distribution.emulator_there(self.destination, domain.XMLDesc(0))
-        if numa is None and not flattened and not passthrough.names(self.devices) and emulator is None:
+        if (
+            numa is None
+            and not flattened
+            and not passthrough.names(self.devices)
+            and emulator is None
+        ):
             return {}
         flags = {}
         if live:
@@ -712,12 +790,19 @@ class Worker:
                 flags[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
         else:
             flags[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
-        own = {name: domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | flag) for name, flag in flags.items()}
+        own = {
+            name: domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | flag)
+            for name, flag in flags.items()
+        }
         bind = confined if self.move.get("resized") else rebound
         there = {name: text if numa is None else bind(text, numa) for name, text in own.items()}
-        there = {name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()}
+        there = {
+            name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()
+        }
         if emulator is not None:
-            there = {name: distribution.with_emulator(text, emulator) for name, text in there.items()}
+            there = {
+                name: distribution.with_emulator(text, emulator) for name, text in there.items()
+            }
         if flattened:
             there = {name: _without_backing(text, flattened) for name, text in there.items()}
         return there if there != own else {}
@@ -725,7 +810,11 @@ class Worker:
     def _explained(self, error: Exception, storage: Storage, live: bool) -> Exception:
         text = binding.text_of(error)
         if binding.code_of(error) == libvirt.VIR_ERR_MIGRATE_UNSAFE:
-            cached = [f["path"] for f in storage.files if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")]
+            cached = [
+                f["path"]
+                for f in storage.files
+                if f["mode"] == "shared" and f["cache"] not in ("none", "directsync")
+            ]
             return LibvirtProblem(
                 f"libvirt calls it unsafe ({text}): the file system of {', '.join(cached) or 'its disks'} is shared, but "
                 "libvirt cannot know that, and the disk's cache mode is not none. Set cache='none' in the domain's <driver>, or shut it down "
@@ -734,7 +823,9 @@ class Worker:
         if self._abort_asked():
             return Aborted("it was aborted on request")
         if live and self.record["escalated"]:
-            return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
+            return LibvirtProblem(
+                f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}"
+            )
         if binding.code_of(error) in _OF_SETUP:
             advice = [
                 f"{words.format(where=self.move['destination'])}, or leave {option} out"
@@ -747,7 +838,11 @@ class Worker:
 
     def _time_limit(self, storage: Storage) -> float:
         domain = self.source.lookupByUUIDString(self.uuid)
-        return time_limit(self.options, domain.maxMemory() >> 20, [entry["capacity"] >> 30 for entry in storage.copied("disk")])
+        return time_limit(
+            self.options,
+            domain.maxMemory() >> 20,
+            [entry["capacity"] >> 30 for entry in storage.copied("disk")],
+        )
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -763,16 +858,23 @@ class Worker:
             if here is None and there is not None:
                 self._arrived(there, error)
             else:
-                self._end("conflict", f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.")
+                self._end(
+                    "conflict",
+                    f"{self._title()}: it is at the destination, but its definition at the source cannot be removed.",
+                )
         elif verdict in (state.HERE, state.OFF_THERE):
             self._came_to_nothing(error)
         elif verdict == state.NOWHERE:
             if self._begun():
                 self._end(
-                    "lost", f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs."
+                    "lost",
+                    f"{self._title()}: neither host knows the domain any more. Its disks are untouched; look at both hosts' logs.",
                 )
             else:
-                self._end("failed", f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.")
+                self._end(
+                    "failed",
+                    f"There is no domain {self.uuid} at the source, nor on {self.move['destination']}.",
+                )
         elif verdict == state.BROKEN:
             self._end(
                 "conflict",
@@ -786,7 +888,9 @@ class Worker:
                 "Nothing was repaired: look at both hosts.",
             )
         else:
-            what = "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
+            what = (
+                "runs on both hosts" if verdict == state.BOTH_ACTIVE else "is known to both hosts"
+            )
             self._end(
                 "conflict",
                 f"{self._title()}: the domain {what} (source: {self.record['source_state']}, destination: "
@@ -812,13 +916,21 @@ class Worker:
         if not wanted:
             # Its state before the move is not known: running and shut off are both a normal end of
             # a move.
-            wanted = ("shutoff",) if self.move.get("live") is False else ("running", "blocked", "paused", "shutoff")
+            wanted = (
+                ("shutoff",)
+                if self.move.get("live") is False
+                else ("running", "blocked", "paused", "shutoff")
+            )
         notes = []
         if self.record["shut_down"] and there["state"] == "shutoff":
             notes.append(self._start_there())
             there = _present(self._look()[1], "destination")
             wanted += ("shutoff",)
-        if self.record["escalated"] == "pause" and self.record["was"] == "running" and there["state"] == "paused":
+        if (
+            self.record["escalated"] == "pause"
+            and self.record["was"] == "running"
+            and there["state"] == "paused"
+        ):
             there = self._resume_there(there)
         if there["state"] not in wanted:
             self._end(
@@ -830,7 +942,10 @@ class Worker:
         if self.previous is not None and self.previous["status"] == "completed":
             # This is a repeated call after the end: the answer is the earlier one, with the present
             # states.
-            self.record = {**self.previous, **{key: self.record[key] for key in ("move", "source_state", "destination_state")}}
+            self.record = {
+                **self.previous,
+                **{key: self.record[key] for key in ("move", "source_state", "destination_state")},
+            }
             self.save()
             self.records.forget_abort(self.uuid)
             return
@@ -839,7 +954,9 @@ class Worker:
         notes += self._record_snapshots(lambda: self.destination)
         if self.record["autostart"] is not None and there["persistent"]:
             try:
-                self.destination.lookupByUUIDString(self.uuid).setAutostart(int(self.record["autostart"]))
+                self.destination.lookupByUUIDString(self.uuid).setAutostart(
+                    int(self.record["autostart"])
+                )
             except libvirt.libvirtError as exc:
                 notes.append(f"its autostart flag could not be set ({binding.text_of(exc)})")
         if self.record["files"]:
@@ -848,7 +965,9 @@ class Worker:
             storage.name_leftovers(self.destination.lookupByUUIDString(self.uuid).XMLDesc(0))
         storage.drop_temporary()
         storage.drop_probes()
-        kept = mdevs.remove(self.source, [each["uuid"] for each in self.devices["mdevs"]], self.uuid)
+        kept = mdevs.remove(
+            self.source, [each["uuid"] for each in self.devices["mdevs"]], self.uuid
+        )
         if kept:
             notes.append(f"left at the source: {', '.join(_mdev_left(each) for each in kept)}")
         if self.record["leftovers"]:
@@ -904,7 +1023,10 @@ class Worker:
         copies at the destination.
         """
         changes: dict[str, Any] = {}
-        given_back = "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source)) + self._give_back()
+        given_back = (
+            "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source))
+            + self._give_back()
+        )
         here, there = self._look()
         storage = self.storage()
         storage.drop_probes()
@@ -925,7 +1047,9 @@ class Worker:
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
         self._end(
-            "failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}", **changes
+            "failed",
+            f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}",
+            **changes,
         )
 
 
@@ -939,36 +1063,59 @@ def _present(seen: Seen | None, side: str) -> Seen:
     return seen
 
 
-def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any], here: Seen, storage: Storage) -> list[str]:
+def precheck(
+    source: Any,
+    destination: Any,
+    domain: Any,
+    move: Mapping[str, Any],
+    here: Seen,
+    storage: Storage,
+) -> list[str]:
     """Return all the reasons against a move, each a few words; ``storage`` knows the files
     afterwards.
     """
     text = domain.XMLDesc(0)
     # A guest that runs has two definitions, and both go along.
-    next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] and here["active"] else None
+    next_start = (
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        if here["persistent"] and here["active"]
+        else None
+    )
     live = checks.is_live(move, here)
     reasons = checks.state_reasons(domain, move, here)
     reasons += checks.host_reasons(source, destination, move)
     reasons += checks.twin_reasons(destination, move, here, move["destination"])
     devices = move.get("devices") or passthrough.NONE
-    bindings = reading.read(next_start or text, text if next_start else None, passthrough.names(devices))
+    bindings = reading.read(
+        next_start or text, text if next_start else None, passthrough.names(devices)
+    )
     reasons += checks.device_reasons(bindings, live)
-    reasons += far.reasons(destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"])
+    reasons += far.reasons(
+        destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"]
+    )
     if move.get("numa") is not None and not move.get("resized"):
         reasons += _by_both(lambda each: rebinding.reasons(each, move["numa"]), text, next_start)
     if live:
         reasons += passthrough.live_reasons((source, destination), devices, merged(move))
         reasons += checks.cpu_reasons(source, destination, text)
         reasons += checks.memory_reasons(destination, domain, move["destination"])
-        reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
+        reasons += contradictions(merged(move)) + version_reasons(
+            source, destination, merged(move), move["destination"]
+        )
         if move.get("tls") and binding.is_local(storage.record["source_uri"]):
             reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
-            reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
+            reasons.append(
+                "on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout"
+            )
     where = move["destination"]
     reasons += _by_both(lambda each: offered.reasons(destination, each, where), text, next_start)
     reasons += _by_both(
-        lambda each: checks.network_reasons(destination, passthrough.with_devices_there(each, devices), where), text, next_start
+        lambda each: checks.network_reasons(
+            destination, passthrough.with_devices_there(each, devices), where
+        ),
+        text,
+        next_start,
     )
     reasons += _by_both(lambda each: missing_secrets(destination, each, where), text, next_start)
     files, storage_reasons = survey(source, domain, text, next_start)
@@ -1001,7 +1148,8 @@ def proven_safe(storage: Storage) -> bool:
     cache.
     """
     return all(
-        entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
+        entry["mode"] == "copied"
+        or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
         for entry in storage.files
         if entry["kind"] == "disk" and not entry.get("next_start")
     )
@@ -1051,4 +1199,6 @@ def _undefine_quietly(conn: Any, uuid: str) -> None:
 def _with_reasons(record: Mapping[str, Any]) -> str:
     """Return the files that were left, each with the reason if one is known."""
     reasons = {each["path"]: each["reason"] for each in record["kept"]}
-    return ", ".join(f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"])
+    return ", ".join(
+        f"{path} ({reasons[path]})" if path in reasons else path for path in record["leftovers"]
+    )

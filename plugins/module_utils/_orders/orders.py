@@ -38,7 +38,9 @@ class Busy(LibvirtProblem):
 
 
 @contextlib.contextmanager
-def alone(records: Records, uuid: str, name: str, patience: float, order: str | None = None) -> Iterator[None]:
+def alone(
+    records: Records, uuid: str, name: str, patience: float, order: str | None = None
+) -> Iterator[None]:
     """Hold the lock of a domain during the ``with`` block, so that no other call works on the
     domain.
 
@@ -67,7 +69,9 @@ def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) 
     :raises LibvirtProblem: the list of withdrawn orders cannot be read.
     """
     if order is not None and order in read_withdrawn(records, uuid):
-        raise Withdrawn(f"what was to be done with {name} on {host_name()} was withdrawn by a later run")
+        raise Withdrawn(
+            f"what was to be done with {name} on {host_name()} was withdrawn by a later run"
+        )
 
 
 def may_begin(records: Records, uuid: str, order: str | None) -> bool:

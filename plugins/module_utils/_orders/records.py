@@ -73,7 +73,9 @@ class Records:
 
     def __init__(self, folder: str | None = None) -> None:
         self.folder = folder or default_folder()
-        self._locks = hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16] if folder else "host"
+        self._locks = (
+            hashlib.sha256(os.path.realpath(folder).encode()).hexdigest()[:16] if folder else "host"
+        )
 
     def prepare(self) -> None:
         """Make the folder, readable only by its owner.
@@ -108,7 +110,11 @@ class Records:
         files of a completed move are the instance's own, and no leftovers.
         """
         record = self._read(move["uuid"])
-        if record is None or not same_move(record, move, source_uri) or record["status"] == "completed":
+        if (
+            record is None
+            or not same_move(record, move, source_uri)
+            or record["status"] == "completed"
+        ):
             return []
         return [entry for entry in record["files"] + record["earlier"] if entry["made"] != "no"]
 
@@ -232,4 +238,8 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
 
 def same_move(record: Mapping[str, Any] | None, move: Mapping[str, Any], source_uri: str) -> bool:
     """Return True if a record has the same source and the same destination as a move."""
-    return record is not None and record["source_uri"] == source_uri and record["move"]["destination_uri"] == move["destination_uri"]
+    return (
+        record is not None
+        and record["source_uri"] == source_uri
+        and record["move"]["destination_uri"] == move["destination_uri"]
+    )

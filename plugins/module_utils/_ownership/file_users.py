@@ -32,12 +32,17 @@ class FileUsers:
         _storage.file_names.
     """
 
-    def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
+    def __init__(
+        self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()
+    ) -> None:
         # The store knows the backing files of a missing disk from its host. One broken guest must
         # not keep the files of a whole fleet.
         self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
-        self._systems = {device: file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
+        self._systems = {
+            device: file_names.file_system(path, mounts)
+            for device, path in self._needs.devices.items()
+        }
         self._looked_around = False
 
     def reason(self, file: Mapping[str, Any]) -> str | None:
@@ -60,11 +65,17 @@ class FileUsers:
         for path in self._paths(file):
             try:
                 found = look(path)
-                here = file_names.inode(found.real, self._mounts) if found.status is not None else None
+                here = (
+                    file_names.inode(found.real, self._mounts) if found.status is not None else None
+                )
             except (OSError, access.Unresponsive) as exc:
                 doubt = f"{path} cannot be looked at ({backing.reason_of(exc)})"
                 continue
-            if here is not None and file.get("inode") is not None and _number(here) != _number(file["inode"]):
+            if (
+                here is not None
+                and file.get("inode") is not None
+                and _number(here) != _number(file["inode"])
+            ):
                 # This is another file. The number of the file system does not decide, because a
                 # shared file system may have a different number on each host.
                 continue
@@ -110,7 +121,9 @@ class FileUsers:
     @functools.cached_property
     def _devices(self) -> dict[str, Need]:
         """The needs of block devices by their identity on all hosts, read once for all files."""
-        known = [(block_devices.identity(path), need) for path, need in self._needs.block_devices.items()]
+        known = [
+            (block_devices.identity(path), need) for path, need in self._needs.block_devices.items()
+        ]
         return {device: need for device, need in reversed(known) if device is not None}
 
     def _inodes(self, inode: str | None) -> list[tuple[int, int]]:
@@ -146,7 +159,8 @@ class FileUsers:
         return [
             folder
             for folder, path in real
-            if real_path_id(path, self._mounts) is None and file_names.inode(path, self._mounts) not in self._seen
+            if real_path_id(path, self._mounts) is None
+            and file_names.inode(path, self._mounts) not in self._seen
         ]
 
 

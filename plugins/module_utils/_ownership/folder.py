@@ -41,7 +41,9 @@ def _escape(text: str) -> str:
 
 
 def _pool_xml(name: str, path: str) -> str:
-    return f"<pool type='dir'><name>{name}</name><target><path>{_escape(path)}</path></target></pool>"
+    return (
+        f"<pool type='dir'><name>{name}</name><target><path>{_escape(path)}</path></target></pool>"
+    )
 
 
 def folder_is_seen(conn: Any, path: str) -> bool:
@@ -58,7 +60,9 @@ def folder_is_seen(conn: Any, path: str) -> bool:
     except libvirt.libvirtError as exc:
         if _is_missing(exc):
             return False
-        raise LibvirtProblem(f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {binding.text_of(exc)}") from exc
+        raise LibvirtProblem(
+            f"libvirt of {conn.getHostname()} cannot look into {os.path.dirname(path)}: {binding.text_of(exc)}"
+        ) from exc
     try:
         pool.destroy()
     except libvirt.libvirtError:
@@ -134,13 +138,17 @@ class Folder:
         def send(pool: Any) -> None:
             volume = _volume(pool, name)
             if volume is None:
-                raise LibvirtProblem(f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled.")
+                raise LibvirtProblem(
+                    f"{name} has vanished from {self.path} on {self.conn.getHostname()} while it was filled."
+                )
             with open(path, "rb") as handle:
                 _send(self.conn, volume, handle, progress)
 
         self._within(send)
 
-    def download(self, name: str, begin: Callable[[int | None], int], take: Callable[[bytes], object]) -> bool:
+    def download(
+        self, name: str, begin: Callable[[int | None], int], take: Callable[[bytes], object]
+    ) -> bool:
         """Read a file from a given byte to its end.
 
         :param begin: a function that gets the size of the file (None if libvirt does not report it)
@@ -170,7 +178,9 @@ class Folder:
 
         return bool(self._within(fetch, missing=False))
 
-    def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
+    def digest(
+        self, name: str, known: Iterable[Mapping[str, Any]] = ()
+    ) -> tuple[str | None, int | None] | None:
         """Return the digest of a file, the same as from digests.of_file(). Read the file through
         libvirt if it is unknown.
 
@@ -187,9 +197,15 @@ class Folder:
             stamp = _stamp(volume)
             path = os.path.join(self.path, name)
             for each in known:
-                if stamp and os.path.normpath(each["path"]) == path and all(each[key] == value for key, value in stamp.items()):
+                if (
+                    stamp
+                    and os.path.normpath(each["path"]) == path
+                    and all(each[key] == value for key, value in stamp.items())
+                ):
                     return each["digest"], stamp["size"]
-            kept = hashlib.sha256(f"{self._host()}:{path}".encode("utf-8", "surrogateescape")).hexdigest()
+            kept = hashlib.sha256(
+                f"{self._host()}:{path}".encode("utf-8", "surrogateescape")
+            ).hexdigest()
             found = digests.recall(kept, stamp) if stamp else None
             if stamp and found:
                 return found["digest"], stamp["size"]
@@ -218,19 +234,24 @@ class Folder:
                 if pool is None:
                     if "missing" in missing:
                         return missing["missing"]
-                    raise LibvirtProblem(f"The folder {self.path} does not exist on {self.conn.getHostname()}.")
+                    raise LibvirtProblem(
+                        f"The folder {self.path} does not exist on {self.conn.getHostname()}."
+                    )
                 pool.refresh(0)
                 return action(pool)
             except libvirt.libvirtError as exc:
                 if not binding.is_pool_busy(exc):
                     raise LibvirtProblem(
-                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {binding.text_of(exc)}", binding.code_of(exc)
+                        f"libvirt of {self._host()} cannot work in the folder {self.path}: {binding.text_of(exc)}",
+                        binding.code_of(exc),
                     ) from exc
                 trouble = exc
             finally:
                 if undo is not None:
                     _quietly(undo)
-        raise LibvirtProblem(f"libvirt of {self._host()} is too busy with the folder {self.path}: {binding.text_of(trouble)}")
+        raise LibvirtProblem(
+            f"libvirt of {self._host()} is too busy with the folder {self.path}: {binding.text_of(trouble)}"
+        )
 
     def _host(self) -> str:
         try:
@@ -305,7 +326,9 @@ def _stamp(volume: Any) -> dict[str, Any] | None:
     libvirt does not report it.
     """
     root = parse(volume.XMLDesc(0))
-    modified, changed = (child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime"))
+    modified, changed = (
+        child_text(root, f"target/timestamps/{name}") for name in ("mtime", "ctime")
+    )
     size = _sizes(volume)["physical"]
     if modified is None or changed is None or size is None:
         return None
@@ -325,7 +348,11 @@ def _receive(conn: Any, volume: Any) -> str:
     found, stream = digests.Digest(), conn.newStream(0)
     volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
     try:
-        stream.sparseRecvAll(lambda dummy, data, dummy2: found.data(data), lambda dummy, length, dummy2: found.hole(length), None)
+        stream.sparseRecvAll(
+            lambda dummy, data, dummy2: found.data(data),
+            lambda dummy, length, dummy2: found.hole(length),
+            None,
+        )
         stream.finish()
     except BaseException:
         _quietly(stream.abort)
@@ -333,7 +360,9 @@ def _receive(conn: Any, volume: Any) -> str:
     return found.end()
 
 
-def _send(conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], object] | None) -> None:
+def _send(
+    conn: Any, volume: Any, handle: BinaryIO, progress: Callable[[int], object] | None
+) -> None:
     """Upload a file with its holes into a volume."""
     descriptor = handle.fileno()
     total = os.fstat(descriptor).st_size

@@ -28,7 +28,11 @@ def made_for(instance: str, parent: str, kind: str, number: int) -> str:
     :param kind: the type of the device, such as ``nvidia-35``.
     :param number: the number among devices with the same other arguments, from 0.
     """
-    head = bytearray(hashlib.sha256(_MADE + f"{instance.lower()}/{parent}/{kind}/{number}".encode()).digest()[:10])
+    head = bytearray(
+        hashlib.sha256(_MADE + f"{instance.lower()}/{parent}/{kind}/{number}".encode()).digest()[
+            :10
+        ]
+    )
     head[6] = head[6] & 0x0F | 0x80
     head[8] = head[8] & 0x3F | 0x80
     return str(uuid.UUID(bytes=bytes(head) + _mark(bytes(head))))

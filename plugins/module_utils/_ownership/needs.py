@@ -140,7 +140,12 @@ class Needs:
     """
 
     def __init__(
-        self, conn: Any, but: str | None = None, elsewhere: Iterable[Any] = (), layers: Iterable[str] = (), missing: bool = True
+        self,
+        conn: Any,
+        but: str | None = None,
+        elsewhere: Iterable[Any] = (),
+        layers: Iterable[str] = (),
+        missing: bool = True,
     ) -> None:
         self._missing = missing
         self._conn, self._layers = conn, set(layers)
@@ -170,7 +175,9 @@ class Needs:
                     self._note_domain(domain)
             except libvirt.libvirtError as exc:
                 if not is_gone(exc):
-                    self._doubts.append(f"what another domain of this host uses cannot be read ({binding.text_of(exc)})")
+                    self._doubts.append(
+                        f"what another domain of this host uses cannot be read ({binding.text_of(exc)})"
+                    )
             except ValueError as exc:
                 self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
         for path, device in block_devices.loop_files():
@@ -186,12 +193,17 @@ class Needs:
             self._texts.append((text, f"the domain {name} {USES}"))
         self._written.append((name, mentions.written))
         for path, kind in mentions.paths.items():
-            self._note(path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders)
+            self._note(
+                path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders
+            )
         for (pool, volume), kind in mentions.volumes.items():
             self._note_volume(pool, volume, name, kind)
         for folder in mentions.folders:
             self._note_folder(folder, f"the domain {name} is given its folder {folder}")
-        self._words += [(word, f"an argument for the QEMU of the domain {name} may mean it") for word in mentions.words]
+        self._words += [
+            (word, f"an argument for the QEMU of the domain {name} may mean it")
+            for word in mentions.words
+        ]
 
     def _note_volume(self, pool: str, volume: str, name: str, kind: int) -> None:
         try:
@@ -215,14 +227,18 @@ class Needs:
             pools = self._conn.listAllStoragePools(0)
         except libvirt.libvirtError as exc:
             if not missing_drivers.has_nothing("storage", exc):
-                self._doubts.append(f"the storage pools of this host cannot be read ({binding.text_of(exc)})")
+                self._doubts.append(
+                    f"the storage pools of this host cannot be read ({binding.text_of(exc)})"
+                )
             return
         for pool in pools:
             try:
                 path = folder_of(pool)
             except libvirt.libvirtError as exc:
                 if not is_gone(exc):
-                    self._doubts.append(f"a storage pool of this host cannot be read ({binding.text_of(exc)})")
+                    self._doubts.append(
+                        f"a storage pool of this host cannot be read ({binding.text_of(exc)})"
+                    )
                 continue
             if path:
                 self._near.add(path)
@@ -268,9 +284,13 @@ class Needs:
             references = self._references_of(path)
         except (OSError, access.Unresponsive) as exc:
             if kind != OTHER:
-                self._doubt(f"what {path} is backed by cannot be read ({backing.reason_of(exc)})", need)
+                self._doubt(
+                    f"what {path} is backed by cannot be read ({backing.reason_of(exc)})", need
+                )
             return []
-        self._words += [(each.words, " ".join(need)) for each in references if each.words is not None]
+        self._words += [
+            (each.words, " ".join(need)) for each in references if each.words is not None
+        ]
         self._texts += [(image, " ".join(need)) for each in references for image in each.rbd]
         return [behind for each in references for behind in each.paths]
 
@@ -312,12 +332,20 @@ class Needs:
             named, unread = access.call(_references_in, folder, limit=FOLDER_LIMIT)
         except (OSError, access.Unresponsive) as exc:
             if getattr(exc, "errno", None) not in (errno.ENOENT, errno.ENOTDIR):
-                self._doubts.append(f"the images in {folder} cannot be looked at ({backing.reason_of(exc)})")
+                self._doubts.append(
+                    f"the images in {folder} cannot be looked at ({backing.reason_of(exc)})"
+                )
             return
         for path, problem in unread:
-            found = backing.by_libvirt(self._conn, path) if isinstance(problem, PermissionError) else None
+            found = (
+                backing.by_libvirt(self._conn, path)
+                if isinstance(problem, PermissionError)
+                else None
+            )
             if found is None:
-                self._doubts.append(f"what {path} is backed by cannot be read ({backing.reason_of(problem)})")
+                self._doubts.append(
+                    f"what {path} is backed by cannot be read ({backing.reason_of(problem)})"
+                )
             elif found:
                 named.append((path, found))
         for image, references in named:
@@ -326,7 +354,9 @@ class Needs:
             for reference in references:
                 if reference.words is not None:
                     self._words.append((reference.words, f"the image {image} may be backed by it"))
-                self._texts += [(each, f"the image {image} is backed by it") for each in reference.rbd]
+                self._texts += [
+                    (each, f"the image {image} is backed by it") for each in reference.rbd
+                ]
                 for path in reference.paths:
                     self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
 
@@ -336,7 +366,11 @@ class Needs:
         """Return the certain need of a file, a pair of texts (user, use); None without a known
         user.
         """
-        return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
+        return (
+            self._real.get(sighting.real)
+            or self._real.get(path)
+            or (sighting.inode and self._inodes.get(sighting.inode))
+        )
 
     def by_inode(self, device: int, number: int) -> Need | None:
         """Return the need of the file with an inode of a device of this host; None without a known
@@ -361,8 +395,16 @@ class Needs:
         :param folder: the real path of the folder.
         """
         inside = f"{folder.rstrip('/')}/"
-        found = {path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)}
-        found.update({each: why for each, why in self._folders.items() if f"{each}/".startswith(inside) or inside.startswith(f"{each}/")})
+        found = {
+            path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)
+        }
+        found.update(
+            {
+                each: why
+                for each, why in self._folders.items()
+                if f"{each}/".startswith(inside) or inside.startswith(f"{each}/")
+            }
+        )
         for words, why in self._words:
             if folder in words:
                 found.setdefault(folder, why)
@@ -390,7 +432,9 @@ class Needs:
                 return name
             if found.status is not None and found.real not in seen:
                 seen.add(found.real)
-                left += [behind for each in self._references_of(found.real) for behind in each.paths]
+                left += [
+                    behind for each in self._references_of(found.real) for behind in each.paths
+                ]
         return None
 
     def _read_writers(self) -> dict[Any, str]:
@@ -403,7 +447,9 @@ class Needs:
         for name, written in self._written:
             for each in written:
                 try:
-                    sighting = look(each if isinstance(each, str) else volume_path(self._conn, *each))
+                    sighting = look(
+                        each if isinstance(each, str) else volume_path(self._conn, *each)
+                    )
                 except (libvirt.libvirtError, OSError, ValueError, access.Unresponsive):
                     # No disk can have a backing file that does not exist.
                     continue
@@ -451,7 +497,9 @@ def _folders_above(path: str) -> list[str]:
     return [path[: end + 1] for end, letter in enumerate(path) if letter == "/"]
 
 
-def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
+def _references_in(
+    folder: str,
+) -> tuple[list[tuple[str, list[backing.Reference]]], list[tuple[str, OSError]]]:
     """Return the references of the images in a folder.
 
     :returns: ([(path, references)] of images with references, [(path, error)] of images that cannot
@@ -472,7 +520,9 @@ def _references_in(folder: str) -> tuple[list[tuple[str, list[backing.Reference]
                 continue
             # An image may name itself as the file of its extents.
             for reference in references:
-                reference.paths = [path for path in reference.paths if os.path.realpath(path) != own]
+                reference.paths = [
+                    path for path in reference.paths if os.path.realpath(path) != own
+                ]
             if references:
                 named.append((entry.path, references))
     return named, unread

@@ -95,7 +95,10 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
                 if is_source(element):
                     candidate.refused = EXISTED
                 if number:
-                    candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
+                    candidate.refused = (
+                        candidate.refused
+                        or "it is not in the definition: a snapshot has it, or it is attached for a while"
+                    )
                 found.setdefault(candidate.path, candidate)
     for path in files_of_start(texts[0], binding.is_system(conn)):
         found.setdefault(path, Candidate(path))
@@ -115,16 +118,30 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
         # Without an answer of libvirt, the disk counts as a disk outside the pools of this host.
         volume = None
     if volume is not None:
-        return Candidate(disk["source"], True, "it is shareable" if disk["shareable"] else None, foreign=FOREIGN, volume=volume)
+        return Candidate(
+            disk["source"],
+            True,
+            "it is shareable" if disk["shareable"] else None,
+            foreign=FOREIGN,
+            volume=volume,
+        )
     path, pool, refused = disk["source"], None, None
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
         try:
             kind = parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type")
-            refused = None if kind in FOLDER_POOLS else f"it is a volume of the pool {pool} ({kind}), which has no files"
+            refused = (
+                None
+                if kind in FOLDER_POOLS
+                else f"it is a volume of the pool {pool} ({kind}), which has no files"
+            )
             path = volume_path(conn, pool, volume) if refused is None else path
         except (libvirt.libvirtError, OSError, access.Unresponsive) as exc:
-            why = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else backing.reason_of(exc)
+            why = (
+                binding.text_of(exc)
+                if isinstance(exc, libvirt.libvirtError)
+                else backing.reason_of(exc)
+            )
             refused = f"it is not known which file it is ({why})"
     elif disk["type"] != "file":
         refused = f"it is no image file ({disk['type']})"
@@ -155,7 +172,13 @@ class Ownership:
         elsewhere: Iterable[Any] = (),
         folders: Iterable[str] = (),
     ) -> None:
-        self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, list(elsewhere), list(folders)
+        self._conn, self._uuid, self._name, self._elsewhere, self._folders = (
+            conn,
+            uuid,
+            name,
+            list(elsewhere),
+            list(folders),
+        )
         self._needed_elsewhere = elsewhere_of(self._elsewhere)
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
@@ -173,7 +196,12 @@ class Ownership:
         self._own, self.kept = [], []
         self._volumes, self._needs = [], None
         files = [each for each in self._candidates if not each.volume]
-        there = [(each, sighting, why) for each in files for sighting, why in [_look(each)] if sighting or why]
+        there = [
+            (each, sighting, why)
+            for each in files
+            for sighting, why in [_look(each)]
+            if sighting or why
+        ]
         near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting]
         for each in self._candidates:
             if each.volume:
@@ -187,7 +215,9 @@ class Ownership:
         for each, sighting, why in there:
             why = why or each.refused or (self._why_not(each, sighting) if sighting else None)
             if why is None and sighting:
-                why = self._needed(near).why(each.path, sighting) or (why_locked(sighting.real) if locks else None)
+                why = self._needed(near).why(each.path, sighting) or (
+                    why_locked(sighting.real) if locks else None
+                )
             if why is None and sighting:
                 self._own.append((each, sighting.inode))
             else:
@@ -239,7 +269,9 @@ class Ownership:
             self._needs.look_around([*self._folders, *near])
         return self._needs
 
-    def _why_not_volume(self, path: str, volume: tuple[str, str], near: Sequence[str]) -> str | None:
+    def _why_not_volume(
+        self, path: str, volume: tuple[str, str], near: Sequence[str]
+    ) -> str | None:
         """Return the reason why a volume is not the instance's own; None if the volume is."""
         if path in self._needed_elsewhere:
             # Ceph knows no watcher of an image if the domain is off.
@@ -269,7 +301,11 @@ class Ownership:
             return "the file has another name too"
         if candidate.inode not in (None, sighting.inode):
             return CHANGED
-        if not candidate.by_use and (self._uuid is None or self._name is None or not is_named_for(path, self._uuid, self._name)):
+        if not candidate.by_use and (
+            self._uuid is None
+            or self._name is None
+            or not is_named_for(path, self._uuid, self._name)
+        ):
             return candidate.foreign
         return None
 
@@ -298,7 +334,9 @@ def is_named_for(path: str, uuid: str, name: str) -> bool:
     # Role place makes this name.
     if uuid in base or base == f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}-seed.iso":
         return True
-    of_libvirt = os.path.basename(folder) == "nvram" and os.path.basename(os.path.dirname(folder)) == "qemu"
+    of_libvirt = (
+        os.path.basename(folder) == "nvram" and os.path.basename(os.path.dirname(folder)) == "qemu"
+    )
     return of_libvirt and base in (f"{name}_VARS.fd", f"{name}_VARS.qcow2")
 
 
@@ -389,7 +427,9 @@ def drop_state(path: str) -> None:
 # -- through libvirt ---------------------------------------------------------------------------
 
 
-def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]) -> str | None:
+def why_copy_stays(
+    entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]
+) -> str | None:
     """Return the reason to keep a file at the destination after a failed move; None if this move
     has made the file.
 
@@ -504,8 +544,14 @@ def undefine(domain: Any, with_state: bool = False) -> None:
     :param with_state: True to let libvirt remove the state of an emulated TPM. libvirt stores this
         state by uuid.
     """
-    simple = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-    flags = simple | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+    simple = (
+        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    )
+    flags = (
+        simple
+        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+        | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
+    )
     if not with_state:
         flags |= getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
     # A libvirt without a flag does not store the data of the flag, or refuses by itself to lose the
@@ -517,7 +563,11 @@ def undefine(domain: Any, with_state: bool = False) -> None:
         except libvirt.libvirtError as exc:
             # The code is None if Python has freed an object of libvirt in between: this clears the
             # error.
-            if binding.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT, None):
+            if binding.code_of(exc) not in (
+                libvirt.VIR_ERR_INVALID_ARG,
+                libvirt.VIR_ERR_NO_SUPPORT,
+                None,
+            ):
                 raise
     domain.undefine()
 
@@ -530,12 +580,17 @@ def remove_mdev(device: Any, uuid: str, active: bool) -> None:
     :raises LibvirtProblem: the uuid does not prove that this collection made the device.
     """
     if not mdev_uuids.is_ours(uuid):
-        raise LibvirtProblem(f"The mediated device {uuid} was not made by this collection, so it stays.")
+        raise LibvirtProblem(
+            f"The mediated device {uuid} was not made by this collection, so it stays."
+        )
     if active:
         device.destroy()
     try:
         device.undefine(0)
     except libvirt.libvirtError as exc:
         # A device without a definition is gone after destroy().
-        if binding.code_of(exc) not in (libvirt.VIR_ERR_NO_NODE_DEVICE, libvirt.VIR_ERR_OPERATION_INVALID):
+        if binding.code_of(exc) not in (
+            libvirt.VIR_ERR_NO_NODE_DEVICE,
+            libvirt.VIR_ERR_OPERATION_INVALID,
+        ):
             raise

@@ -39,7 +39,9 @@ def read(conn: Any, name: str) -> dict[str, Any]:
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
-        raise LibvirtProblem(f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it.") from exc
+        raise LibvirtProblem(
+            f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it."
+        ) from exc
     # A stopped pool has nothing mounted or attached. Only a plain folder is still readable.
     if root.get("type") != "dir" and not pool.isActive():
         raise LibvirtProblem(
@@ -64,7 +66,9 @@ def _in_folder(needs: Needs, folder: str) -> tuple[dict[str, str], dict[str, str
         real = look(folder).real
         paths = access.call(_listed, real, limit=LIMIT)
     except (OSError, access.Unresponsive) as exc:
-        raise LibvirtProblem(f"The folder {folder} of {host_name()} cannot be read: {backing.reason_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"The folder {folder} of {host_name()} cannot be read: {backing.reason_of(exc)}."
+        ) from exc
     needed = needs.below(real)
     for path in paths:
         user = _user(needs, path)

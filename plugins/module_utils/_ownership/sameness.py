@@ -41,7 +41,9 @@ class Sameness:
     :param record: the record of the move. The record names each probe before the probe is made.
     """
 
-    def __init__(self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]) -> None:
+    def __init__(
+        self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]
+    ) -> None:
         self.record, self.source, self.destination, self.save = record, source, destination, save
         self.where = record["move"]["destination"]
         self._folders: dict[str, bool] = {}
@@ -60,7 +62,10 @@ class Sameness:
             real = access.call(os.path.realpath, path)
         except access.Unresponsive as exc:
             raise LibvirtProblem(str(exc)) from exc
-        return all(self.folder(folder) for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real))))
+        return all(
+            self.folder(folder)
+            for folder in dict.fromkeys((os.path.dirname(path), os.path.dirname(real)))
+        )
 
     def folder(self, folder: str) -> bool:
         """Return True if the destination sees a new entry of the source in a folder.
@@ -76,14 +81,18 @@ class Sameness:
             raise LibvirtProblem(
                 f"whether {folder} is shared can be found out on the hypervisor only, and {self.record['source_uri']} is another machine"
             )
-        probe = os.path.join(folder, f"{ownership.TEMPORARY}probe-{self.record['uuid'][:8]}-{secrets.token_hex(6)}")
+        probe = os.path.join(
+            folder, f"{ownership.TEMPORARY}probe-{self.record['uuid'][:8]}-{secrets.token_hex(6)}"
+        )
         self.record["probes"].append(probe)
         self.save()
         try:
             access.call(os.mkdir, probe, 0o755)
         except OSError as exc:
             self.record["probes"].remove(probe)
-            raise LibvirtProblem(f"the folder {folder} of its disks cannot be written: {exc.strerror}") from exc
+            raise LibvirtProblem(
+                f"the folder {folder} of its disks cannot be written: {exc.strerror}"
+            ) from exc
         except access.Unresponsive as exc:
             raise LibvirtProblem(str(exc)) from exc
         try:
@@ -117,7 +126,9 @@ class Sameness:
 
         :raises LibvirtProblem: libvirt of the destination cannot look.
         """
-        return Folder(self.destination, os.path.dirname(path)).stat(os.path.basename(path)) is not None
+        return (
+            Folder(self.destination, os.path.dirname(path)).stat(os.path.basename(path)) is not None
+        )
 
     def _compare(self, path: str) -> str:
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
@@ -203,7 +214,9 @@ class Sameness:
             found = self.destination.storagePoolLookupByName(pool)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
-                raise LibvirtProblem(f"the storage pool {pool} does not exist on {self.where}: define it there") from exc
+                raise LibvirtProblem(
+                    f"the storage pool {pool} does not exist on {self.where}: define it there"
+                ) from exc
             raise
         if not found.isActive():
             raise LibvirtProblem(

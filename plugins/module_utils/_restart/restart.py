@@ -35,7 +35,12 @@ PATIENCE = 120
 
 
 def restart(
-    conn: Any, records: Records, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings
+    conn: Any,
+    records: Records,
+    order: Mapping[str, Any],
+    timeout: float,
+    check_mode: bool,
+    surroundings: Surroundings,
 ) -> dict[str, Any]:
     """Bring one domain to the state that it is to have here.
 
@@ -43,7 +48,13 @@ def restart(
     :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it
         is left here; uncertain: its state here is not known), state, message.
     """
-    answer = {"uuid": order["uuid"], "name": order["name"], "status": "uncertain", "state": None, "message": ""}
+    answer = {
+        "uuid": order["uuid"],
+        "name": order["name"],
+        "status": "uncertain",
+        "state": None,
+        "message": "",
+    }
     try:
         with orders.alone(records, order["uuid"], order["name"], PATIENCE, order.get("order")):
             _restart_alone(conn, order, timeout, check_mode, surroundings, answer)
@@ -53,25 +64,39 @@ def restart(
 
 
 def _restart_alone(
-    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+    conn: Any,
+    order: Mapping[str, Any],
+    timeout: float,
+    check_mode: bool,
+    surroundings: Surroundings,
+    answer: dict[str, Any],
 ) -> None:
     try:
         changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings, answer)
         answer["status"] = "restarted" if changed else "there"
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
-        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["message"] = (
+            binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        )
         answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
 
 
 def _bring(
-    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+    conn: Any,
+    order: Mapping[str, Any],
+    timeout: float,
+    check_mode: bool,
+    surroundings: Surroundings,
+    answer: dict[str, Any],
 ) -> tuple[bool, str]:
     domain = power.find(conn, uuid=order["uuid"])
     if domain is not None and domain.isActive():
         return False, power.state_of(domain)
     if order["snapshotting"]:
         order, images = newest(order)
-        answer["message"] = f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
+        answer["message"] = (
+            f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
+        )
     if domain is not None:
         return _bring_over(conn, domain, order, timeout, check_mode, answer)
     _refuse(conn, order, surroundings)
@@ -88,7 +113,12 @@ def _bring(
 
 
 def _bring_over(
-    conn: Any, domain: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, answer: dict[str, Any]
+    conn: Any,
+    domain: Any,
+    order: Mapping[str, Any],
+    timeout: float,
+    check_mode: bool,
+    answer: dict[str, Any],
 ) -> tuple[bool, str]:
     """Start a domain that has a definition here already: of a call that was cut off, or of the time
     before an earlier evacuation.
@@ -105,8 +135,13 @@ def _bring_over(
     if check_mode:
         _refuse(conn, order, others)
         there = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        return order["running"] or not _is_same(there, _wanted(conn, order)), "running" if order["running"] else "shutoff"
-    before, secret = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+        return order["running"] or not _is_same(there, _wanted(conn, order)), "running" if order[
+            "running"
+        ] else "shutoff"
+    before, secret = (
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE),
+        libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE,
+    )
     old, is_ours = domain.XMLDesc(secret), False
     try:
         domain = _define(conn, order)
@@ -140,7 +175,9 @@ def _is_same(one: str, other: str) -> bool:
     for root in roots:
         for console in root.findall("devices/graphics"):
             console.attrib.pop("passwd", None)
-    one, other = (ET.canonicalize(ET.tostring(root, encoding="unicode"), strip_text=True) for root in roots)
+    one, other = (
+        ET.canonicalize(ET.tostring(root, encoding="unicode"), strip_text=True) for root in roots
+    )
     return one == other
 
 
@@ -172,19 +209,29 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
         )
     twin = power.find(conn, name=name)
     if twin is not None and twin.UUIDString() != order["uuid"]:
-        raise LibvirtProblem(f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it")
+        raise LibvirtProblem(
+            f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it"
+        )
     try:
         missing = [path for path in order["files"] if not access.call(os.path.exists, path)]
     except access.Unresponsive as exc:
         raise LibvirtProblem(str(exc)) from exc
     if missing:
-        raise LibvirtProblem(f"{where} does not have {', '.join(missing)}: mount that storage there")
+        raise LibvirtProblem(
+            f"{where} does not have {', '.join(missing)}: mount that storage there"
+        )
     others = reasons(conn, order, surroundings, where)
     if others:
         raise LibvirtProblem("; ".join(others))
     mdevs.check(conn, order["mdevs"], order["uuid"])
-    bindings = reading.read(order["xml"], but={*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])})
-    held = [each.what for each in bindings if each.evacuation == table.LOST and each.move != table.LOOKED_UP]
+    bindings = reading.read(
+        order["xml"], but={*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])}
+    )
+    held = [
+        each.what
+        for each in bindings
+        if each.evacuation == table.LOST and each.move != table.LOOKED_UP
+    ]
     if held:
         raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
     lacking = reasons_here(conn, bindings, where, order["uuid"])
@@ -196,7 +243,9 @@ def _locked(text: str) -> str:
     """Return the XML with a random password, where the console had a password: no store has the
     password, and without one everyone can see the console.
     """
-    return with_password(text, secrets.token_hex(VNC_PASSWORD // 2)) if is_locked_out(text) else text
+    return (
+        with_password(text, secrets.token_hex(VNC_PASSWORD // 2)) if is_locked_out(text) else text
+    )
 
 
 def _is_absent(conn: Any, uuid: str) -> bool:
@@ -216,7 +265,9 @@ def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str
         with orders.alone(records, uuid, uuid, PATIENCE):
             answer["status"], answer["message"] = _forget_alone(conn, uuid, check_mode)
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
-        answer["message"] = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        answer["message"] = (
+            binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+        )
     return answer
 
 
@@ -237,7 +288,11 @@ def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> tuple[str, str]:
 
 def _lost_with(domain: Any) -> str:
     parts = []
-    snapshots = sorted(each.getName() for each in domain.listAllSnapshots(0)) if domain.snapshotNum(0) else []
+    snapshots = (
+        sorted(each.getName() for each in domain.listAllSnapshots(0))
+        if domain.snapshotNum(0)
+        else []
+    )
     if snapshots:
         parts.append(
             f"libvirt's records of its snapshots ({', '.join(snapshots)}) go with it, and the snapshots stay in its disks: qemu-img snapshot -l DISK "

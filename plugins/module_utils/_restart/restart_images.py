@@ -78,7 +78,9 @@ def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if not images:
         return dict(order), []
     text = snapshots.with_images(order["xml"], images)
-    return {**order, "xml": text, "images": list(known.values())}, sorted(path for path, _format in images.values())
+    return {**order, "xml": text, "images": list(known.values())}, sorted(
+        path for path, _format in images.values()
+    )
 
 
 def _overlays(path: str, begin: str) -> list[str]:
@@ -98,7 +100,9 @@ def _overlays(path: str, begin: str) -> list[str]:
     return found
 
 
-def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
+def reasons(
+    conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str
+) -> list[str]:
     """Return the reasons why the disks of a domain are not the same as before: a list of sentences
     without a full stop.
 
@@ -113,7 +117,9 @@ def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, whe
         if disk["type"] == "network":
             server = sources.server_here(element)
             if server:
-                found.append(f"its disk {disk['target']} comes from a server of the dead host itself ({server})")
+                found.append(
+                    f"its disk {disk['target']} comes from a server of the dead host itself ({server})"
+                )
         elif disk["source"] is not None and disk["type"] in ("file", "block", "volume"):
             try:
                 image = known.get(disk["target"]) or {}
@@ -123,9 +129,13 @@ def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, whe
                 else:
                     found += _of_disk(conn, disk, image, surroundings, where)
             except libvirt.libvirtError as exc:
-                found.append(f"its disk {disk['source']} cannot be found on {where}: {binding.text_of(exc)}")
+                found.append(
+                    f"its disk {disk['source']} cannot be found on {where}: {binding.text_of(exc)}"
+                )
             except (OSError, access.Unresponsive) as exc:
-                found.append(f"its disk {disk['source']} cannot be looked at on {where}: {backing.reason_of(exc)}")
+                found.append(
+                    f"its disk {disk['source']} cannot be looked at on {where}: {backing.reason_of(exc)}"
+                )
     return found
 
 
@@ -137,16 +147,24 @@ def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
     return pool if parse(pool.XMLDesc(0)).get("type") in NETWORK_POOLS else None
 
 
-def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str) -> list[str]:
+def _of_volume(
+    conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str
+) -> list[str]:
     """Return the reasons in a disk that is a volume of a pool on the network."""
     root, name, volume = parse(pool.XMLDesc(0)), disk["source"], disk["source"].partition("/")[2]
     share, wanted = pool_id(root), image.get("identity")
     if not wanted:
-        return [f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"]
+        return [
+            f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"
+        ]
     servers = [host.get("name") or "localhost" for host in root.findall("source/host")]
     if any(sources.is_here(server) for server in servers):
-        return [f"its disk {name} comes from a server of the dead host itself ({', '.join(servers)})"]
-    if not wanted.startswith(DECLARED) and (share is None or f"{share.rstrip('/')}/{volume}" != wanted):
+        return [
+            f"its disk {name} comes from a server of the dead host itself ({', '.join(servers)})"
+        ]
+    if not wanted.startswith(DECLARED) and (
+        share is None or f"{share.rstrip('/')}/{volume}" != wanted
+    ):
         return [
             f"its disk {name} is on {where} not what it was, {wanted} (its pool is {share or 'of unknown origin'} there): give the pool the same "
             "source there"
@@ -161,14 +179,24 @@ def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str
     origin = volume_id(root, volume)
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
         if origin is None:
-            return [f"whether another domain on {where} uses its disk {name} cannot be told, as its pool names no server: start it by hand"]
+            return [
+                f"whether another domain on {where} uses its disk {name} cannot be told, as its pool names no server: start it by hand"
+            ]
         user = sources.user_of(conn, origin, uuid)
         if user:
-            return [f"the domain {user} on {where} uses its disk {name}: look at what was made of it"]
+            return [
+                f"the domain {user} on {where} uses its disk {name}: look at what was made of it"
+            ]
     return []
 
 
-def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
+def _of_disk(
+    conn: Any,
+    disk: Mapping[str, Any],
+    image: Mapping[str, Any],
+    surroundings: Surroundings,
+    where: str,
+) -> list[str]:
     path = disk["source"]
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
@@ -194,13 +222,21 @@ def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
     if wanted.startswith("device:"):
         return f"device:{block_devices.identity(path)}" == wanted
     if disk["type"] == "volume":
-        pool = pool_id(parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0)))
+        pool = pool_id(
+            parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0))
+        )
         if pool is not None:
             return wanted.startswith(f"{pool.rstrip('/')}/")
     return access.call(path_id, path, access.call(read_mounts, path)) == wanted
 
 
-def _behind(conn: Any, disk: Mapping[str, Any], path: str, seen: Sequence[Mapping[str, Any]] | None, where: str) -> list[str]:
+def _behind(
+    conn: Any,
+    disk: Mapping[str, Any],
+    path: str,
+    seen: Sequence[Mapping[str, Any]] | None,
+    where: str,
+) -> list[str]:
     """Return the reasons in the images behind a disk.
 
     :param seen: the images that discovery has recorded: dicts path, shared and digest; None if they
@@ -218,7 +254,9 @@ def _behind(conn: Any, disk: Mapping[str, Any], path: str, seen: Sequence[Mappin
             f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host was last seen, and is backed by "
             f"{_list(found.files)} now: look at what was made of it"
         ]
-    return [reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)]
+    return [
+        reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)
+    ]
 
 
 def _list(paths: Iterable[str]) -> str:
@@ -233,5 +271,7 @@ def _content(layer: Mapping[str, Any], path: str, where: str) -> list[str]:
         ]
     digest, dummy = digests.of_file(layer["path"])
     if digest != layer["digest"]:
-        return [f"{layer['path']} behind its disk {path} is another one on {where} (its content differs): copy the right one there"]
+        return [
+            f"{layer['path']} behind its disk {path} is another one on {where} (its content differs): copy the right one there"
+        ]
     return []

@@ -55,7 +55,11 @@ def not_copied(domain: Any) -> list[str]:
     """Return the parts that a copy of a domain lacks, each a clause: disks of only the next start,
     and snapshots inside images.
     """
-    later = _written(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))) if domain.isPersistent() else []
+    later = (
+        _written(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))
+        if domain.isPersistent()
+        else []
+    )
     now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
     copied = {disk["target"] for disk in now}
     found = [
@@ -69,10 +73,14 @@ def not_copied(domain: Any) -> list[str]:
         try:
             names = contents.snapshots(contents.read(disk["source"], "qcow2"))
         except LibvirtProblem as exc:
-            found.append(f"whether its disk {disk['target']} has snapshots inside is not known: {exc}")
+            found.append(
+                f"whether its disk {disk['target']} has snapshots inside is not known: {exc}"
+            )
             continue
         if names:
-            found.append(f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has")
+            found.append(
+                f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has"
+            )
     return found
 
 
@@ -106,13 +114,23 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
             raise LibvirtProblem(
                 f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
             )
-    parts = {target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}") for target in found}
+    parts = {
+        target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}") for target in found
+    }
     paths = {target: os.path.join(folder, _name(domain, target, stamp)) for target in found}
     for path in paths.values():
         if access.call(os.path.lexists, path):
-            raise LibvirtProblem(f"the file {path} exists on {host_name()}, and no file is overwritten: run this again")
+            raise LibvirtProblem(
+                f"the file {path} exists on {host_name()}, and no file is overwritten: run this again"
+            )
     names = access.call(os.listdir, folder)
-    _drop([os.path.join(folder, each) for each in names if each.startswith(f"{PART}{domain.UUIDString()}-")])
+    _drop(
+        [
+            os.path.join(folder, each)
+            for each in names
+            if each.startswith(f"{PART}{domain.UUIDString()}-")
+        ]
+    )
     checkpoints = Checkpoints(domain, found) if incremental else None
     why = checkpoints.why_not() if checkpoints is not None else None
     if why is not None:
@@ -120,7 +138,9 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     base = checkpoints.base(_stamps(domain, found, names)) if checkpoints is not None else None
     if checkpoints is not None and base is None:
         why = "what was written since a copy in this folder is not known"
-    elif base is not None and not all(_opens(os.path.join(folder, _name(domain, target, base))) for target in found):
+    elif base is not None and not all(
+        _opens(os.path.join(folder, _name(domain, target, base))) for target in found
+    ):
         base, why = None, "a copy that it would need cannot be opened"
     since = {target: _name(domain, target, base) if base else "" for target in found}
     try:
@@ -144,7 +164,12 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     if checkpoints is not None:
         checkpoints.end(stamp)
     return [
-        {"target": target, "path": paths[target], "since": since[target] and os.path.join(folder, since[target]), "why_whole": why or ""}
+        {
+            "target": target,
+            "path": paths[target],
+            "since": since[target] and os.path.join(folder, since[target]),
+            "why_whole": why or "",
+        }
         for target in found
     ]
 
@@ -166,7 +191,9 @@ def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[
 def _opens(path: str) -> bool:
     """Return True if a copy and all its backing files exist."""
     try:
-        return qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
+        return (
+            qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -178,11 +205,15 @@ def _lay_on(part: str, name: str) -> None:
     :raises LibvirtProblem: qemu-img fails.
     """
     try:
-        done = qemu_img.run(["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", name, part], REBASE)
+        done = qemu_img.run(
+            ["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", name, part], REBASE
+        )
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LibvirtProblem(f"qemu-img on {host_name()} did not end: {exc}") from exc
     if done.returncode:
-        raise LibvirtProblem(f"qemu-img on {host_name()} could not lay the copy on {name}: {' '.join(done.stderr.split())}")
+        raise LibvirtProblem(
+            f"qemu-img on {host_name()} could not lay the copy on {name}: {' '.join(done.stderr.split())}"
+        )
 
 
 def _rename(part: str, path: str) -> None:
@@ -230,7 +261,10 @@ def _wait(domain: Any, timeout: int) -> None:
         time.sleep(POLL)
     # libvirt returns these values only once.
     stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
-    if (stats.get("type"), stats.get("operation")) != (libvirt.VIR_DOMAIN_JOB_COMPLETED, libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP):
+    if (stats.get("type"), stats.get("operation")) != (
+        libvirt.VIR_DOMAIN_JOB_COMPLETED,
+        libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP,
+    ):
         why = stats.get("errmsg") or "libvirt does not say why; look whether there is room for it"
         raise LibvirtProblem(f"the disks of {_named(domain)} were not copied: {why}")
 
@@ -238,7 +272,10 @@ def _wait(domain: Any, timeout: int) -> None:
 def _is_over(domain: Any) -> bool:
     """Cancel a copy that is under way; return True if none is under way then."""
     try:
-        if _is_busy(domain) and domain.jobStats(0).get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
+        if (
+            _is_busy(domain)
+            and domain.jobStats(0).get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP
+        ):
             domain.abortJob()
         deadline = time.monotonic() + CANCELLED
         while _is_busy(domain):
@@ -247,5 +284,8 @@ def _is_over(domain: Any) -> bool:
             time.sleep(POLL)
     except libvirt.libvirtError as exc:
         # If the guest is off or gone, its QEMU does not write.
-        return binding.code_of(exc) in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+        return binding.code_of(exc) in (
+            libvirt.VIR_ERR_NO_DOMAIN,
+            libvirt.VIR_ERR_OPERATION_INVALID,
+        )
     return True

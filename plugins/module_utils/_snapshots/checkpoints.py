@@ -53,7 +53,10 @@ class Checkpoints:
 
     def __init__(self, domain: Any, targets: Collection[str]) -> None:
         self._domain = domain
-        disks = {parse_disk(each)["target"]: each for each in parse(domain.XMLDesc(0)).findall("devices/disk")}
+        disks = {
+            parse_disk(each)["target"]: each
+            for each in parse(domain.XMLDesc(0)).findall("devices/disk")
+        }
         self._formats = {target: parse_disk(disks[target])["format"] for target in targets}
         self._now = _now({target: disks[target] for target in targets})
         self._record = _read(domain)
@@ -76,7 +79,9 @@ class Checkpoints:
         without such a moment.
         """
         for stamp in sorted(stamps, reverse=True):
-            if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(named(stamp)):
+            if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(
+                named(stamp)
+            ):
                 return stamp
         return None
 
@@ -114,7 +119,10 @@ class Checkpoints:
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN_CHECKPOINT:
                 raise
-        flags = libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE | libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE
+        flags = (
+            libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE
+            | libvirt.VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE
+        )
         try:
             self._domain.checkpointCreateXML(self._xml(name, self._domain.XMLDesc(0)), flags)
             return True
@@ -137,8 +145,12 @@ class Checkpoints:
 
     def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
         for place in metadata.places(self._domain) if record != self._record else ():
-            kept = record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
-            metadata.change(self._domain, place, ELEMENT, json.dumps(kept, sort_keys=True) if kept else "")
+            kept = (
+                record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
+            )
+            metadata.change(
+                self._domain, place, ELEMENT, json.dumps(kept, sort_keys=True) if kept else ""
+            )
         self._record = {name: dict(images) for name, images in record.items()}
 
 
@@ -159,8 +171,15 @@ def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
     """
     return {
         "host": host_name(),
-        "images": {target: [parse_disk(each)["source"], *backing_files(each)] for target, each in disks.items()},
-        "numbers": {target: source.get("index") for target, each in disks.items() for source in each.findall("source")},
+        "images": {
+            target: [parse_disk(each)["source"], *backing_files(each)]
+            for target, each in disks.items()
+        },
+        "numbers": {
+            target: source.get("index")
+            for target, each in disks.items()
+            for source in each.findall("source")
+        },
     }
 
 
@@ -181,4 +200,8 @@ def _read(domain: Any) -> dict[str, dict[str, Any]]:
         return {}
     if not isinstance(found, dict):
         return {}
-    return {name: each for name, each in found.items() if name.startswith(ownership.CHECKPOINT) and isinstance(each, dict)}
+    return {
+        name: each
+        for name, each in found.items()
+        if name.startswith(ownership.CHECKPOINT) and isinstance(each, dict)
+    }

@@ -52,7 +52,9 @@ def give_back(domain: Any) -> bool:
     known, passwords = _names(domain), _passwords(domain)
     for each in ordered(found):
         if each.name not in known:
-            flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if each.current else 0)
+            flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (
+                libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if each.current else 0
+            )
             domain.snapshotCreateXML(_with_passwords(each.text, passwords), flags)
     _write(domain, None)
     return True
@@ -62,7 +64,9 @@ def document(snapshots: Iterable[Snapshot]) -> str:
     """Return the text of snapshots for the metadata of a domain. The passwords of consoles are
     missing, because every user can read metadata.
     """
-    return carried_snapshots.document((without_passwords(each.text), each.current) for each in snapshots)
+    return carried_snapshots.document(
+        (without_passwords(each.text), each.current) for each in snapshots
+    )
 
 
 def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
@@ -78,17 +82,27 @@ def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
 
 
 def _names(domain: Any) -> set[str]:
-    return {each.getName() for each in domain.listAllSnapshots(0)} if domain.snapshotNum(0) else set()
+    return (
+        {each.getName() for each in domain.listAllSnapshots(0)} if domain.snapshotNum(0) else set()
+    )
 
 
 def _write(domain: Any, text: str | None) -> None:
     for place in metadata.places(domain):
-        domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, text, carried_snapshots.PREFIX, carried_snapshots.NAMESPACE, place)
+        domain.setMetadata(
+            libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+            text,
+            carried_snapshots.PREFIX,
+            carried_snapshots.NAMESPACE,
+            place,
+        )
 
 
 def _passwords(domain: Any) -> dict[str, str]:
     """Return the passwords of the consoles of a domain, by the type of the console."""
-    consoles = parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)).findall("devices/graphics")
+    consoles = parse(
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
+    ).findall("devices/graphics")
     return {each.get("type", ""): each.get("passwd", "") for each in consoles if each.get("passwd")}
 
 

@@ -65,7 +65,10 @@ class Snapshot:
             "parent": self.parent,
             "description": self.description,
             "current": self.current,
-            "disks": [{"target": target, "path": image[0], "format": image[1]} for target, image in sorted(self.bases.items())],
+            "disks": [
+                {"target": target, "path": image[0], "format": image[1]}
+                for target, image in sorted(self.bases.items())
+            ],
         }
 
 
@@ -79,12 +82,16 @@ def read(domain: Any) -> list[Snapshot]:
     """
     try:
         found = domain.listAllSnapshots(0) if domain.snapshotNum(0) else []
-        current = domain.snapshotCurrent(0).getName() if found and domain.hasCurrentSnapshot(0) else None
+        current = (
+            domain.snapshotCurrent(0).getName() if found and domain.hasCurrentSnapshot(0) else None
+        )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
             raise
         return []
-    read_ones = [described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found]
+    read_ones = [
+        described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found
+    ]
     for each in read_ones:
         each.current = each.name == current
     known = {each.name for each in read_ones}
@@ -97,7 +104,11 @@ def carried_by(domain: Any) -> list[Snapshot]:
     domain.
     """
     found: dict[str, Snapshot] = {}
-    for flags in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0) if domain.isActive() else (libvirt.VIR_DOMAIN_XML_INACTIVE,):
+    for flags in (
+        (libvirt.VIR_DOMAIN_XML_INACTIVE, 0)
+        if domain.isActive()
+        else (libvirt.VIR_DOMAIN_XML_INACTIVE,)
+    ):
         for text, current in carried_snapshots.carried(domain.XMLDesc(flags)):
             each = described(text)
             each.current = current
@@ -113,7 +124,11 @@ def described(text: str) -> Snapshot:
     memory = root.find("memory")
     how = "no" if memory is None else memory.get("snapshot", "no")
     state = child_text(root, "state")
-    if "internal" in kinds or how == "internal" or (state != "disk-snapshot" and "external" not in kinds):
+    if (
+        "internal" in kinds
+        or how == "internal"
+        or (state != "disk-snapshot" and "external" not in kinds)
+    ):
         kind = INTERNAL
     else:
         kind = WITH_MEMORY if how == "external" else EXTERNAL
@@ -178,7 +193,9 @@ def _give(domain: Element, images: Mapping[str, Image]) -> None:
             element.remove(behind)
 
 
-def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays: Mapping[str, str]) -> None:
+def moved(
+    snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays: Mapping[str, str]
+) -> None:
     """Rewrite the record of a snapshot.
 
     :param images, overlays: dict target -> its base, and the path of its overlay, where they are
@@ -194,11 +211,15 @@ def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays
         path = overlays.get(element.get("name") or "")
         if path is not None:
             child_of(element, "source").set("file", path)
-    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0)
+    flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (
+        libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0
+    )
     domain.snapshotCreateXML(ET.tostring(root, encoding="unicode"), flags)
 
 
-def request(name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]) -> str:
+def request(
+    name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]
+) -> str:
     """Return the XML of a new external snapshot without memory.
 
     :param overlays: dict target of a disk -> the path of its new image.

@@ -35,7 +35,12 @@ from .snapshots import Image, Snapshot
 
 AGENT = "org.qemu.guest_agent.0"
 #: libvirt's error codes if the agent of a guest does not carry out a request.
-_AGENT_ERRORS = ("VIR_ERR_AGENT_UNRESPONSIVE", "VIR_ERR_AGENT_UNSYNCED", "VIR_ERR_AGENT_COMMAND_TIMEOUT", "VIR_ERR_AGENT_COMMAND_FAILED")
+_AGENT_ERRORS = (
+    "VIR_ERR_AGENT_UNRESPONSIVE",
+    "VIR_ERR_AGENT_UNSYNCED",
+    "VIR_ERR_AGENT_COMMAND_TIMEOUT",
+    "VIR_ERR_AGENT_COMMAND_FAILED",
+)
 _WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
 #: The playbook for snapshots on the command line.
 PLAYBOOK = "drover.compute.instance_snapshot"
@@ -56,7 +61,12 @@ class Steps:
         self._module, self._conn, self._params = module, conn, module.params
         self.domain: Any = None
         self.begun = False
-        self.told: dict[str, Any] = {"consistency": None, "consistency_reason": None, "removed_files": [], "kept_files": []}
+        self.told: dict[str, Any] = {
+            "consistency": None,
+            "consistency_reason": None,
+            "removed_files": [],
+            "kept_files": [],
+        }
         self.foreseen: list[dict[str, Any]] = []
         self._deadline = time.monotonic() + self._params["timeout"]
 
@@ -74,7 +84,9 @@ class Steps:
             return self._delete(found, snapshots)
         if found is None:
             names = ", ".join(each.name for each in snapshots) or "none"
-            raise LibvirtProblem(f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed.")
+            raise LibvirtProblem(
+                f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed."
+            )
         return self._revert(found, snapshots)
 
     @property
@@ -101,22 +113,32 @@ class Steps:
 
     def _make(self, name: str) -> bool:
         if not _snapshots.NAME.fullmatch(name):
-            raise LibvirtProblem(f"{name!r} cannot be the name of a snapshot: it has {_snapshots.NAME_RULE}. Nothing was changed")
+            raise LibvirtProblem(
+                f"{name!r} cannot be the name of a snapshot: it has {_snapshots.NAME_RULE}. Nothing was changed"
+            )
         self._refuse()
         live, config = forms_of(self.domain)
         disks, others = self._disks(config, live)
         uuid, number = self._params["uuid"], secrets.token_hex(4)
-        overlays = {target: _snapshots.overlay_path(image[0], uuid, target, name, number) for target, image in disks.items()}
+        overlays = {
+            target: _snapshots.overlay_path(image[0], uuid, target, name, number)
+            for target, image in disks.items()
+        }
         for path in overlays.values():
             if len(os.path.basename(path)) > 255 or os.path.lexists(path):
-                raise LibvirtProblem(f"the image {path} cannot be made on {host_name()}: give the snapshot another, or a shorter, name")
+                raise LibvirtProblem(
+                    f"the image {path} cannot be made on {host_name()}: give the snapshot another, or a shorter, name"
+                )
         why = None if live is None else _why_not_quiesced(live, power.state_of(self.domain))
         if self._real_run:
             self.begun = True
             why = self._create(name, overlays, others, live is not None, why)
         self.told["consistency"] = "off" if live is None else "quiesced" if why is None else "crash"
         self.told["consistency_reason"] = why
-        bases = [{"target": target, "path": image[0], "format": image[1]} for target, image in sorted(disks.items())]
+        bases = [
+            {"target": target, "path": image[0], "format": image[1]}
+            for target, image in sorted(disks.items())
+        ]
         parent = next((each["name"] for each in self.foreseen if each["current"]), None)
         for each in self.foreseen:
             each["current"] = False
@@ -153,16 +175,24 @@ class Steps:
             elif disk["shareable"]:
                 what = "is shareable, and another guest would go on writing below the new image: use the snapshots of its storage"
             elif disk["format"] not in ("qcow2", "raw"):
-                what = f"has the format {disk['format'] or 'that nobody names'}: convert it to qcow2"
-            elif live is not None and layers.file_of(layers.disk_of(live, target)) != disk["source"]:
+                what = (
+                    f"has the format {disk['format'] or 'that nobody names'}: convert it to qcow2"
+                )
+            elif (
+                live is not None and layers.file_of(layers.disk_of(live, target)) != disk["source"]
+            ):
                 what = "is another file in the running guest than in its definition: restart it, or correct the definition with virsh edit"
             elif live is not None and layers.job_of(self.domain, target):
                 what = "is being copied or merged: wait for the end of that (virsh blockjob)"
             if what is not None:
-                raise LibvirtProblem(f"the disk {target} of {self._name} {what}. Nothing was changed")
+                raise LibvirtProblem(
+                    f"the disk {target} of {self._name} {what}. Nothing was changed"
+                )
             found[target] = (disk["source"], disk["format"])
         if not found:
-            raise LibvirtProblem(f"{self._name} has no disk that it writes to. Nothing was changed.")
+            raise LibvirtProblem(
+                f"{self._name} has no disk that it writes to. Nothing was changed."
+            )
         return found, others
 
     def _refuse_split(self, config: Element, live: Element | None) -> None:
@@ -172,7 +202,11 @@ class Steps:
         if live is None:
             return
         now, later = (
-            {disk["target"] for each in root.findall("devices/disk") if has_written_image(disk := parse_disk(each))}
+            {
+                disk["target"]
+                for each in root.findall("devices/disk")
+                if has_written_image(disk := parse_disk(each))
+            }
             for root in (live, config)
         )
         for target in sorted(now ^ later):
@@ -182,16 +216,27 @@ class Steps:
                 "with --live or --config). Nothing was changed"
             )
 
-    def _create(self, name: str, overlays: Mapping[str, str], others: Sequence[str], active: bool, why: str | None) -> str | None:
+    def _create(
+        self,
+        name: str,
+        overlays: Mapping[str, str],
+        others: Sequence[str],
+        active: bool,
+        why: str | None,
+    ) -> str | None:
         """Make the snapshot. Return the reason why it is only crash-consistent; None if the file
         systems were frozen.
         """
         checkpoints.let_go(self.domain)
         text = _snapshots.request(name, self._params["description"], overlays, others)
-        flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
+        flags = (
+            libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
+        )
         if active and why is None:
             try:
-                self.domain.snapshotCreateXML(text, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
+                self.domain.snapshotCreateXML(
+                    text, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
+                )
                 return None
             except libvirt.libvirtError as exc:
                 if not _is_of_agent(exc):
@@ -223,7 +268,9 @@ class Steps:
         self._refuse_others(snapshot, snapshots, merges)
         merged = [each for each in merges if each["overlay"] is not None]
         self._refuse_left_out(snapshot, [each["overlay"] for each in merged], live is not None)
-        candidates = [found for each in merged if (found := _candidate(each["overlay"])) is not None]
+        candidates = [
+            found for each in merged if (found := _candidate(each["overlay"])) is not None
+        ]
         if not self._real_run:
             self._foresee(merges, [each["overlay"] for each in merged])
             return True
@@ -239,7 +286,9 @@ class Steps:
         _ownership.drop_snapshot(self.domain, snapshot.name, record_alone=True)
         return True
 
-    def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
+    def _merge_of(
+        self, snapshot: Snapshot, target: str, config: Element, live: Element | None
+    ) -> dict[str, Any]:
         """Return the images of a disk to merge.
 
         :returns: dict target, base (an Image), chain (paths), overlay (None if it is already
@@ -262,7 +311,9 @@ class Steps:
             if layers.position(chain[:number], recorded) is None:
                 # An earlier run has merged the overlay. The image above the base belongs to a later
                 # snapshot now.
-                others = [each for each in _snapshots.read(self.domain) if each.name != snapshot.name]
+                others = [
+                    each for each in _snapshots.read(self.domain) if each.name != snapshot.name
+                ]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
                     found.update(overlay=None, upper=None)
         return found
@@ -297,7 +348,9 @@ class Steps:
             else:
                 self.told["kept_files"].append({"path": path, "reason": why})
 
-    def _refuse_others(self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]) -> None:
+    def _refuse_others(
+        self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]
+    ) -> None:
         """Refuse to write to an image that is a backing file of any other image or has other users."""
         needs = self._needs(merges)
         for each in merges:
@@ -305,9 +358,16 @@ class Steps:
             if each["overlay"] is None:
                 continue
             twins = [
-                other.name for other in snapshots if other is not snapshot and _same((other.bases.get(each["target"]) or ("",))[0], path)
+                other.name
+                for other in snapshots
+                if other is not snapshot
+                and _same((other.bases.get(each["target"]) or ("",))[0], path)
             ]
-            why = f"the snapshot {twins[0]} is of the same image" if twins else needs.why(path, look(path))
+            why = (
+                f"the snapshot {twins[0]} is of the same image"
+                if twins
+                else needs.why(path, look(path))
+            )
             if why is not None:
                 raise LibvirtProblem(
                     f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {why}. Nothing was changed: see to "
@@ -339,7 +399,12 @@ class Steps:
             if root is None:
                 continue
             source = layers.file_of(layers.disk_of(root, target)) or ""
-            if layers.position(layers.layers(source, None if each["upper"] else base[1]), each["overlay"]) is not None:
+            if (
+                layers.position(
+                    layers.layers(source, None if each["upper"] else base[1]), each["overlay"]
+                )
+                is not None
+            ):
                 raise LibvirtProblem(
                     f"{each['overlay']} was merged into {base[0]}, but {self._name} still has it. No file was removed: run this again"
                 )
@@ -347,10 +412,14 @@ class Steps:
     def _define(self, images: Mapping[str, Image]) -> None:
         text = self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
         if self.domain.isActive():
-            raise LibvirtProblem(f"{self._name} was started meanwhile. Stop it, and run this again.")
+            raise LibvirtProblem(
+                f"{self._name} was started meanwhile. Stop it, and run this again."
+            )
         self._conn.defineXML(_snapshots.with_images(text, images))
 
-    def _correct_records(self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]) -> None:
+    def _correct_records(
+        self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]
+    ) -> None:
         """Correct the records of later snapshots, so that they name the image with their content."""
         for other in snapshots:
             if other.name == snapshot.name:
@@ -360,7 +429,11 @@ class Steps:
                 for target, image in other.bases.items()
                 if target in snapshot.bases
                 and (
-                    any(_same(each["overlay"], image[0]) for each in merged if each["target"] == target)
+                    any(
+                        _same(each["overlay"], image[0])
+                        for each in merged
+                        if each["target"] == target
+                    )
                     or _same(snapshot.overlays.get(target), image[0])
                 )
             }
@@ -369,7 +442,13 @@ class Steps:
 
     def _remove(self, candidates: Sequence[Candidate]) -> None:
         """Remove images that the domain no longer has, if they are provably its own."""
-        ownership = Ownership(self._conn, self._params["uuid"], self.domain.name(), candidates, self._params["used_elsewhere"])
+        ownership = Ownership(
+            self._conn,
+            self._params["uuid"],
+            self.domain.name(),
+            candidates,
+            self._params["used_elsewhere"],
+        )
         going = ownership.sort_out(locks=self._real_run)
         if self._real_run:
             ownership.remove(patient=True)
@@ -410,7 +489,11 @@ class Steps:
         elif written:
             overlays = {}
             self._discard(list(written.values()))
-        differing = {target: path for target, path in actives.items() if not _same(snapshot.overlays.get(target), path)}
+        differing = {
+            target: path
+            for target, path in actives.items()
+            if not _same(snapshot.overlays.get(target), path)
+        }
         if differing and self._real_run:
             self.begun = True
             _snapshots.moved(snapshot, self.domain, {}, differing)
@@ -418,7 +501,9 @@ class Steps:
             self._discard(list(written.values()))
         return bool(written or differing)
 
-    def _written(self, snapshot: Snapshot, config: Element) -> tuple[dict[str, str], dict[str, str]]:
+    def _written(
+        self, snapshot: Snapshot, config: Element
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """Return the images that the guest has written to since the snapshot, and all images that
         it writes to: dicts target -> path.
         """
@@ -433,7 +518,9 @@ class Steps:
                     f"with {PLAYBOOK} and drover_snapshot_state=absent, which keeps what the guest has now"
                 )
             actives[target] = source[0]
-            if _images.holds_data(self._module, source[0], _images.image_info(self._module, source[0])):
+            if _images.holds_data(
+                self._module, source[0], _images.image_info(self._module, source[0])
+            ):
                 written[target] = source[0]
         return written, actives
 
@@ -445,8 +532,16 @@ class Steps:
         try:
             for target in targets:
                 base, base_format = snapshot.bases[target]
-                path = _snapshots.overlay_path(base, self._params["uuid"], target, snapshot.name, number)
-                disk = {"path": path, "format": "qcow2", "backing_file": base, "backing_format": base_format, "size_gb": None}
+                path = _snapshots.overlay_path(
+                    base, self._params["uuid"], target, snapshot.name, number
+                )
+                disk = {
+                    "path": path,
+                    "format": "qcow2",
+                    "backing_file": base,
+                    "backing_format": base_format,
+                    "size_gb": None,
+                }
                 made.append(_images.make_disk(self._module, disk))
                 overlays[target] = path
             self._define({target: (path, "qcow2") for target, path in overlays.items()})
@@ -460,8 +555,12 @@ class Steps:
             self.told["kept_files"] += [{"path": path, "reason": DISCARDED} for path in paths]
             return
         kept = {path: lost for path in paths if (lost := _lost(path, contents.CONVERTED))}
-        self.told["kept_files"] += [{"path": path, "reason": f"it {lost}"} for path, lost in kept.items()]
-        self._remove([each for path in paths if path not in kept and (each := _candidate(path)) is not None])
+        self.told["kept_files"] += [
+            {"path": path, "reason": f"it {lost}"} for path, lost in kept.items()
+        ]
+        self._remove(
+            [each for path in paths if path not in kept and (each := _candidate(path)) is not None]
+        )
 
 
 def _candidate(path: str) -> Candidate | None:
@@ -484,7 +583,11 @@ def _lost(path: str, way: str) -> str:
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    return bool(one) and bool(other) and (one == other or layers.real(str(one)) == layers.real(str(other)))
+    return (
+        bool(one)
+        and bool(other)
+        and (one == other or layers.real(str(one)) == layers.real(str(other)))
+    )
 
 
 def _is_of_agent(error: Exception) -> bool:
@@ -494,7 +597,10 @@ def _is_of_agent(error: Exception) -> bool:
     QEMU's own errors have this code too. Then the call without the agent fails in the same way.
     """
     codes = {getattr(libvirt, each, None) for each in _AGENT_ERRORS}
-    is_internal = binding.code_of(error) == libvirt.VIR_ERR_INTERNAL_ERROR and binding.domain_of(error) == libvirt.VIR_FROM_QEMU
+    is_internal = (
+        binding.code_of(error) == libvirt.VIR_ERR_INTERNAL_ERROR
+        and binding.domain_of(error) == libvirt.VIR_FROM_QEMU
+    )
     return binding.code_of(error) in codes or is_internal
 
 

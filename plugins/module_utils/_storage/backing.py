@@ -97,7 +97,9 @@ def chain(
             found.servers += reference.servers
             found.rbd += reference.rbd
             if reference.words is not None:
-                found.troubles.append(f"what {image} is backed by is not understood ({reference.words})")
+                found.troubles.append(
+                    f"what {image} is backed by is not understood ({reference.words})"
+                )
             elif reference.paths and reference.paths[0] not in seen:
                 seen.add(reference.paths[0])
                 found.files.append(reference.paths[0])
@@ -117,7 +119,9 @@ def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> No
     """
     images = list(dict.fromkeys(image for image in images if image not in known))
     while images:
-        for image, (good, answer) in zip(images, access.call_each(references_of, [(image,) for image in images])):
+        for image, (good, answer) in zip(
+            images, access.call_each(references_of, [(image,) for image in images])
+        ):
             if not good and not isinstance(answer, (OSError, access.Unresponsive)):
                 raise answer
             known[image] = answer
@@ -206,7 +210,10 @@ def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
     names = _name_at(handle, offset, length)
     if version < 3 or len(head) < 104:
         return names
-    features, position = struct.unpack_from(">Q", head, 72)[0], struct.unpack_from(">I", head, 100)[0]
+    features, position = (
+        struct.unpack_from(">Q", head, 72)[0],
+        struct.unpack_from(">I", head, 100)[0],
+    )
     if not features & 4:
         return names
     # The image has an external data file with the clusters of the guest.
@@ -268,16 +275,24 @@ def _of_server(name: str) -> Reference:
     if "://" in name:
         try:
             parts = urllib.parse.urlsplit(name)
-            return Reference(servers=["unix" if "+unix" in parts.scheme else parts.hostname or "localhost"])
+            return Reference(
+                servers=["unix" if "+unix" in parts.scheme else parts.hostname or "localhost"]
+            )
         except ValueError:
             return Reference(words=name)
     fields = name.split(":")
     if fields[0] == "nbd":
         in_brackets = re.match(r"nbd:(\[[^\[\]]*\])", name)
-        return Reference(servers=[in_brackets.group(1) if in_brackets else fields[1] or "localhost"])
+        return Reference(
+            servers=[in_brackets.group(1) if in_brackets else fields[1] or "localhost"]
+        )
     if fields[0] == "rbd":
         monitors = re.findall(r":mon_host=((?:\\.|[^:])*)", name)
-        servers = [re.sub(r"\\?:\d+$", "", each) for found in monitors for each in re.split(r"\\?;|,", found)]
+        servers = [
+            re.sub(r"\\?:\d+$", "", each)
+            for found in monitors
+            for each in re.split(r"\\?;|,", found)
+        ]
         image = re.match(r"rbd:((?:\\.|[^:@\\])+)", name)
         if image is None or "/" not in image.group(1):
             return Reference(servers=servers, words=name)
@@ -309,7 +324,9 @@ def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
             understood &= _collect(value, path, named)
         elif isinstance(value, list):
             # Several servers, or the children of a quorum.
-            understood &= all(isinstance(each, dict) and _collect(each, path, named) for each in value)
+            understood &= all(
+                isinstance(each, dict) and _collect(each, path, named) for each in value
+            )
         elif word == "filename" and isinstance(value, str):
             inner = reference_of(value, path)
             named.paths += inner.paths
@@ -336,4 +353,8 @@ def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
 def _is_socket(found: Mapping[str, Any], key: str) -> bool:
     above, dummy, word = key.rpartition(".")
     above += "." if above else ""
-    return word == "socket" or found.get(f"{above}type") == "unix" or found.get(f"{above}driver") == "nbd"
+    return (
+        word == "socket"
+        or found.get(f"{above}type") == "unix"
+        or found.get(f"{above}driver") == "nbd"
+    )

@@ -121,7 +121,9 @@ def why_held(pool: Any, volume: Any) -> str | None:
 def _holder(path: str) -> str | None:
     try:
         number = os.stat(path).st_rdev
-        holders = os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}", "holders")
+        holders = os.path.join(
+            SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}", "holders"
+        )
         names = sorted(os.listdir(holders)) if os.path.isdir(holders) else []
         if names:
             return f"the device {names[0]} of this host is on it"
@@ -144,9 +146,13 @@ def fill(path: str, file: str, file_format: str) -> None:
     :raises LibvirtProblem: the copy fails.
     """
     try:
-        done = qemu_img.run(["convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path], FILLING)
+        done = qemu_img.run(
+            ["convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path], FILLING
+        )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {exc}.") from exc
+        raise LibvirtProblem(
+            f"{file} cannot be copied into {path} on {host_name()}: {exc}."
+        ) from exc
     if done.returncode:
         why = (done.stderr.strip() or f"exit status {done.returncode}").rpartition("\n")[2]
         raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {why}.")
@@ -185,7 +191,9 @@ class Volumes:
         """Fill a volume from a device of this host. Call ``progress(bytes)`` now and then."""
         volume = self._volume(self._pool(), name)
         if volume is None:
-            raise LibvirtProblem(f"the volume {name} has vanished from the pool {self._name} of {self._where} while it was filled")
+            raise LibvirtProblem(
+                f"the volume {name} has vanished from the pool {self._name} of {self._where} while it was filled"
+            )
         stream, done = self._conn.newStream(0), [0]
 
         def piece(_stream: Any, count: int, descriptor: int) -> bytes:
@@ -222,7 +230,9 @@ class Volumes:
             pool = self._conn.storagePoolLookupByName(self._name)
             kind = parse(pool.XMLDesc(0)).get("type")
             if kind not in POOLS:
-                raise LibvirtProblem(f"the storage pool {self._name} of {self._where} is of the type {kind}, not of {' or '.join(POOLS)}")
+                raise LibvirtProblem(
+                    f"the storage pool {self._name} of {self._where} is of the type {kind}, not of {' or '.join(POOLS)}"
+                )
             if not pool.isActive():
                 raise LibvirtProblem(
                     f"the storage pool {self._name} is not active on {self._where}: start it there (virsh pool-start {shlex.quote(self._name)})"
@@ -230,7 +240,9 @@ class Volumes:
             pool.refresh(0)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
-                raise LibvirtProblem(f"the storage pool {self._name} does not exist on {self._where}: define it there") from exc
+                raise LibvirtProblem(
+                    f"the storage pool {self._name} does not exist on {self._where}: define it there"
+                ) from exc
             raise self._problem(exc) from exc
         return pool
 

@@ -86,7 +86,9 @@ class Cluster:
         blocked = self._blocked()
         open_ = sorted(set(addresses) - blocked)
         if open_:
-            raise CephProblem(f"{', '.join(open_)} is not on the blocklist of Ceph, or not for long")
+            raise CephProblem(
+                f"{', '.join(open_)} is not on the blocklist of Ceph, or not for long"
+            )
         monitors, cut, why = self._monitors(), [], []
         for disk in disks:
             problem = self._why_not(disk, monitors, blocked)
@@ -105,7 +107,12 @@ class Cluster:
             return f"its monitors ({found['servers']}) are not those of this cluster ({', '.join(sorted(monitors))})"
         try:
             watchers = self._json("rbd", "status", found["image"], "--format", "json")["watchers"]
-            clients = sorted({_address(each["address"]) for each in (watchers.values() if isinstance(watchers, dict) else watchers)})
+            clients = sorted(
+                {
+                    _address(each["address"])
+                    for each in (watchers.values() if isinstance(watchers, dict) else watchers)
+                }
+            )
         except (CephProblem, KeyError, TypeError, ValueError, AttributeError) as exc:
             return f"it is not known who has it open ({exc})"
         others = [each for each in clients if each not in blocked]
@@ -120,7 +127,9 @@ class Cluster:
         """Return the addresses with all clients shut out for at least ``least`` more seconds."""
         found = self._json("ceph", "osd", "dump", "--format", "json").get("blocklist") or {}
         return {
-            _address(each) for each, until in found.items() if each.endswith(":0/0") and (not least or _until(until) - time.time() >= least)
+            _address(each)
+            for each, until in found.items()
+            if each.endswith(":0/0") and (not least or _until(until) - time.time() >= least)
         }
 
     def _monitors(self) -> set[str]:
@@ -138,7 +147,9 @@ class Cluster:
         try:
             return json.loads(text)
         except ValueError as exc:
-            raise CephProblem(f"{program} {' '.join(words)} did not answer in JSON on {host_name()}") from exc
+            raise CephProblem(
+                f"{program} {' '.join(words)} did not answer in JSON on {host_name()}"
+            ) from exc
 
     def _run(self, program: str, *words: str) -> str:
         command = [program, *self._arguments, *words]
@@ -160,7 +171,9 @@ class Cluster:
                 f"the command {program} is not on {host_name()}: install ceph-common there, or set drover_ceph_admin"
             ) from exc
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as exc:
-            raise CephProblem(f"{shown} did not end on {host_name()} ({exc.__class__.__name__})") from exc
+            raise CephProblem(
+                f"{shown} did not end on {host_name()} ({exc.__class__.__name__})"
+            ) from exc
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
             raise CephProblem(f"{shown} failed on {host_name()} ({lines[-1]})")
@@ -185,7 +198,9 @@ def _resolved(server: str) -> set[str]:
     """Return the IP addresses of a server with or without a port; an empty set for an unknown
     server.
     """
-    name = re.sub(r"(?<=[^:]):\d+$" if server.count(":") == 1 or "]" in server else r"$^", "", server).strip("[]")
+    name = re.sub(
+        r"(?<=[^:]):\d+$" if server.count(":") == 1 or "]" in server else r"$^", "", server
+    ).strip("[]")
     try:
         return {str(ipaddress.ip_address(each[4][0])) for each in socket.getaddrinfo(name, None)}
     except (OSError, ValueError, UnicodeError):

@@ -60,7 +60,14 @@ def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
         all hosts) and mount (the mount point above the file). Unknown values are None.
     """
     if not os.path.isabs(path):
-        return {"path": path, "real_path": None, "shared_id": None, "inode": None, "device": None, "mount": None}
+        return {
+            "path": path,
+            "real_path": None,
+            "shared_id": None,
+            "inode": None,
+            "device": None,
+            "mount": None,
+        }
     real = access.real_path(path) or os.path.normpath(path)
     mount = mount_of(real, mounts)
     return {

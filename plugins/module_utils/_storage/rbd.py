@@ -36,11 +36,16 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     :param pool: libvirt's handle of the pool.
     :raises LibvirtProblem: the image cannot be read.
     """
-    extents = json.loads(_with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING) or "[]")
+    extents = json.loads(
+        _with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING)
+        or "[]"
+    )
     return not any(each["data"] for each in extents)
 
 
-def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()) -> None:
+def fill(
+    conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()
+) -> None:
     """Copy the content of an image file into an image of at least the same size.
 
     :param held: descriptors that qemu-img keeps open until it ends, even if this process ends
@@ -52,7 +57,9 @@ def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Se
     _with_qemu_img(conn, pool, image, command, ["--target-image-opts"], FILLING, held)
 
 
-def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file_format: str) -> bool:
+def has_content(
+    conn: Any, pool: Any, image: str, snapshot: str, file: str, file_format: str
+) -> bool:
     """Return True if a snapshot of an image has the content of an image file. If one of them
     is longer, its rest must be empty.
 
@@ -60,7 +67,10 @@ def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file
     """
     text = f"driver={file_format},file.driver=file,file.filename={_escaped(file)}"
     command = ["compare", "-q", "--image-opts", text]
-    return _with_qemu_img(conn, pool, image, command, [], FILLING, snapshot=snapshot, may_differ=True) is not None
+    return (
+        _with_qemu_img(conn, pool, image, command, [], FILLING, snapshot=snapshot, may_differ=True)
+        is not None
+    )
 
 
 def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
@@ -68,7 +78,10 @@ def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
 
     :raises LibvirtProblem: the snapshots cannot be read.
     """
-    found = json.loads(_with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING) or "{}")
+    found = json.loads(
+        _with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING)
+        or "{}"
+    )
     return [each["name"] for each in found.get("snapshots", ())]
 
 
@@ -97,7 +110,12 @@ def _with_qemu_img(
         function then returns None.
     """
     root = parse(pool.XMLDesc(0))
-    words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
+    words = {
+        "driver": "raw",
+        "file.driver": "rbd",
+        "file.pool": child_text(root, "source/name") or "",
+        "file.image": image,
+    }
     for number, server in enumerate(root.findall("source/host")):
         # A pool has an IPv6 address in brackets, and QEMU adds the brackets itself.
         words[f"file.server.{number}.host"] = (server.get("name") or "").strip("[]")
@@ -105,7 +123,13 @@ def _with_qemu_img(
     auth = root.find("source/auth")
     key = secret_key(conn, auth) if auth is not None else None
     if auth is not None and key is not None:
-        words.update({"file.user": auth.get("username") or "", "file.key-secret": "key", "file.auth-client-required.0": "cephx"})
+        words.update(
+            {
+                "file.user": auth.get("username") or "",
+                "file.key-secret": "key",
+                "file.auth-client-required.0": "cephx",
+            }
+        )
     if snapshot is not None:
         words["file.snapshot"] = snapshot
     target = ",".join(f"{name}={_escaped(value)}" for name, value in words.items())
@@ -113,10 +137,18 @@ def _with_qemu_img(
     try:
         os.write(writer, key or b"")
         os.close(writer)
-        secret = ["--object", f"secret,id=key,format=base64,file=/dev/fd/{reader}"] if key is not None else []
-        done = qemu_img.run([before[0], *secret, *before[1:], *options, target], seconds, [reader, *held])
+        secret = (
+            ["--object", f"secret,id=key,format=base64,file=/dev/fd/{reader}"]
+            if key is not None
+            else []
+        )
+        done = qemu_img.run(
+            [before[0], *secret, *before[1:], *options, target], seconds, [reader, *held]
+        )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
+        raise LibvirtProblem(
+            f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}."
+        ) from exc
     finally:
         os.close(reader)
     if may_differ and done.returncode == 1:
@@ -148,7 +180,11 @@ def secret_key(conn: Any, auth: Any) -> bytes | None:
         if secret.get("uuid"):
             found = conn.secretLookupByUUIDString(secret.get("uuid"))
         else:
-            found = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, secret.get("usage"))
+            found = conn.secretLookupByUsage(
+                libvirt.VIR_SECRET_USAGE_TYPE_CEPH, secret.get("usage")
+            )
         return base64.b64encode(found.value())
     except libvirt.libvirtError as exc:
-        raise LibvirtProblem(f"The secret of a storage pool cannot be read on {host_name()}: {binding.text_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"The secret of a storage pool cannot be read on {host_name()}: {binding.text_of(exc)}."
+        ) from exc

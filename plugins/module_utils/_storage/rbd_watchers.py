@@ -64,7 +64,10 @@ def _pools(conn: Any) -> dict[str, Any]:
 
 
 def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
-    servers = [f"{bracketed(each.get('name') or '')}:{each.get('port') or '6789'}" for each in pool.findall("source/host")]
+    servers = [
+        f"{bracketed(each.get('name') or '')}:{each.get('port') or '6789'}"
+        for each in pool.findall("source/host")
+    ]
     auth, key = pool.find("source/auth"), None
     command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
     try:
@@ -74,7 +77,12 @@ def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
             key = os.memfd_create("key")
             os.write(key, secret_key(conn, auth) or b"")
             command += ["--id", auth.get("username") or "", "--keyfile", f"/dev/fd/{key}"]
-        command += ["status", f"{child_text(pool, 'source/name')}/{posixpath.basename(image)}", "--format", "json"]
+        command += [
+            "status",
+            f"{child_text(pool, 'source/name')}/{posixpath.basename(image)}",
+            "--format",
+            "json",
+        ]
         # Do not use run_command: it cannot pass an open descriptor with the key.
         # pylint: disable-next=ansible-bad-function
         done = subprocess.run(

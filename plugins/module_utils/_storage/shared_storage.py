@@ -56,7 +56,13 @@ def pool_id(root: Element) -> str | None:
 
     :param root: the <pool> element of libvirt's XML.
     """
-    reader = {"netfs": _netfs, "rbd": _rbd, "gluster": _gluster, "iscsi": _iscsi, "iscsi-direct": _iscsi}
+    reader = {
+        "netfs": _netfs,
+        "rbd": _rbd,
+        "gluster": _gluster,
+        "iscsi": _iscsi,
+        "iscsi-direct": _iscsi,
+    }
     source, kind = root.find("source"), root.get("type", "")
     return None if source is None or kind not in reader else reader[kind](source)
 
@@ -203,7 +209,9 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
     server, folder = _split(family, source)
     # For NFS the kernel writes the mounted folder into the source, for other file systems into the
     # root.
-    return _joined(family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}")
+    return _joined(
+        family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}"
+    )
 
 
 def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
@@ -216,7 +224,9 @@ def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
         # Containers have many other mounts, and each path_id() accesses a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None
         if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):
-            found = [each for each in found if each["path"] != point] + [{"path": point, "shared_id": shared_id}]
+            found = [each for each in found if each["path"] != point] + [
+                {"path": point, "shared_id": shared_id}
+            ]
     return sorted(found, key=lambda each: each["path"])
 
 
@@ -226,7 +236,9 @@ def is_on_network(kind: str) -> bool:
 
     :param kind: the kernel's name of the file system.
     """
-    return kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
+    return (
+        kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
+    )
 
 
 def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
@@ -235,7 +247,9 @@ def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
     """
     if kind == "cifs":
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
-        return (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
+        return (
+            (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
+        )
     if kind == "ceph":
         match = re.match(r"^[^@/]*@([0-9a-fA-F-]{36}\.[^=/]+)=(.*)$", source)
         if match:

@@ -20,7 +20,14 @@ from .._libvirt.xml import parse
 from .shared_storage import NETWORK_POOLS, disk_id, volume_id
 
 #: The names that mean the own host on every host; unix is a socket.
-_HERE = ("unix", "localhost", "localhost.localdomain", "localhost6", "ip6-localhost", "ip6-loopback")
+_HERE = (
+    "unix",
+    "localhost",
+    "localhost.localdomain",
+    "localhost6",
+    "ip6-localhost",
+    "ip6-loopback",
+)
 
 #: The protocols with this host as default server.
 _HERE_BY_DEFAULT = ("nbd", "sheepdog")
@@ -36,7 +43,9 @@ def is_here(server: str) -> bool:
     except ValueError:
         return False
     mapped = getattr(address, "ipv4_mapped", None)
-    return address.is_loopback or address.is_unspecified or (mapped is not None and mapped.is_loopback)
+    return (
+        address.is_loopback or address.is_unspecified or (mapped is not None and mapped.is_loopback)
+    )
 
 
 def server_here(disk: Element) -> str | None:
@@ -50,7 +59,11 @@ def server_here(disk: Element) -> str | None:
         if not hosts and source.get("protocol") in _HERE_BY_DEFAULT:
             return "localhost"
         for host in hosts:
-            server = "unix" if host.get("transport") == "unix" or host.get("socket") else host.get("name") or "localhost"
+            server = (
+                "unix"
+                if host.get("transport") == "unix" or host.get("socket")
+                else host.get("name") or "localhost"
+            )
             if is_here(server):
                 return host.get("socket") or server
     return None
@@ -81,7 +94,10 @@ def user_of(conn: Any, origin: str, but: str | None) -> str | None:
         if domain.UUIDString() == but:
             continue
         for flag in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0):
-            if any(origin_of(conn, disk) == origin for disk in parse(domain.XMLDesc(flag)).findall("devices/disk")):
+            if any(
+                origin_of(conn, disk) == origin
+                for disk in parse(domain.XMLDesc(flag)).findall("devices/disk")
+            ):
                 return str(domain.name())
     return None
 
@@ -108,7 +124,14 @@ def origin_of(conn: Any, disk: Element) -> str | None:
 
 
 #: virSecretUsageType by the word in domain XML. libvirt stores a passphrase for a volume.
-_USAGES = {"ceph": "CEPH", "iscsi": "ISCSI", "passphrase": "VOLUME", "volume": "VOLUME", "tls": "TLS", "vtpm": "VTPM"}
+_USAGES = {
+    "ceph": "CEPH",
+    "iscsi": "ISCSI",
+    "passphrase": "VOLUME",
+    "volume": "VOLUME",
+    "tls": "TLS",
+    "vtpm": "VTPM",
+}
 
 
 def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
@@ -126,14 +149,24 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
                 secret = conn.secretLookupByUUIDString(uuid)
             else:
                 usages = [_USAGES[kind]] if kind in _USAGES else sorted(set(_USAGES.values()))
-                secret = _look_up(conn, [getattr(libvirt, f"VIR_SECRET_USAGE_TYPE_{each}") for each in usages], usage)
+                secret = _look_up(
+                    conn,
+                    [getattr(libvirt, f"VIR_SECRET_USAGE_TYPE_{each}") for each in usages],
+                    usage,
+                )
             if has_value(secret) is False:
-                reasons.append(f"the secret {name} of its disks has no value on {where}: set it there (virsh secret-set-value)")
+                reasons.append(
+                    f"the secret {name} of its disks has no value on {where}: set it there (virsh secret-set-value)"
+                )
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_SECRET:
-                reasons.append(f"the secret {name} of its disks does not exist on {where}: define it there (virsh secret-define)")
+                reasons.append(
+                    f"the secret {name} of its disks does not exist on {where}: define it there (virsh secret-define)"
+                )
             else:
-                reasons.append(f"libvirt of {where} does not tell about the secret {name}: {binding.text_of(exc)}")
+                reasons.append(
+                    f"libvirt of {where} does not tell about the secret {name}: {binding.text_of(exc)}"
+                )
     return reasons
 
 

@@ -37,7 +37,13 @@ def is_named_for(name: str, uuid: str) -> bool:
 
 
 def check(
-    conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool], is_clone: bool = False
+    conn: Any,
+    pool: str,
+    name: str,
+    size_gb: int,
+    uuid: str | None,
+    is_unfinished: Callable[[str], bool],
+    is_clone: bool = False,
 ) -> bool:
     """Return True if the volume is missing and has to be made, False if the right one exists.
 
@@ -50,13 +56,19 @@ def check(
     """
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     if uuid is None or not is_named_for(name, uuid):
-        raise LibvirtProblem(f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is.")
+        raise LibvirtProblem(
+            f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is."
+        )
     found = find_pool(conn, pool)
     kind = parse(found.XMLDesc(0)).get("type")
     if kind not in POOLS:
-        raise LibvirtProblem(f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}.")
+        raise LibvirtProblem(
+            f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}."
+        )
     if not found.isActive():
-        raise LibvirtProblem(f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}")
+        raise LibvirtProblem(
+            f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}"
+        )
     try:
         found.refresh(0)
         volume = found.storageVolLookupByName(name)
@@ -66,7 +78,11 @@ def check(
         raise LibvirtProblem(f"{what} cannot be looked at: {binding.text_of(exc)}.") from exc
     size, is_device = volume.info()[1], kind in block_volumes.POOLS
     # LVM rounds up to its extents.
-    why = f"it has {size / GIB:.2f} GiB, not {size_gb}" if size != size_gb * GIB and not (is_device and size // GIB == size_gb) else None
+    why = (
+        f"it has {size / GIB:.2f} GiB, not {size_gb}"
+        if size != size_gb * GIB and not (is_device and size // GIB == size_gb)
+        else None
+    )
     if why is None and is_device:
         why = block_volumes.why_held(found, volume)
         if why is None and not is_unfinished(volume.key()):
@@ -91,7 +107,11 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
     """
     found = find_pool(conn, pool)
     is_device = parse(found.XMLDesc(0)).get("type") in block_volumes.POOLS
-    text = block_volumes.volume_xml(name, size_gb * GIB) if is_device else VOLUME.format(name=name, size=size_gb * GIB)
+    text = (
+        block_volumes.volume_xml(name, size_gb * GIB)
+        if is_device
+        else VOLUME.format(name=name, size=size_gb * GIB)
+    )
     try:
         found.createXML(text, 0)
     except libvirt.libvirtError as exc:
@@ -121,7 +141,9 @@ def find_pool(conn: Any, name: str) -> Any:
     try:
         return conn.storagePoolLookupByName(name)
     except libvirt.libvirtError as exc:
-        raise LibvirtProblem(f"The storage pool {name} is not known on {host_name()}: {binding.text_of(exc)}.") from exc
+        raise LibvirtProblem(
+            f"The storage pool {name} is not known on {host_name()}: {binding.text_of(exc)}."
+        ) from exc
 
 
 def with_sources(conn: Any, text: str) -> str:
@@ -136,7 +158,9 @@ def with_sources(conn: Any, text: str) -> str:
     root, changed = parse(text), False
     for disk in root.findall("devices/disk[@type='volume']"):
         source = disk.find("source")
-        name, volume = (source.get("pool"), source.get("volume")) if source is not None else (None, None)
+        name, volume = (
+            (source.get("pool"), source.get("volume")) if source is not None else (None, None)
+        )
         if source is None or not name or not volume:
             continue
         pool = parse(find_pool(conn, name).XMLDesc(0))

@@ -61,7 +61,9 @@ class DroverAction(ActionBase):
         # A misspelt variable on the command line, or a misspelt value, must not begin a real run,
         # for example instead of a plan.
         typed = known_variables.unknown(load_extra_vars(self._loader))
-        typed += known_variables.neither_yes_nor_no(self.variables(task_vars), self._templar.template)
+        typed += known_variables.neither_yes_nor_no(
+            self.variables(task_vars), self._templar.template
+        )
         if typed:
             raise AnsibleActionFail(f"Nothing was done. {' '.join(typed)}")
         # Ansible shows equal warnings of all tasks and hosts once.
@@ -75,7 +77,10 @@ class DroverAction(ActionBase):
             # already has.
             details = _brief(to_plain(problem.details))
             # A refused check has changed nothing, and a real run would be refused too.
-            raise AnsibleActionFail(str(problem), result={**details, "changed": False} if self._task.check_mode else details) from None
+            raise AnsibleActionFail(
+                str(problem),
+                result={**details, "changed": False} if self._task.check_mode else details,
+            ) from None
         result.setdefault("changed", False)
         return result
 
@@ -85,7 +90,11 @@ class DroverAction(ActionBase):
     def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
         """Open the store of this task. In check mode its writes are rolled back."""
         url = options.store_url(args, task_vars, self._templar)
-        return Store.open(url, self._task.check_mode, run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)))
+        return Store.open(
+            url,
+            self._task.check_mode,
+            run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)),
+        )
 
     def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
         """Return the reason of the run, from the option ``reason`` or drover_reason; else empty."""
@@ -99,13 +108,19 @@ class DroverAction(ActionBase):
         return Machines(lambda: self.store(dict(args), task_vars))
 
     def hand(
-        self, args: Mapping[str, Any], task_vars: Mapping[str, Any], go_on: Callable[[], None] = lambda: None, host: str | None = None
+        self,
+        args: Mapping[str, Any],
+        task_vars: Mapping[str, Any],
+        go_on: Callable[[], None] = lambda: None,
+        host: str | None = None,
     ) -> Hand:
         """Return the way to run modules on the host of this task.
 
         :param host: its name in the store, if it has another name there.
         """
-        return Hand(self, host or self.target(task_vars), task_vars, self.machines(args, task_vars), go_on)
+        return Hand(
+            self, host or self.target(task_vars), task_vars, self.machines(args, task_vars), go_on
+        )
 
     def show(self, line: str) -> None:
         """Show a line in the terminal or job log, folded to its width."""
@@ -127,32 +142,52 @@ class DroverAction(ActionBase):
         self._task.args = given
         options.refuse_odd(given, self.ARGUMENT_SPEC)
         try:
-            dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
+            dummy, args = self.validate_argument_spec(
+                argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS
+            )
         except AnsibleActionFail as problem:
-            message = self._with_variables(_without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars)
+            message = self._with_variables(
+                _without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars
+            )
             raise AnsibleActionFail(message + self._typed(message, task_vars)) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
             # A survey or a command line gives names with commas between them, and a person may add
             # spaces.
-            if spec.get("type") == "list" and isinstance(given.get(name), str) and args[name] is not None:
-                args[name] = [each.strip() if isinstance(each, str) else each for each in args[name] if each != ""]
+            if (
+                spec.get("type") == "list"
+                and isinstance(given.get(name), str)
+                and args[name] is not None
+            ):
+                args[name] = [
+                    each.strip() if isinstance(each, str) else each
+                    for each in args[name]
+                    if each != ""
+                ]
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
             if spec.get("type") == "int" and args[name] is not None and args[name] > MOST:
-                raise DroverError(f"{name} must be a whole number from 0 to {MOST}, not {args[name]}.")
+                raise DroverError(
+                    f"{name} must be a whole number from 0 to {MOST}, not {args[name]}."
+                )
         return args
 
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
         """Return a sentence with the variables behind the options of a message, or nothing."""
-        named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
+        named = [
+            f"{variable} (option {option})"
+            for option, variable in self.TYPED.items()
+            if re.search(rf"\b{option}\b", message)
+        ]
         return (
             f"{'' if message.endswith('.') else '.'} Set {' or '.join(named)}."
             if named and set(self.TYPED.values()) & set(task_vars)
             else ""
         )
 
-    def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
+    def _with_variables(
+        self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]
+    ) -> str:
         """Replace an option in a message by its variable, because a person typed the variable."""
         pairs = [each for each in self.VARIABLES if not isinstance(each, str)]
         variables = {option: f"{known_variables.PREFIX}{variable}" for option, variable in pairs}
@@ -187,10 +222,15 @@ _TYPES = {
 
 def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """Return a message with words of people in place of the types of Python that Ansible names."""
-    found = re.search(r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message)
+    found = re.search(
+        r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message
+    )
     if found is None:
         # Items of a list have another message.
-        found = re.search(r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ", message)
+        found = re.search(
+            r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ",
+            message,
+        )
         if found is not None and found[2] in _TYPES and not spec.get(found[1], {}).get("no_log"):
             return f"argument '{found[1]}' must be a list of which each item is {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
         return message
@@ -210,15 +250,22 @@ def _brief(details: Any) -> Any:
     """
     if isinstance(details, dict):
         return {key: _brief(value) for key, value in details.items()}
-    if isinstance(details, list) and all(isinstance(each, dict) and {"uuid", "name"} <= set(each) for each in details):
+    if isinstance(details, list) and all(
+        isinstance(each, dict) and {"uuid", "name"} <= set(each) for each in details
+    ):
         return [{key: each[key] for key in BRIEF if key in each} for each in details]
     return details
 
 
-def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
+def difference(
+    name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """Return an entry of ``diff``; None stands for a thing that does not exist.
 
     The uuid is left out, because check mode cannot know the uuid of a real run.
     """
-    shown = [{key: value for key, value in (each or {}).items() if key != "uuid"} for each in (before, after)]
+    shown = [
+        {key: value for key, value in (each or {}).items() if key != "uuid"}
+        for each in (before, after)
+    ]
     return {"before": shown[0], "after": shown[1], "before_header": name, "after_header": name}

@@ -17,7 +17,10 @@ PATIENCE = 5
 
 
 def answer(
-    host: str, tried: Mapping[str, Any], variables: Mapping[str, Any], tcp: Callable[[], probe.Reached] | None = None
+    host: str,
+    tried: Mapping[str, Any],
+    variables: Mapping[str, Any],
+    tcp: Callable[[], probe.Reached] | None = None,
 ) -> host_answer.Answer:
     """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
 
@@ -29,9 +32,15 @@ def answer(
     seen = probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()
     means = host_answer.judge(said, seen.answers)
     refusal = host_answer.refusal(said, seen.closed) if means == host_answer.REFUSED else ""
-    return host_answer.Answer(means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal)
+    return host_answer.Answer(
+        means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal
+    )
 
 
 def by_tcp(host: str, variables: Mapping[str, Any]) -> probe.Reached:
     """Find out if a host answers on its SSH port."""
-    return probe.reach(str(variables.get("ansible_host") or host), int(variables.get("ansible_port") or 22), PATIENCE)
+    return probe.reach(
+        str(variables.get("ansible_host") or host),
+        int(variables.get("ansible_port") or 22),
+        PATIENCE,
+    )

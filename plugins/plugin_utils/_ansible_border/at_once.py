@@ -33,7 +33,9 @@ class _Asked(NamedTuple):
     said: bytearray
 
 
-def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, show: Callable[[str], None]) -> dict[str, Any]:
+def ask_each(
+    questions: Mapping[str, Callable[[], Any]], most: int, limit: int, show: Callable[[str], None]
+) -> dict[str, Any]:
     """Put its question to each host.
 
     :param most: the number of questions at a time.
@@ -60,12 +62,21 @@ def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, 
                 if not text:
                     each = _end(asked, descriptor)
                     answers[each.host] = _answer(each)
-            for descriptor in [one for one, each in asked.items() if time.monotonic() > each.deadline]:
+            for descriptor in [
+                one for one, each in asked.items() if time.monotonic() > each.deadline
+            ]:
                 each = _end(asked, descriptor)
                 answers[each.host] = Late(each.host, limit)
             if asked and time.monotonic() - said_at >= waits.EVERY:
                 said_at = time.monotonic()
-                show(waits.line([each.host for each in asked.values()], waits.ANSWER, said_at - began, longest))
+                show(
+                    waits.line(
+                        [each.host for each in asked.values()],
+                        waits.ANSWER,
+                        said_at - began,
+                        longest,
+                    )
+                )
     finally:
         for descriptor in list(asked):
             _end(asked, descriptor)
@@ -115,5 +126,8 @@ def _answer(each: _Asked) -> Any:
     try:
         said = json.loads(each.said)
     except ValueError:
-        return DroverError(f"Host {each.host} was not read: the process that read it has ended without an answer.", host=each.host)
+        return DroverError(
+            f"Host {each.host} was not read: the process that read it has ended without an answer.",
+            host=each.host,
+        )
     return DroverError(said["problem"], host=each.host) if "problem" in said else said["answer"]

@@ -55,7 +55,12 @@ DRAIN_SPEC: dict[str, dict[str, Any]] = {
     **LIMITS_SPEC,
     **SCHEDULER_SPEC,
 }
-DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
+DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = (
+    "solver_seconds",
+    "migration",
+    *LIMITS_SPEC,
+    *SCHEDULER_VARIABLES,
+)
 #: The options of actions that give instances a new size: a flavor, or sizes.
 SIZE_SPEC: dict[str, dict[str, Any]] = {
     "flavor": {"type": "str"},
@@ -92,17 +97,35 @@ class ConductorAction(DroverAction):
         hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
         rules = self._start_rules(store, hosts, task_vars)
         own = own_known.machines(store, self.variables(task_vars), self._templar)
-        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, rules, own, self._under_way)
+        return Ports(
+            store,
+            hosts,
+            Leasing(store, actor, self.show),
+            self.show,
+            time,
+            rules,
+            own,
+            self._under_way,
+        )
 
-    def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]) -> StartRules:
+    def _start_rules(
+        self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]
+    ) -> StartRules:
         """Return the rules of starts, from drover_absent_hosts and drover_start_max_age.
 
         :raises DroverError: a host is not known, or the age is no number.
         """
         variables = self.variables(task_vars)
-        given = {name: to_plain(self._templar.template(variables[name])) for name in (ABSENT, MAX_AGE) if name in variables}
+        given = {
+            name: to_plain(self._templar.template(variables[name]))
+            for name in (ABSENT, MAX_AGE)
+            if name in variables
+        }
         absent = given.get(ABSENT) or []
-        names = [name.strip() for name in (absent.split(",") if isinstance(absent, str) else map(str, absent))]
+        names = [
+            name.strip()
+            for name in (absent.split(",") if isinstance(absent, str) else map(str, absent))
+        ]
         absent_hosts = frozenset(name for name in names if name)
         if absent_hosts:
             with store.read() as connection:
@@ -111,7 +134,11 @@ class ConductorAction(DroverAction):
                 raise DroverError(
                     f"{ABSENT} names {some(unknown)}, which is no host of the inventory or the store. Correct it; nothing was done."
                 )
-        age = read_whole(MAX_AGE, given[MAX_AGE], 1) if given.get(MAX_AGE) not in (None, "") else StartRules().max_age
+        age = (
+            read_whole(MAX_AGE, given[MAX_AGE], 1)
+            if given.get(MAX_AGE) not in (None, "")
+            else StartRules().max_age
+        )
         return StartRules(absent_hosts, age)
 
     def warn(self, sentence: str) -> None:
@@ -137,7 +164,13 @@ class ConductorAction(DroverAction):
 
 
 def drain_request(
-    hosts: Sequence[str], policy: Policy, args: Mapping[str, Any], reason: str, rounds: int, extra_moves: int = 0, plan_only: bool = False
+    hosts: Sequence[str],
+    policy: Policy,
+    args: Mapping[str, Any],
+    reason: str,
+    rounds: int,
+    extra_moves: int = 0,
+    plan_only: bool = False,
 ) -> DrainRequest:
     """Return the DrainRequest of a task with the options of DRAIN_SPEC.
 
@@ -146,17 +179,28 @@ def drain_request(
     if rounds < 1:
         raise DroverError("rounds must be at least 1, or nothing would ever move.")
     question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
-    moves = MoveSettings(question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"])
+    moves = MoveSettings(
+        question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"]
+    )
     return DrainRequest(hosts, question, moves, reason, args["unmovable"], plan_only, rounds)
 
 
-def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migration: dict[str, Any], check_mode: bool) -> ResizeSettings:
+def resize_settings(
+    args: Mapping[str, Any],
+    task_vars: Mapping[str, Any],
+    migration: dict[str, Any],
+    check_mode: bool,
+) -> ResizeSettings:
     """Return the ResizeSettings of a task with the options of RESIZE_SPEC.
 
     :param migration: the options of each move.
     """
-    given = {name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")}
-    return ResizeSettings(policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given)
+    given = {
+        name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")
+    }
+    return ResizeSettings(
+        policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given
+    )
 
 
 def new_size(args: Mapping[str, Any]) -> NewSize | None:

@@ -24,7 +24,9 @@ class CustomNames(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        change = classes_and_traits.ensure if args["state"] == "present" else classes_and_traits.delete
+        change = (
+            classes_and_traits.ensure if args["state"] == "present" else classes_and_traits.delete
+        )
         with self.store(args, task_vars).write() as connection:
             before, after = change(connection, self.KIND, args["names"])
         result = {"changed": before != after, "names": after}

@@ -98,7 +98,11 @@ class Delegation:
         # Mark the data as unsafe, because data of a host is never a template.
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
         # Ansible looks for module_defaults by this name; ansible-core 2.19 added a property for it.
-        setattr(task, "_resolved_action" if hasattr(task, "_resolved_action") else "resolved_action", name)
+        setattr(
+            task,
+            "_resolved_action" if hasattr(task, "_resolved_action") else "resolved_action",
+            name,
+        )
         if environment:
             task.environment = [*(task.environment or []), dict(environment)]
         if check_mode is not None:
@@ -141,7 +145,11 @@ class Delegation:
 
         A process has one alarm, so the alarm of the calling task is suspended and resumed.
         """
-        left, handler, began = signal.alarm(0), signal.signal(signal.SIGALRM, signal.SIG_DFL), time.monotonic()
+        left, handler, began = (
+            signal.alarm(0),
+            signal.signal(signal.SIGALRM, signal.SIG_DFL),
+            time.monotonic(),
+        )
         task.timeout = min(limit, left) if left else limit
         try:
             yield
@@ -221,7 +229,11 @@ def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> 
     wanted = inspect.signature(TaskExecutor).parameters
     executor = TaskExecutor(**{key: value for key, value in given.items() if key in wanted})
     _with_own_way(executor, probe)
-    with contextlib.nullcontext() if "task" in wanted else _context(task, variables, given["host"].name):
+    with (
+        contextlib.nullcontext()
+        if "task" in wanted
+        else _context(task, variables, given["host"].name)
+    ):
         found = executor.run()
     return found if isinstance(found, dict) else found.as_result_dict()
 
@@ -243,7 +255,12 @@ class AnsibleHosts:
     """
 
     def __init__(
-        self, action: Any, task_vars: Mapping[str, Any], go_on: Callable[[], None], warn: Callable[[str], None], args: Mapping[str, Any]
+        self,
+        action: Any,
+        task_vars: Mapping[str, Any],
+        go_on: Callable[[], None],
+        warn: Callable[[str], None],
+        args: Mapping[str, Any],
     ) -> None:
         self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
@@ -263,7 +280,9 @@ class AnsibleHosts:
             self._warn(sentence)
         if result.get("failed"):
             answers = {"answers": True} if result.get("answers") else {}
-            raise DroverError(result.get("msg") or f"Host {host} was not read. No cause is known.", **answers)
+            raise DroverError(
+                result.get("msg") or f"Host {host} was not read. No cause is known.", **answers
+            )
         return {"occupants": result["occupants"], "changed": bool(result.get("changed"))}
 
     def hand(self, host: str, limit: int | None = None) -> RemoteHand:
@@ -276,14 +295,20 @@ class AnsibleHosts:
         """Put a question to each of several hosts, as many at a time as the task may have forks."""
         self._go_on()
 
-        def asked(host: str, question: Callable[[RemoteHand], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+        def asked(
+            host: str, question: Callable[[RemoteHand], dict[str, Any]]
+        ) -> Callable[[], dict[str, Any]]:
             # go_on compares the parent of the process, and the new process has another parent.
-            return lambda: question(RemoteHand(self._delegation, host, self._machines, lambda: None, limit))
+            return lambda: question(
+                RemoteHand(self._delegation, host, self._machines, lambda: None, limit)
+            )
 
         # Read the store here, because a new process must not touch it.
         self._machines.learn(questions)
         given = {host: asked(host, question) for host, question in questions.items()}
-        return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show)
+        return at_once.ask_each(
+            given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show
+        )
 
     def answer(self, host: str) -> host_answer.Answer:
         """Return how a host answers, see answering.answer().
@@ -298,9 +323,13 @@ class AnsibleHosts:
             self._silent_at[host] = time.monotonic()
         return found
 
-    def _answer(self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]) -> host_answer.Answer:
+    def _answer(
+        self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]
+    ) -> host_answer.Answer:
         try:
-            hand = RemoteHand(self._delegation, host, self._machines, self._go_on, ANSWER, probe=True)
+            hand = RemoteHand(
+                self._delegation, host, self._machines, self._go_on, ANSWER, probe=True
+            )
             tried = hand.read("_boot_info", {})
         except NotThisHost as problem:
             # The answer of another machine proves nothing about the host.
@@ -317,8 +346,14 @@ class AnsibleHosts:
         inventory = getattr(hostvars, "_inventory", None)
         if inventory is None:
             return []
-        pattern = self.variables(self._task_vars["inventory_hostname"]).get("drover_hypervisors") or "hypervisors"
-        return [host.name for host in inventory.get_hosts(pattern, ignore_limits=True, ignore_restrictions=True)]
+        pattern = (
+            self.variables(self._task_vars["inventory_hostname"]).get("drover_hypervisors")
+            or "hypervisors"
+        )
+        return [
+            host.name
+            for host in inventory.get_hosts(pattern, ignore_limits=True, ignore_restrictions=True)
+        ]
 
     def variables(self, host: str) -> Mapping[str, Any]:
         """Return the variables of a host in the inventory, templated."""

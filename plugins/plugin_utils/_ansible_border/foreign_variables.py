@@ -15,9 +15,15 @@ from .playbook_variables import READ
 NAMESPACE = "drover.compute."
 #: Without one of these, a playbook would work on more than its user wants. So a playbook refuses
 #: each of them that it does not read, wherever it is set.
-TARGETS = frozenset(f"{PREFIX}{name}" for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk"))
+TARGETS = frozenset(
+    f"{PREFIX}{name}"
+    for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk")
+)
 #: The artifacts of jobs, which AWX gives to all later jobs of a workflow.
-ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit", f"{PREFIX}rolling"}
+ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {
+    f"{PREFIX}audit",
+    f"{PREFIX}rolling",
+}
 #: Playbooks that work on all hosts of a pattern.
 _OF_HOSTS = frozenset({"check", "discover", "image_cache_clean", "rolling_maintenance"})
 #: The number of playbooks that a message names as readers of a variable.
@@ -36,7 +42,9 @@ def of_others(playbook: str, typed: Collection[str], variables: Collection[str])
     :param variables: all variables of the task.
     """
     read = {PREFIX + name for name in READ[playbook].split()} | ARTIFACTS
-    return sorted(name for name in KNOWN - read if name in typed or (name in TARGETS and name in variables))
+    return sorted(
+        name for name in KNOWN - read if name in typed or (name in TARGETS and name in variables)
+    )
 
 
 def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
@@ -46,7 +54,9 @@ def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
     """
     found = []
     for name in sorted(typed):
-        meant = [each for each in READ[playbook].split() if each == name or each.endswith(f"_{name}")]
+        meant = [
+            each for each in READ[playbook].split() if each == name or each.endswith(f"_{name}")
+        ]
         if meant and not name.startswith(PREFIX):
             found.append(
                 f"{NAMESPACE}{playbook} does not read the variable {name}: its variables begin with {PREFIX}. If you mean "
@@ -60,13 +70,22 @@ def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) ->
 
     :param values: the values for the message.
     """
-    found = [f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}" for name in names]
+    found = [
+        f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}"
+        for name in names
+    ]
     return f"{' '.join(found)} Leave {'it' if len(found) == 1 else 'them'} out. Nothing was done."
 
 
 def _value(name: str, values: Mapping[str, Any]) -> str:
     value = values.get(name)
-    text = ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else shown(value)
+    text = (
+        ", ".join(map(str, value))
+        if isinstance(value, list)
+        else value
+        if isinstance(value, str)
+        else shown(value)
+    )
     return f" ({text})" if value else ""
 
 
@@ -85,7 +104,13 @@ def _why(playbook: str, name: str) -> str:
     if bare == "destination":
         return f"the scheduler picks the hosts. {NAMESPACE}instance_migrate moves instances to a host that you name."
     if name in TARGETS:
-        return f"it would not be limited to what that {'selects' if bare == 'selector' else 'names'}."
+        return (
+            f"it would not be limited to what that {'selects' if bare == 'selector' else 'names'}."
+        )
     reading = sorted(each for each in READ if reads(each, name))
     others = f", and {len(reading) - _NAMED} more" if len(reading) > _NAMED else ""
-    return f"it would change nothing. It is read by {', '.join(reading[:_NAMED])}{others}." if reading else "it would change nothing."
+    return (
+        f"it would change nothing. It is read by {', '.join(reading[:_NAMED])}{others}."
+        if reading
+        else "it would change nothing."
+    )

@@ -34,8 +34,18 @@ class InstanceDeviceAction(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         # The value may be a name or a uuid, because playbooks have one variable for both.
-        wanted = args["name"] if args["uuid"] is None else {key: args[key] for key in ("name", "uuid") if args[key] is not None}
-        request = DeviceRequest(wanted, self.kind(args), self.device(args), args["state"] != "absent", args.get("timeout") or 0)
+        wanted = (
+            args["name"]
+            if args["uuid"] is None
+            else {key: args[key] for key in ("name", "uuid") if args[key] is not None}
+        )
+        request = DeviceRequest(
+            wanted,
+            self.kind(args),
+            self.device(args),
+            args["state"] != "absent",
+            args.get("timeout") or 0,
+        )
         result = InstanceDevices(self.ports(args, task_vars), request, self._task.check_mode).run()
         if not self._task.diff:
             result.pop("diff", None)

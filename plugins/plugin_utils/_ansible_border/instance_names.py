@@ -40,7 +40,11 @@ def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> 
         if _keeps(each, count, taken):
             given[name] = each
             continue
-        found = next(form for form in _forms(name, uuid, count[name] > 1) if form not in taken and form not in given)
+        found = next(
+            form
+            for form in _forms(name, uuid, count[name] > 1)
+            if form not in taken and form not in given
+        )
         given[found] = each
         if name in taken or not _is_usable(name):
             changed.append(f"{name} is {found}")

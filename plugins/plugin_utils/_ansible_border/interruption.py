@@ -59,7 +59,9 @@ def _go_on(handler: Any, number: int, frame: FrameType | None) -> None:
 
 def _write(parent: int, text: str) -> None:
     with contextlib.suppress(OSError):
-        error = os.open(f"/proc/{parent}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+        error = os.open(
+            f"/proc/{parent}/fd/2", os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK
+        )
         try:
             os.write(error, text.encode())
         finally:

@@ -82,7 +82,9 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
         try:
             boolean(value)
         except TypeError:
-            found.append(f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0.")
+            found.append(
+                f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
+            )
     return found
 
 
@@ -98,7 +100,11 @@ def _meant(name: str) -> str:
         scoped = [PREFIX + _RENAMED[bare]]
     else:
         ends = {each.partition("_")[2] for each in whole} - {""}
-        near = [bare] if any(each.endswith(f"_{bare}") for each in whole) else difflib.get_close_matches(bare, sorted(ends), 1, _MISTYPED)
+        near = (
+            [bare]
+            if any(each.endswith(f"_{bare}") for each in whole)
+            else difflib.get_close_matches(bare, sorted(ends), 1, _MISTYPED)
+        )
         scoped = sorted(each for each in KNOWN if near and each.endswith(f"_{near[0]}"))
     if not scoped or difflib.get_close_matches(bare, whole, 1, _MISTYPED):
         return did_you_mean(name, KNOWN, PREFIX)

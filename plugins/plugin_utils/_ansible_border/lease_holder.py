@@ -32,7 +32,9 @@ class Actor:
         """
         parent, pid = multiprocessing.parent_process(), os.getppid()
         if parent is not None and parent.pid != pid:
-            raise DroverError("The playbook of this task was killed. This task has begun nothing. Run the playbook again.")
+            raise DroverError(
+                "The playbook of this task was killed. This task has begun nothing. Run the playbook again."
+            )
         return cls(pid)
 
     def lives(self, process: str) -> bool | None:

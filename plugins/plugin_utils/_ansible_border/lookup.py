@@ -36,7 +36,9 @@ class DroverLookup(LookupBase):
     VARIABLES: dict[str, str] = {}
     OPTIONS: Sequence[str] = ()
 
-    def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[Any]:
+    def run(
+        self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any
+    ) -> list[Any]:
         try:
             self._collect(variables or {}, to_plain(kwargs))
             options.refuse_odd({"A term of this lookup": to_plain(terms)})
@@ -72,4 +74,6 @@ class DroverLookup(LookupBase):
                 value = options.from_variable(variable, variables, self._templar)
                 if value is not None:
                     given[option] = to_plain(value)
-        self.set_options(direct={option: value for option, value in given.items() if value is not None})
+        self.set_options(
+            direct={option: value for option, value in given.items() if value is not None}
+        )

@@ -40,7 +40,12 @@ class Machines:
         except DroverError:
             # The store does not exist yet, or is lost: the next step reports that.
             return
-        self._known.update({host: _machine.read_expected({"host": host, **found.get(host, {})}) for host in unknown})
+        self._known.update(
+            {
+                host: _machine.read_expected({"host": host, **found.get(host, {})})
+                for host in unknown
+            }
+        )
 
     def environment(self, host: str) -> dict[str, str]:
         """Return the variables of the environment that a module on a host needs."""
@@ -58,7 +63,11 @@ class Machines:
         if not expected or machine is None or machine["verdict"]:
             return None
         # The environment did not reach the module.
-        return _machine.refusal(expected, machine, "") if _machine.judge(expected, machine) == _machine.OTHER else None
+        return (
+            _machine.refusal(expected, machine, "")
+            if _machine.judge(expected, machine) == _machine.OTHER
+            else None
+        )
 
     def why_not_switched(self, host: str, uuids: Collection[str], own: str) -> str | None:
         """Return why a power driver does not belong to a host, or None; see identity.refusal().
@@ -78,4 +87,12 @@ class Machines:
         """Return the machine of a host in the store; None without one."""
         self.learn([host])
         known = self._known.get(host)
-        return known if known and any(known[key] for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")) else None
+        return (
+            known
+            if known
+            and any(
+                known[key]
+                for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")
+            )
+            else None
+        )

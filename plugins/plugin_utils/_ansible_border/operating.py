@@ -34,7 +34,12 @@ class OperatingAction(ConductorAction):
     """An action that brings instances to a state."""
 
     def operate(
-        self, wanted: Sequence[Any], state: str, args: dict[str, Any], options: Mapping[str, Any], task_vars: Mapping[str, Any]
+        self,
+        wanted: Sequence[Any],
+        state: str,
+        args: dict[str, Any],
+        options: Mapping[str, Any],
+        task_vars: Mapping[str, Any],
     ) -> dict[str, Any]:
         """Work on instances of this host, or on localhost for instances of any host.
 
@@ -53,7 +58,11 @@ class OperatingAction(ConductorAction):
         else:
             operations = Operations(ports, self.hand(args, task_vars), host, self._task.check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
-            result = {"changed": any(each["changed"] for each in outcomes), "host": host, "instances": outcomes}
+            result = {
+                "changed": any(each["changed"] for each in outcomes),
+                "host": host,
+                "instances": outcomes,
+            }
         if self._task.diff:
             result["diff"] = differences
         if failed:

@@ -35,7 +35,9 @@ def from_variable(option: str, variables: Mapping[str, Any], templar: Any) -> An
     return templar.template(variables[name])
 
 
-def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: Mapping[str, Any], templar: Any) -> None:
+def add_variables(
+    args: dict[str, Any], options: Mapping[str, str], variables: Mapping[str, Any], templar: Any
+) -> None:
     """Set missing options from their variables.
 
     :param args: the given arguments, changed in place.
@@ -48,7 +50,9 @@ def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: M
                 args[option] = value
 
 
-def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+def refuse_odd(
+    args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None
+) -> None:
     """Refuse values that would cause an error of Python in Ansible, a database or the file system.
 
     :param spec: the argument spec of Ansible; lookups have none.
@@ -58,16 +62,24 @@ def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | 
     for name, value in args.items():
         odd = next(filter(None, map(_ODD.search, _texts(value))), None)
         if odd is not None:
-            raise DroverError(f"{name} has the character {ascii(odd[0])}, which no file and no database takes. Take it out.")
+            raise DroverError(
+                f"{name} has the character {ascii(odd[0])}, which no file and no database takes. Take it out."
+            )
         wanted = (spec or {}).get(name, {})
-        if (spec is None or wanted.get("type") == "int") and isinstance(value, float) and not math.isfinite(value):
+        if (
+            (spec is None or wanted.get("type") == "int")
+            and isinstance(value, float)
+            and not math.isfinite(value)
+        ):
             raise DroverError(f"{name} must be a number, not {value}.")
         if spec is None and isinstance(value, int) and value > MOST:
             raise DroverError(f"{name} must be a number of at most {MOST}, not {value}.")
         items = value if isinstance(value, list) else [value]
         keys = [key for each in items if isinstance(each, Mapping) for key in each]
         if wanted.get("options") and not all(isinstance(key, str) for key in keys):
-            raise DroverError(f"{name} must have keys that are texts: {', '.join(sorted(wanted['options']))}.")
+            raise DroverError(
+                f"{name} must have keys that are texts: {', '.join(sorted(wanted['options']))}."
+            )
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -95,7 +107,9 @@ def store_url(args: Mapping[str, Any], variables: Mapping[str, Any], templar: An
 
 def default_store_url() -> str:
     """Return the URL of an SQLite file below Ansible's home."""
-    home = os.path.expanduser(os.environ.get("ANSIBLE_HOME") or C.config.get_config_value("ANSIBLE_HOME"))
+    home = os.path.expanduser(
+        os.environ.get("ANSIBLE_HOME") or C.config.get_config_value("ANSIBLE_HOME")
+    )
     return "sqlite:///" + os.path.join(home, "drover", "store.db")
 
 

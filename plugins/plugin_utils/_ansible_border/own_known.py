@@ -24,7 +24,11 @@ def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMac
 
     :param variables: the variables of the task.
     """
-    given = {what: str(templar.template(variables[name]) or "").strip() for what, name in VARIABLES.items() if name in variables}
+    given = {
+        what: str(templar.template(variables[name]) or "").strip()
+        for what, name in VARIABLES.items()
+        if name in variables
+    }
     said = {what: name for what, name in given.items() if name}
     return OwnMachines(store, lambda: Known(machine.here(), macs(), addresses(store.server), said))
 
@@ -36,7 +40,12 @@ def macs(folder: str = "/sys/class/net") -> frozenset[str]:
     """
     found = set()
     for path in glob.glob(f"{glob.escape(folder)}/*/device"):
-        with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(path), "address"), encoding="ascii", errors="replace") as file:
+        with (
+            contextlib.suppress(OSError),
+            open(
+                os.path.join(os.path.dirname(path), "address"), encoding="ascii", errors="replace"
+            ) as file,
+        ):
             found.add(file.read().strip().lower())
     return frozenset(found - {"", "00:00:00:00:00:00"})
 
@@ -53,7 +62,10 @@ def addresses(server: str | None) -> frozenset[str] | None:
     for name in server.split(","):
         # The store itself reports a server that cannot be reached.
         with contextlib.suppress(OSError, UnicodeError):
-            found |= {str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
+            found |= {
+                str(each[4][0]).partition("%")[0]
+                for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+            }
     own = set(host_addresses.read())
     if found and all(each in own or ipaddress.ip_address(each).is_loopback for each in found):
         return None

@@ -19,7 +19,11 @@ from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, policy_of
 
 #: The options of all these actions, as in the fragments drover.compute.scheduler and
 #: drover.compute.scheduler.show.
-PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {"show": {"type": "bool", "default": False}, **SCHEDULER_SPEC, **STORE_SPEC}
+PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {
+    "show": {"type": "bool", "default": False},
+    **SCHEDULER_SPEC,
+    **STORE_SPEC,
+}
 PLAN_INFO_VARIABLES = SCHEDULER_VARIABLES
 
 
@@ -41,6 +45,8 @@ class PlanInfo(DroverAction):
                 self.show(line)
         return result
 
-    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    def answer(
+        self, connection: Connection, policy: Policy, args: dict[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
         """Return the result of the task, and the lines for people."""
         raise NotImplementedError

@@ -43,7 +43,13 @@ class Hand:
         machines: Machines,
         go_on: Callable[[], None] = lambda: None,
     ) -> None:
-        self.action, self.host, self.task_vars, self._machines, self._go_on = action, host, task_vars, machines, go_on
+        self.action, self.host, self.task_vars, self._machines, self._go_on = (
+            action,
+            host,
+            task_vars,
+            machines,
+            go_on,
+        )
 
     def reach(self) -> None:
         """Verify that the host answers.
@@ -54,7 +60,9 @@ class Hand:
         try:
             self.action._low_level_execute_command("true")
         except AnsibleConnectionFailure as problem:
-            raise Unreachable(self.host, _in_inventory(self.host, problem, self.task_vars)) from None
+            raise Unreachable(
+                self.host, _in_inventory(self.host, problem, self.task_vars)
+            ) from None
 
     def read(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
         """Run a module that changes nothing; also return the result of a failure.
@@ -89,12 +97,18 @@ class Hand:
             result = self._run(module, args)
         except NotThisHost as problem:
             # The order did not reach the host, because another machine refused it.
-            return certainty.never_reached(str(problem)) if problem.refused else certainty.lost(str(problem))
+            return (
+                certainty.never_reached(str(problem))
+                if problem.refused
+                else certainty.lost(str(problem))
+            )
         except (Late, Unreachable) as problem:
             return certainty.lost(str(problem))
         return certainty.judge(result)
 
-    def look(self, uri: str, orders: Mapping[str, Iterable[str]], patience: int) -> dict[str, DomainLook | None]:
+    def look(
+        self, uri: str, orders: Mapping[str, Iterable[str]], patience: int
+    ) -> dict[str, DomainLook | None]:
         """Withdraw orders and read the domains of their instances.
 
         :param orders: {uuid of an instance: orders that must not begin any more}.
@@ -106,7 +120,9 @@ class Hand:
         found = {each["uuid"]: each for each in answer.result.get("domains") or []}
         return {uuid: found.get(uuid) for uuid in orders}
 
-    def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
+    def _run(
+        self, module: str, args: Mapping[str, Any], check_mode: bool | None = None
+    ) -> dict[str, Any]:
         self._go_on()
         self._see_that_it_is_the_host(module)
         task = self.action._task
@@ -115,9 +131,15 @@ class Hand:
         ssh_ways.prepare(self.action._connection)
         try:
             with waiting.shown(terminal.show, self.host, module, task.timeout):
-                result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
+                result = self.action._execute_module(
+                    module_name=full_name(module),
+                    module_args=_given(args),
+                    task_vars=self.task_vars,
+                )
         except AnsibleConnectionFailure as problem:
-            raise Unreachable(self.host, _in_inventory(self.host, problem, self.task_vars)) from None
+            raise Unreachable(
+                self.host, _in_inventory(self.host, problem, self.task_vars)
+            ) from None
         finally:
             task.environment = before
         return self._of_this_host(plain_result(result))
@@ -138,15 +160,21 @@ class Hand:
         refusal = self._machines.refusal(self.host, result)
         if refusal is not None:
             # Use Ansible's own error, so that a play treats the host as unreachable.
-            raise NotThisHost(self.host, AnsibleConnectionFailure(refusal), bool(result.get("not_this_host")))
+            raise NotThisHost(
+                self.host, AnsibleConnectionFailure(refusal), bool(result.get("not_this_host"))
+            )
         return result
 
 
 def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a result to plain types; omit objects of ansible-core 2.19, or make text of them."""
-    found = {key: value for key, value in result.items() if key not in ("exception", "deprecations")}
+    found = {
+        key: value for key, value in result.items() if key not in ("exception", "deprecations")
+    }
     if found.get("warnings"):
-        found["warnings"] = [each if isinstance(each, str) else each.event.msg for each in found["warnings"]]
+        found["warnings"] = [
+            each if isinstance(each, str) else each.event.msg for each in found["warnings"]
+        ]
     return to_plain(found)
 
 
@@ -159,7 +187,13 @@ class RemoteHand(Hand):
     """
 
     def __init__(
-        self, delegation: Any, host: str, machines: Machines, go_on: Callable[[], None], limit: int | None = None, probe: bool = False
+        self,
+        delegation: Any,
+        host: str,
+        machines: Machines,
+        go_on: Callable[[], None],
+        limit: int | None = None,
+        probe: bool = False,
     ) -> None:
         super().__init__(None, host, None, machines, go_on)
         self._delegation, self._limit, self._probe = delegation, limit, probe
@@ -170,15 +204,27 @@ class RemoteHand(Hand):
     def reach(self) -> None:
         self._run(_RAW, {"_raw_params": "true"})
 
-    def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
+    def _run(
+        self, module: str, args: Mapping[str, Any], check_mode: bool | None = None
+    ) -> dict[str, Any]:
         self._go_on()
         self._see_that_it_is_the_host(module)
         environment = self._machines.environment(self.host)
         with waiting.shown(terminal.show, self.host, module, self._limit):
-            result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment, self._probe)
+            result = self._delegation.run(
+                self.host,
+                full_name(module),
+                _given(args),
+                check_mode,
+                self._limit,
+                environment,
+                self._probe,
+            )
         if result.get("unreachable"):
             words = AnsibleConnectionFailure(str(result.get("msg") or "it does not answer"))
-            raise Unreachable(self.host, str(_in_inventory(self.host, words, self._delegation.variables)))
+            raise Unreachable(
+                self.host, str(_in_inventory(self.host, words, self._delegation.variables))
+            )
         if self._limit and result.get("timedout"):
             raise Late(self.host, self._limit)
         return self._of_this_host(result)

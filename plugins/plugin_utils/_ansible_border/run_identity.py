@@ -38,13 +38,41 @@ SHOWN = frozenset(
         ),
         *(
             f"drover_{name}"
-            for name in ["host_is_off", "instance", "instance_action", "instance_state", "instances", "max_age", "memory_mb", "place_force"]
+            for name in [
+                "host_is_off",
+                "instance",
+                "instance_action",
+                "instance_state",
+                "instances",
+                "max_age",
+                "memory_mb",
+                "place_force",
+            ]
         ),
         *(
             f"drover_{name}"
-            for name in ["pool", "power_action", "power_confirmations", "power_force", "project", "reason", "resize", "selector"]
+            for name in [
+                "pool",
+                "power_action",
+                "power_confirmations",
+                "power_force",
+                "project",
+                "reason",
+                "resize",
+                "selector",
+            ]
         ),
-        *(f"drover_{name}" for name in ["rolling_batch_size", "rolling_reboot", "snapshot_name", "snapshot_state", "unmovable", "vcpus"]),
+        *(
+            f"drover_{name}"
+            for name in [
+                "rolling_batch_size",
+                "rolling_reboot",
+                "snapshot_name",
+                "snapshot_state",
+                "unmovable",
+                "vcpus",
+            ]
+        ),
         *YES_OR_NO,
     }
 )
@@ -87,7 +115,14 @@ def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
     """Return the job of AWX, by the keys of JOB; empty outside of AWX."""
     found = {}
     for key, name in JOB.items():
-        value = next((extra_vars[prefix + name] for prefix in PREFIXES if extra_vars.get(prefix + name) not in (None, "")), None)
+        value = next(
+            (
+                extra_vars[prefix + name]
+                for prefix in PREFIXES
+                if extra_vars.get(prefix + name) not in (None, "")
+            ),
+            None,
+        )
         if value is not None:
             found[key] = str(value)[:LONGEST]
     return found if "id" in found else {}
@@ -107,15 +142,25 @@ def command(extra_vars: Mapping[str, Any]) -> str:
         values = [each for each in _texts(given.get(key)) if (key, each) != ("tags", "all")]
         words += [option, ",".join(values)] if values else []
     # A survey gives all of its questions as variables, most of them without an answer.
-    answered = [name for name in sorted(extra_vars) if not name.startswith((*PREFIXES, "_")) and _is_answered(extra_vars[name])]
+    answered = [
+        name
+        for name in sorted(extra_vars)
+        if not name.startswith((*PREFIXES, "_")) and _is_answered(extra_vars[name])
+    ]
     words += [word for name in answered for word in ("-e", _variable(name, extra_vars[name]))]
-    return " ".join(shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])])
+    return " ".join(
+        shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])]
+    )
 
 
 def _texts(value: Any) -> list[str]:
     if value is None:
         return []
-    return [str(each) for each in value] if isinstance(value, (list, tuple, set, frozenset)) else [str(value)]
+    return (
+        [str(each) for each in value]
+        if isinstance(value, (list, tuple, set, frozenset))
+        else [str(value)]
+    )
 
 
 def _is_answered(value: Any) -> bool:

@@ -17,12 +17,24 @@ SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
     "service_down_time": {"type": "int", "default": 0},
 }
 #: The variables that also set these options, see action.DroverAction.
-SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = (
+    "service_down_time",
+    ("policy", "scheduler"),
+    ("policy_file", "scheduler_file"),
+)
 #: The options of the plan of a rebalance, and their variables without ``drover_``.
 REBALANCE_VARIABLES = {
     **{
         name: f"rebalance_{name}"
-        for name in ("max_moves", "threshold", "margin", "cost_per_gib", "cooldown", "weights", "despite_maintenance")
+        for name in (
+            "max_moves",
+            "threshold",
+            "margin",
+            "cost_per_gib",
+            "cooldown",
+            "weights",
+            "despite_maintenance",
+        )
     },
     "max_migrations": "max_migrations",
 }

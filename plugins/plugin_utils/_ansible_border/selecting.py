@@ -38,7 +38,9 @@ def selector_of(args: Mapping[str, Any], *others: str) -> Selector | None:
     return labels.parse(text)
 
 
-def instances(store: Store, args: Mapping[str, Any], show: Callable[[str], None] = lambda line: None) -> list[Any]:
+def instances(
+    store: Store, args: Mapping[str, Any], show: Callable[[str], None] = lambda line: None
+) -> list[Any]:
     """Return the instances of a task.
 
     :param args: arguments with instances, selector and perhaps name and uuid.
@@ -55,7 +57,9 @@ def instances(store: Store, args: Mapping[str, Any], show: Callable[[str], None]
         return [given] if given else []
     with store.read() as connection:
         found = label_rows.instances(connection, selector)
-    show(f"The selector {selector} selects {len(found)}: {', '.join(each['name'] for each in found)}")
+    show(
+        f"The selector {selector} selects {len(found)}: {', '.join(each['name'] for each in found)}"
+    )
     return list(found)
 
 
@@ -66,7 +70,12 @@ def refuse_unseen(selector: str, found: Iterable[Mapping[str, str]]) -> None:
     :raises DroverError: always; the message has the names.
     """
     names = [each["name"] for each in found]
-    words = [each["name"] if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1 else each["uuid"] for each in found]
+    words = [
+        each["name"]
+        if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1
+        else each["uuid"]
+        for each in found
+    ]
     raise DroverError(
         f"Nothing was removed: a selector may select more than you have in mind. {selector} selects {', '.join(names)}. To remove these, name "
         f"them in its place: -e drover_instances={','.join(words)}, or instances: [{', '.join(words)}] in a task."

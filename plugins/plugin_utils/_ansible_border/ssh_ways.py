@@ -45,7 +45,9 @@ def prepare(connection: Any, probe: bool = False) -> None:
     if getattr(connection, "transport", None) != "ssh" or getattr(connection, _PREPARED, False):
         return
     given = str(connection.get_option("ssh_args") or "")
-    connection.set_option("ssh_args", past_masters(given) if probe else _joined(_own_master(connection), given, ALIVE))
+    connection.set_option(
+        "ssh_args", past_masters(given) if probe else _joined(_own_master(connection), given, ALIVE)
+    )
     setattr(connection, _PREPARED, True)
 
 
@@ -63,11 +65,18 @@ def _joined(*arguments: str) -> str:
 
 def _own_master(connection: Any) -> str:
     """Return the arguments for a master of this run; empty if the operator wants no master."""
-    given = "".join(str(connection.get_option(name) or "") for name in _ARGUMENTS).replace(" ", "").lower()
+    given = (
+        "".join(str(connection.get_option(name) or "") for name in _ARGUMENTS)
+        .replace(" ", "")
+        .lower()
+    )
     if "controlpath=none" in given:
         return ""
     folder = unfrackpath(connection.get_option("control_path_dir"))
-    place = [_run(), *(str(connection.get_option(name)) for name in ("host", "port", "remote_user"))]
+    place = [
+        _run(),
+        *(str(connection.get_option(name)) for name in ("host", "port", "remote_user")),
+    ]
     # As short as Ansible's own name, because the path of a socket has a limit.
     digest = hashlib.sha256("-".join(place).encode()).hexdigest()[:10]
     path = f"{folder}/drover-{digest}"

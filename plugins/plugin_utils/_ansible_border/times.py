@@ -35,4 +35,6 @@ def with_iso(value: Any) -> Any:
 
 def _is_time(key: Any, value: Any) -> bool:
     named = isinstance(key, str) and (key.endswith("_at") or key == "last_seen_up")
-    return named and (value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)))
+    return named and (
+        value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+    )

@@ -30,7 +30,9 @@ _shown = threading.local()
 
 
 @contextlib.contextmanager
-def shown(show: Callable[[str], None], host: str, module: str, limit: float | None) -> Iterator[None]:
+def shown(
+    show: Callable[[str], None], host: str, module: str, limit: float | None
+) -> Iterator[None]:
     """Show a line every EVERY seconds while the block waits for a host.
 
     :param limit: the maximum of seconds to wait; None without a limit, and then no line is shown.
@@ -63,4 +65,6 @@ def silence() -> None:
 
 def line(hosts: Iterable[str], words: str, passed: float, limit: float) -> str:
     """Return the line about hosts that have not answered yet."""
-    return f"{', '.join(hosts)}: waiting for {words}, {round(passed)} s of at most {round(limit)} s."
+    return (
+        f"{', '.join(hosts)}: waiting for {words}, {round(passed)} s of at most {round(limit)} s."
+    )

@@ -104,7 +104,9 @@ def require_starts(proofs: Iterable[object], host: str, uuids: Iterable[str]) ->
 RUNS = ("running", "blocked")
 
 
-def may_start(host: str, uuid: str, seen: Mapping[str, str | None], silent: Iterable[str]) -> StartProof | None:
+def may_start(
+    host: str, uuid: str, seen: Mapping[str, str | None], silent: Iterable[str]
+) -> StartProof | None:
     """Return a StartProof of an instance, or None.
 
     :param seen: the state of its domain on each host that was read, None if it has none.
@@ -114,7 +116,9 @@ def may_start(host: str, uuid: str, seen: Mapping[str, str | None], silent: Iter
     if any(state is not None for place, state in seen.items() if place != host):
         return None
     if seen.get(host) in RUNS:
-        return StartProof(f"It runs on {host} already, and no other host that was read shows it.", host, uuid)
+        return StartProof(
+            f"It runs on {host} already, and no other host that was read shows it.", host, uuid
+        )
     if list(silent):
         return None
     return StartProof(f"No other host than {host} shows it.", host, uuid)
@@ -135,7 +139,9 @@ def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """
     if look is None or look["busy"] or look["domain"] is not None:
         return None
-    return Proof(f"{host} shows no domain of it, and what it was ordered to do can no longer begin.")
+    return Proof(
+        f"{host} shows no domain of it, and what it was ordered to do can no longer begin."
+    )
 
 
 def has_vanished(proofs: Iterable[Proof]) -> Proof:
@@ -152,7 +158,9 @@ def has_not_left(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """
     if look is None or look["busy"] or look["domain"] is None:
         return None
-    return Proof(f"It is {look['domain']['state']} on {host}, and its move can no longer begin there.")
+    return Proof(
+        f"It is {look['domain']['state']} on {host}, and its move can no longer begin there."
+    )
 
 
 def never_begun(sentence: str) -> Proof:
@@ -183,10 +191,14 @@ def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | 
         return None
     if result.get("destination_state") in (None, "absent"):
         return None
-    return Proof(f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no longer has it.")
+    return Proof(
+        f"It is {result['destination_state']} on {order['destination']}, and {order['source']} no longer has it."
+    )
 
 
-def has_stayed(order: Mapping[str, Any], result: Mapping[str, Any], opened_here: bool = False) -> Proof | None:
+def has_stayed(
+    order: Mapping[str, Any], result: Mapping[str, Any], opened_here: bool = False
+) -> Proof | None:
     """Return a Proof that a move did not happen, or None: the instance is at its source, and its
     destination has nothing of it.
 
@@ -212,7 +224,10 @@ def runs_there(result: Mapping[str, Any]) -> bool:
     """Return True if the module _domain_migration saw the instance run at its destination, and saw
     it gone from its source.
     """
-    return result.get("source_state") == "absent" and result.get("destination_state") in ("running", "blocked")
+    return result.get("source_state") == "absent" and result.get("destination_state") in (
+        "running",
+        "blocked",
+    )
 
 
 def is_off(host: str) -> Proof:

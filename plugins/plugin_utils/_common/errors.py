@@ -47,7 +47,9 @@ class Unreachable(DroverError):
     """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error, or its words."""
 
     def __init__(self, host: str, problem: object) -> None:
-        super().__init__(f"Host {host} cannot be reached: {' '.join(str(problem).split())}", host=host)
+        super().__init__(
+            f"Host {host} cannot be reached: {' '.join(str(problem).split())}", host=host
+        )
         self.cause_of_it = problem
 
 
@@ -109,11 +111,15 @@ def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, sentence in found:
         # The name is replaced as a whole word: a guest may be named a.
-        groups.setdefault(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", sentence), []).append((name, sentence))
+        groups.setdefault(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", sentence), []).append(
+            (name, sentence)
+        )
     said: list[str] = []
     for (_name, first), *others in groups.values():
         same = f"The same for {some([name for name, _sentence in others], 2)}." if others else ""
-        said.append(first if not same else f"{first}{'' if first.endswith('.') else '.'} {start}{same}")
+        said.append(
+            first if not same else f"{first}{'' if first.endswith('.') else '.'} {start}{same}"
+        )
     return said
 
 
@@ -138,11 +144,15 @@ def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
     """Raise DroverError if the lifted rules include a rule that does not exist."""
     unknown = sorted(set(lifted) - set(rules))
     if unknown:
-        raise DroverError(f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed.")
+        raise DroverError(
+            f"There is no rule named {', '.join(unknown)} to lift; the rules are {', '.join(rules)}. Nothing was changed."
+        )
 
 
 #: The requirements file of the installed collection.
-_REQUIREMENTS = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "requirements.txt"))
+_REQUIREMENTS = os.path.abspath(
+    os.path.join(os.path.dirname(__file__), "..", "..", "requirements.txt")
+)
 
 
 def require(name: str, module: object) -> None:

@@ -27,15 +27,21 @@ def checked(labels: Any, where: str, removals: bool = False) -> dict[str, Any]:
     if labels is None:
         return {}
     if not isinstance(labels, dict):
-        raise DroverError(f"{where}: labels must be a mapping such as project: web, not {shown(labels)}.")
+        raise DroverError(
+            f"{where}: labels must be a mapping such as project: web, not {shown(labels)}."
+        )
     if len(labels) > texts.MOST:
         raise DroverError(f"{where}: {len(labels)} labels are too many. There can be {texts.MOST}.")
     for key, value in labels.items():
         if not texts.is_word(key):
-            raise DroverError(f"{where}: {shown(key)} cannot be the key of a label. A key has {texts.RULE}.")
+            raise DroverError(
+                f"{where}: {shown(key)} cannot be the key of a label. A key has {texts.RULE}."
+            )
         if not (texts.is_word(value) or (value is None and removals)):
             quoted = " Put it into quotes." if isinstance(value, (bool, int, float)) else ""
-            raise DroverError(f"{where}: the label {key} cannot be {shown(value)}. A value is a text of {texts.RULE}.{quoted}")
+            raise DroverError(
+                f"{where}: the label {key} cannot be {shown(value)}. A value is a text of {texts.RULE}.{quoted}"
+            )
     return dict(labels)
 
 
@@ -74,7 +80,9 @@ def parse(text: Any) -> Selector:
         raise DroverError(f"The selector {shown(text)} is empty or no text. {_EXAMPLE}.")
     parts = [part.strip() for part in text.split(",")]
     if len(parts) > texts.MOST:
-        raise DroverError(f"The selector {shown(text)} has {len(parts)} parts. It can have {texts.MOST}.")
+        raise DroverError(
+            f"The selector {shown(text)} has {len(parts)} parts. It can have {texts.MOST}."
+        )
     return Selector(tuple(_requirement(part, text) for part in parts))
 
 

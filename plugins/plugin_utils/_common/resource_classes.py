@@ -37,10 +37,28 @@ class DiscoveredClass(NamedTuple):
 
 
 DISCOVERED = {
-    "VCPU": DiscoveredClass("vcpus", (), "vCPU", True, "reserved_host_cpus", 1, "cpu_allocation_ratio", 4.0),
+    "VCPU": DiscoveredClass(
+        "vcpus", (), "vCPU", True, "reserved_host_cpus", 1, "cpu_allocation_ratio", 4.0
+    ),
     "PCPU": DiscoveredClass(),
-    "MEMORY_MB": DiscoveredClass("memory_mb", ("memory_mb",), "MiB", True, "reserved_host_memory_mb", 1, "ram_allocation_ratio"),
-    "DISK_GB": DiscoveredClass("disk_gb", ("storage", "total_gb"), "GiB", True, "reserved_host_disk_mb", 1024, "disk_allocation_ratio"),
+    "MEMORY_MB": DiscoveredClass(
+        "memory_mb",
+        ("memory_mb",),
+        "MiB",
+        True,
+        "reserved_host_memory_mb",
+        1,
+        "ram_allocation_ratio",
+    ),
+    "DISK_GB": DiscoveredClass(
+        "disk_gb",
+        ("storage", "total_gb"),
+        "GiB",
+        True,
+        "reserved_host_disk_mb",
+        1024,
+        "disk_allocation_ratio",
+    ),
 }
 #: Resource class -> its key in requests, flavors and instances, which is its column in the store too.
 KEYS = {name: each.key for name, each in DISCOVERED.items() if each.sized and each.key}
@@ -90,7 +108,11 @@ def label_of(name: str) -> str:
     """Return the text after an amount of a resource class in a sentence: its unit and the resource,
     or the class.
     """
-    return f"GiB in the storage pool {pool_of(name)}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
+    return (
+        f"GiB in the storage pool {pool_of(name)}"
+        if name.startswith(POOL_PREFIX)
+        else UNITS.get(name, name)
+    )
 
 
 #: The prefix of the keys for the size of a running domain; keys without it are for its next start.
@@ -120,4 +142,6 @@ def to_sizes(resources: Mapping[str, int]) -> dict[str, int]:
 def size_text(resources: Mapping[str, int]) -> str:
     """Return amounts by resource class as text for people: ``2 vCPU, 64 MiB, 1 GiB``."""
     in_pools = any(name.startswith(POOL_PREFIX) for name in resources)
-    return ", ".join(f"{amount} {label_of(name)}" for name, amount in resources.items() if amount or not in_pools)
+    return ", ".join(
+        f"{amount} {label_of(name)}" for name, amount in resources.items() if amount or not in_pools
+    )

@@ -38,7 +38,9 @@ def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = Dr
         if found is not None:
             size = _count(found[1], found[2], (found[3] or "").lower() == "b") / _BYTES[unit]
             if size.denominator != 1:
-                raise refuse(f"{where} is {value.strip()}, which is not a whole number of {unit}. Write {_around(size, unit, least)}.")
+                raise refuse(
+                    f"{where} is {value.strip()}, which is not a whole number of {unit}. Write {_around(size, unit, least)}."
+                )
             value = int(size)
         else:
             value = int(value) if re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", value) else value

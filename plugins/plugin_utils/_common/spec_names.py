@@ -41,7 +41,14 @@ _BOTH = (
     "vif_multiqueue_enabled",
     "watchdog_action",
 )
-_LIMITS = ("read_bytes_sec", "read_iops_sec", "total_bytes_sec", "total_iops_sec", "write_bytes_sec", "write_iops_sec")
+_LIMITS = (
+    "read_bytes_sec",
+    "read_iops_sec",
+    "total_bytes_sec",
+    "total_iops_sec",
+    "write_bytes_sec",
+    "write_iops_sec",
+)
 #: Extra specs that do something.
 EXTRA_SPECS = (
     *(f"hw:{name}" for name in _BOTH),
@@ -96,10 +103,25 @@ REFUSED_SPECS = (
     "hw:hide_hypervisor_id",
     "hw:tpm_secret_security",
     "hw:viommu_model",
-    *(f"quota:cpu_{name}" for name in ("limit", "period", "quota", "reservation", "shares", "shares_level", "shares_share")),
+    *(
+        f"quota:cpu_{name}"
+        for name in (
+            "limit",
+            "period",
+            "quota",
+            "reservation",
+            "shares",
+            "shares_level",
+            "shares_share",
+        )
+    ),
     *(f"quota:disk_io_{name}" for name in ("limit", "reservation", "shares_level", "shares_share")),
     *(f"quota:memory_{name}" for name in ("limit", "reservation", "shares_level", "shares_share")),
-    *(f"quota:vif_{way}_{name}" for way in ("inbound", "outbound") for name in ("average", "burst", "peak")),
+    *(
+        f"quota:vif_{way}_{name}"
+        for way in ("inbound", "outbound")
+        for name in ("average", "burst", "peak")
+    ),
     *(f"quota:vif_{name}" for name in ("limit", "reservation", "shares_level", "shares_share")),
 )
 #: Image properties of Nova that drover does not do.
@@ -124,7 +146,9 @@ _OURS_OF_IMAGE = ("hw_", "hw:", "os:", "pci_passthrough:", "quota:")
 _OFF = ("", "0", "f", "false", "off", "n", "no", "none")
 
 
-def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any], where: str) -> None:
+def refuse_unknown(
+    extra_specs: Mapping[str, Any], properties: Mapping[str, Any], where: str
+) -> None:
     """Refuse a name in a namespace of ours that does nothing.
 
     :param extra_specs: the extra specs of a flavor or an instance. properties: of an image. A value
@@ -134,7 +158,14 @@ def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any]
     """
     kinds = (
         ("extra spec", extra_specs, _OURS_OF_FLAVOR, EXTRA_SPECS, REFUSED_SPECS, ("hw_", "hw:")),
-        ("image property", properties, _OURS_OF_IMAGE, PROPERTIES, REFUSED_PROPERTIES, ("hw:", "hw_")),
+        (
+            "image property",
+            properties,
+            _OURS_OF_IMAGE,
+            PROPERTIES,
+            REFUSED_PROPERTIES,
+            ("hw:", "hw_"),
+        ),
     )
     for kind, given, ours, known, refused, (wrong, right) in kinds:
         for key, value in given.items():
@@ -144,10 +175,16 @@ def refuse_unknown(extra_specs: Mapping[str, Any], properties: Mapping[str, Any]
             if general in refused:
                 if str(value).strip(" ,").lower() in _OFF:
                     continue
-                raise DroverError(f"{where}: the {kind} {key} asks for what drover does not do. Take it out.")
+                raise DroverError(
+                    f"{where}: the {kind} {key} asks for what drover does not do. Take it out."
+                )
             twin = right + general.removeprefix(wrong)
             is_twin = general.startswith(wrong) and twin in known
-            near = f" (did you mean {right}{key.removeprefix(wrong)}?)" if is_twin else did_you_mean(general, known).replace(".N", ".0")
+            near = (
+                f" (did you mean {right}{key.removeprefix(wrong)}?)"
+                if is_twin
+                else did_you_mean(general, known).replace(".N", ".0")
+            )
             raise DroverError(
                 f"{where}: there is no {kind} {key}{near}. Correct it or take it out; the page on hardware lists those that there are."
             )
@@ -164,9 +201,15 @@ def refuse_unknown_of_request(request: Any, where: str) -> None:
         return
     parts = [
         request.get("extra_specs"),
-        *(_part(request.get(key), name) for key, name in (("flavor", "extra_specs"), ("image", "properties"))),
+        *(
+            _part(request.get(key), name)
+            for key, name in (("flavor", "extra_specs"), ("image", "properties"))
+        ),
     ]
-    own, of_flavor, properties = ({str(key): value for key, value in part.items()} if isinstance(part, Mapping) else {} for part in parts)
+    own, of_flavor, properties = (
+        {str(key): value for key, value in part.items()} if isinstance(part, Mapping) else {}
+        for part in parts
+    )
     refuse_unknown({**of_flavor, **own}, properties, where)
 
 

@@ -40,8 +40,12 @@ def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None
     found = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
     # A pool that is not shared hides the folders above it only if the mounts are not known.
     pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
-    found += [(pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")]
-    return found + [(storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")]
+    found += [
+        (pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")
+    ]
+    return found + [
+        (storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")
+    ]
 
 
 def as_folder(text: str) -> str:
@@ -69,7 +73,11 @@ def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
     as_folder().
     """
     within = as_folder(posixpath.normpath(path))
-    found = {(as_folder(posixpath.normpath(folder)), as_folder(share)) for folder, share in _known_folders(node) if folder and share}
+    found = {
+        (as_folder(posixpath.normpath(folder)), as_folder(share))
+        for folder, share in _known_folders(node)
+        if folder and share
+    }
     return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
 
 
@@ -87,7 +95,13 @@ def local_disks(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> 
 
     :param node: facts of the host, as in of_path().
     """
-    return [source for disk in disks if (source := disk.get("source")) and disk.get("type") != "network" and not of_disk(disk, node)]
+    return [
+        source
+        for disk in disks
+        if (source := disk.get("source"))
+        and disk.get("type") != "network"
+        and not of_disk(disk, node)
+    ]
 
 
 def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
@@ -98,14 +112,18 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     """
     if disk.get("type") == "volume":
         name, dummy, volume = str(disk["source"]).partition("/")
-        pool: Mapping[str, Any] = next((each for each in node.get("pools") or () if each.get("name") == name), {})
+        pool: Mapping[str, Any] = next(
+            (each for each in node.get("pools") or () if each.get("name") == name), {}
+        )
         if pool.get("shared_id"):
             return _below(pool["shared_id"], volume)
         if not pool.get("path"):
             return None
         path = posixpath.join(pool["path"], volume)
         return of_path(path, node) or of_device(path, node)
-    own = disk.get("path") or (disk["source"] if disk.get("type") in ("file", "block", "dir") else None)
+    own = disk.get("path") or (
+        disk["source"] if disk.get("type") in ("file", "block", "dir") else None
+    )
     return None if own is None else of_path(own, node) or of_device(own, node)
 
 
@@ -117,7 +135,9 @@ def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     return found
 
 
-def names_on_network(disk: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None]]:
+def names_on_network(
+    disk: Mapping[str, Any], node: Mapping[str, Any]
+) -> set[tuple[str, str | None]]:
     """Return the names of a disk that is no file of its host, each with its text: the name in its
     domain, and for Ceph also the pool and image alone.
 
@@ -148,14 +168,21 @@ def is_declared(path: str, node: Mapping[str, Any]) -> bool:
     """Return True if the operator declares that the devices with that path are one device on all
     hosts that declare it.
     """
-    return any(fnmatch.fnmatchcase(path, pattern) for pattern in node.get("shared_block_devices") or ())
+    return any(
+        fnmatch.fnmatchcase(path, pattern) for pattern in node.get("shared_block_devices") or ()
+    )
 
 
 def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
     """Return the paths of a file or device of shared storage on a node, by its text."""
     if text.startswith(DEVICE):
         known = text[len(DEVICE) :]
-        return [str(name) for device in node.get("block_devices") or () if device.get("id") == known for name in device.get("names") or ()]
+        return [
+            str(name)
+            for device in node.get("block_devices") or ()
+            if device.get("id") == known
+            for name in device.get("names") or ()
+        ]
     return [
         posixpath.normpath(folder + text[len(share.rstrip("/")) :])
         for folder, share in _known_folders(node)
@@ -163,7 +190,13 @@ def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], there: Mapping[str, Any], near: Iterable[str]) -> bool:
+def may_see(
+    name: Mapping[str, Any],
+    text: str | None,
+    here: Mapping[str, Any],
+    there: Mapping[str, Any],
+    near: Iterable[str],
+) -> bool:
     """Return True if a node may see a file of another node, by the reports of both nodes.
 
     :param name: the name of the file, as the module _file_users gives it.
@@ -174,17 +207,32 @@ def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], 
     path = name["path"]
     if not posixpath.isabs(path):
         # On the network, unless it is a volume of a pool of this host alone.
-        pool: Mapping[str, Any] = next((each for each in here.get("pools") or () if each.get("name") == path.partition("/")[0]), {})
+        pool: Mapping[str, Any] = next(
+            (
+                each
+                for each in here.get("pools") or ()
+                if each.get("name") == path.partition("/")[0]
+            ),
+            {},
+        )
         return not pool.get("path") or bool(pool.get("shared_id"))
     if text is not None and text.startswith(DEVICE):
         return bool(paths_at(text, there)) or is_declared(path, there)
     if text is not None:
         shares = [as_folder(share) for _folder, share in _known_folders(there) if share]
-        return any(as_folder(text).startswith(share) or share.startswith(as_folder(posixpath.dirname(text))) for share in shares)
+        return any(
+            as_folder(text).startswith(share)
+            or share.startswith(as_folder(posixpath.dirname(text)))
+            for share in shares
+        )
     others, near = _numbered(there), set(near)
     if not near.isdisjoint(known for _folder, known in others):
         return True
-    return any(_overlap(folder, posixpath.dirname(path)) for folder, known in others if not near or known is None)
+    return any(
+        _overlap(folder, posixpath.dirname(path))
+        for folder, known in others
+        if not near or known is None
+    )
 
 
 def folders(node: Mapping[str, Any]) -> list[str]:
@@ -196,9 +244,15 @@ def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """Return the folders of pools and of instances of a node, each with its number in its file
     system.
     """
-    found = [(pool.get(key), pool.get("folder_id")) for pool in node.get("pools") or () for key in ("path", "real_path")]
+    found = [
+        (pool.get(key), pool.get("folder_id"))
+        for pool in node.get("pools") or ()
+        for key in ("path", "real_path")
+    ]
     storage = node.get("storage") or {}
-    found += [(storage.get(key), storage.get("folder_id")) for key in ("instances_path", "real_path")]
+    found += [
+        (storage.get(key), storage.get("folder_id")) for key in ("instances_path", "real_path")
+    ]
     return [(str(folder), known) for folder, known in found if folder]
 
 
@@ -210,7 +264,9 @@ def file_systems(node: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    return as_folder(one).startswith(as_folder(other)) or as_folder(other).startswith(as_folder(one))
+    return as_folder(one).startswith(as_folder(other)) or as_folder(other).startswith(
+        as_folder(one)
+    )
 
 
 def _below(share: str, rest: str) -> str:

@@ -37,17 +37,35 @@ def is_whole(value: Any, least: int | None = 0, most: int | None = MOST) -> bool
     return whole and (least is None or value >= least) and (most is None or value <= most)
 
 
-def check_whole(where: str, value: object, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> None:
+def check_whole(
+    where: str,
+    value: object,
+    least: int | None = 0,
+    most: int | None = MOST,
+    refuse: Refusal = DroverError,
+) -> None:
     """Refuse a value that is not a whole number in a range.
 
     :param where: the beginning of the sentence, such as ``instance web1: vcpus``.
     """
     if not is_whole(value, least, most):
-        ends = f" from {least} to {most}" if most is not None else f" of at least {least}" if least is not None else ""
+        ends = (
+            f" from {least} to {most}"
+            if most is not None
+            else f" of at least {least}"
+            if least is not None
+            else ""
+        )
         raise refuse(f"{where} must be a whole number{ends}, not {shown(value)}.")
 
 
-def read_whole(where: str, value: Any, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> int:
+def read_whole(
+    where: str,
+    value: Any,
+    least: int | None = 0,
+    most: int | None = MOST,
+    refuse: Refusal = DroverError,
+) -> int:
     """Return a whole number; as check_whole(), but digits in a text count, as templates and the command line give them."""
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
@@ -82,11 +100,19 @@ def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
     """Return a uuid in lower case that may be given in any spelling."""
     found = canonical_uuid(value)
     if found is None:
-        raise refuse(f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {shown(value)}.")
+        raise refuse(
+            f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {shown(value)}."
+        )
     return found
 
 
-def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: str = "key", refuse: Refusal = DroverError) -> None:
+def check_keys(
+    where: str,
+    given: Iterable[object],
+    known: Iterable[str],
+    word: str = "key",
+    refuse: Refusal = DroverError,
+) -> None:
     """Refuse unknown keys: name each one that is near a known key, with that key, and the first of
     the others.
 
@@ -100,9 +126,15 @@ def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: 
     if unknown:
         near = {key: did_you_mean(key, known) for key in unknown}
         others = [key for key in unknown if not near[key]][1:]
-        named = [f"{key if len(key) <= LONGEST_KEY else f'{key[:LONGEST_KEY]}...'}{near[key]}" for key in unknown if key not in others]
+        named = [
+            f"{key if len(key) <= LONGEST_KEY else f'{key[:LONGEST_KEY]}...'}{near[key]}"
+            for key in unknown
+            if key not in others
+        ]
         more = f" and {len(others)} more" if others else ""
-        raise refuse(f"{where}: unknown {word} {', '.join(named)}{more}. Known: {', '.join(known)}.")
+        raise refuse(
+            f"{where}: unknown {word} {', '.join(named)}{more}. Known: {', '.join(known)}."
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
@@ -122,7 +154,9 @@ def host_names(given: Iterable[object]) -> list[str]:
     """
     names = {part.strip() for each in given for part in str(each).split(",")} - {""}
     if not names:
-        raise PlanError("Which host? Name at least one, such as kvm1, or several as kvm1,kvm2. Nothing was done.")
+        raise PlanError(
+            "Which host? Name at least one, such as kvm1, or several as kvm1,kvm2. Nothing was done."
+        )
     return sorted(names, key=natural)
 
 
@@ -143,11 +177,15 @@ def unknown_host(host: str, known: Iterable[str], refuse: Refusal = PlanError) -
     """
     names = sorted(set(known), key=natural)
     if not names:
-        return refuse(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
+        return refuse(
+            f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first."
+        )
     # A list in JSON arrives in Python's spelling.
     several = [each for each in re.split(r"[\s,:;\[\]'\"]+", host) if each]
     if len(several) > 1 and set(several) & set(names):
-        return refuse(f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done.")
+        return refuse(
+            f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done."
+        )
     return refuse(
         f"Host {host} is not in the store{which_name(host, names)}. Known hosts: {some(names, 10)}. Run drover.compute.discover if it is new."
     )

@@ -13,14 +13,29 @@ from typing import Any
 _WORDS = (
     (r"character '\\t'", "there is a tab. Indent with blanks only"),
     (r"quoted scalar", "a quote (\" or ') is opened and not closed"),
-    (r"expected ',' or '\]'", "a list that begins with [ has no ] at its end, or a comma is missing in it"),
-    (r"expected ',' or '\}'", "a mapping that begins with { has no } at its end, or a comma is missing in it"),
-    (r"mapping values are not allowed", "this line has a second colon or does not fit the line above. Put text with a colon into quotes"),
-    (r"could not find expected ':'", "the line above has no colon after its key, or is not indented as the lines around it"),
+    (
+        r"expected ',' or '\]'",
+        "a list that begins with [ has no ] at its end, or a comma is missing in it",
+    ),
+    (
+        r"expected ',' or '\}'",
+        "a mapping that begins with { has no } at its end, or a comma is missing in it",
+    ),
+    (
+        r"mapping values are not allowed",
+        "this line has a second colon or does not fit the line above. Put text with a colon into quotes",
+    ),
+    (
+        r"could not find expected ':'",
+        "the line above has no colon after its key, or is not indented as the lines around it",
+    ),
     (r'duplicate key (".*?")', r"the key \1 stands twice. Remove one of them"),
     (r"single document", "a second document begins here, behind ---. Write all into one document"),
     (r"undefined alias", "an alias (*name) has no anchor (&name) above it"),
-    (r"expected <block end>|did not find expected|expected the node content", "this line is not indented as the lines above it"),
+    (
+        r"expected <block end>|did not find expected|expected the node content",
+        "this line is not indented as the lines above it",
+    ),
     (r"cannot start any token", "this character may not begin a text. Put the text into quotes"),
     (r"found a tab|tab character", "there is a tab. Indent with blanks only"),
 )
@@ -31,7 +46,11 @@ def in_words(problem: Any) -> str:
 
     :param problem: an error of the reader, with ``context`` and ``problem`` if it has them.
     """
-    said = " ".join(str(each) for each in (getattr(problem, "context", None), getattr(problem, "problem", None)) if each)
+    said = " ".join(
+        str(each)
+        for each in (getattr(problem, "context", None), getattr(problem, "problem", None))
+        if each
+    )
     for pattern, words in _WORDS:
         found = re.search(pattern, said)
         if found:

@@ -44,7 +44,10 @@ class Abort:
             certain.
         """
         with self._store.read() as connection:
-            wanted = {each["uuid"]: each["name"] for each in instance_lookup.find(connection, list(instances))}
+            wanted = {
+                each["uuid"]: each["name"]
+                for each in instance_lookup.find(connection, list(instances))
+            }
             pending: list[MoveOrder] = migration_orders.pending(connection, self._host)
         orders = [order for order in pending if not wanted or order["uuid"] in wanted]
         unmoved = wanted.keys() - {order["uuid"] for order in orders}
@@ -60,9 +63,13 @@ class Abort:
         try:
             with self._leasing.held([self._host], "aborting migrations"):
                 over = self._closed(orders)
-                outcomes = self._moves.aborter().abort([order for order in orders if order["migration"] not in over])
+                outcomes = self._moves.aborter().abort(
+                    [order for order in orders if order["migration"] not in over]
+                )
         except leases.Held as other:
-            self._say(f"{other.holder} {self._host} stops the moves, and that run writes down how they end.")
+            self._say(
+                f"{other.holder} {self._host} stops the moves, and that run writes down how they end."
+            )
             outcomes = self._wait_for_holder(orders, answers)
         refuse_unknown_whereabouts(outcomes)
         return outcomes
@@ -72,7 +79,9 @@ class Abort:
         with self._store.read() as connection:
             return migration_orders.closed(connection, [order["migration"] for order in orders])
 
-    def _wait_for_holder(self, orders: Sequence[MoveOrder], answers: Iterable[MoveAnswer]) -> list[MoveOutcome]:
+    def _wait_for_holder(
+        self, orders: Sequence[MoveOrder], answers: Iterable[MoveAnswer]
+    ) -> list[MoveOutcome]:
         """Wait until the run that holds the lease has recorded how the migrations ended."""
         deadline: float | None = None
         while True:
@@ -93,13 +102,23 @@ class Abort:
                 outcomes.append(outcome_of(order, status, message or ""))
         outcomes += self._unwritten(left, {answer["uuid"]: answer for answer in answers})
         for each in outcomes:
-            self._say(f"{each['name']}: {each['source']} -> {each['destination']}, {each['status']}: {each['message']}")
+            self._say(
+                f"{each['name']}: {each['source']} -> {each['destination']}, {each['status']}: {each['message']}"
+            )
         return outcomes
 
-    def _unwritten(self, orders: Iterable[MoveOrder], answers: dict[str, MoveAnswer]) -> Iterator[MoveOutcome]:
+    def _unwritten(
+        self, orders: Iterable[MoveOrder], answers: dict[str, MoveAnswer]
+    ) -> Iterator[MoveOutcome]:
         for order in orders:
             answer = answers.get(order["uuid"])
-            status, message = (answer["status"], answer["message"]) if answer else ("lost", f"{self._host} does not mention it.")
+            status, message = (
+                (answer["status"], answer["message"])
+                if answer
+                else ("lost", f"{self._host} does not mention it.")
+            )
             yield outcome_of(
-                order, status, f"{message} The run that holds the lease of {self._host} has not written it down; the next run does."
+                order,
+                status,
+                f"{message} The run that holds the lease of {self._host} has not written it down; the next run does.",
             )

@@ -14,7 +14,16 @@ from typing import Any, NamedTuple
 
 from .._common.errors import DroverError
 from .._definitions import differences, hardware_fields
-from .._definitions.devices_there import DISK, GIB, GROWTH, INTERFACE, RESIZE, SETTINGS, Change, Difference
+from .._definitions.devices_there import (
+    DISK,
+    GIB,
+    GROWTH,
+    INTERFACE,
+    RESIZE,
+    SETTINGS,
+    Change,
+    Difference,
+)
 from .._records.instances import ListedInstance, NamedInstance
 from .._records.orders import NewSize
 from .._store import flavors, instance_lookup, instances, orders
@@ -69,7 +78,9 @@ class Alignment:
         wanted = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
         known, of_store = self._known(list(wanted))
         looks = self._look([each.named for each in known.values()])
-        self._read_fleet_cpus([each for uuid, each in known.items() if _asks_for_fleet_cpu(wanted[uuid])])
+        self._read_fleet_cpus(
+            [each for uuid, each in known.items() if _asks_for_fleet_cpu(wanted[uuid])]
+        )
         lines, changed, left = [], False, False
         for uuid, definition in wanted.items():
             if uuid not in known:
@@ -79,7 +90,9 @@ class Alignment:
             facts, why = looks[uuid]
             found = self._compare(definition, each, facts, of_store)
             if facts is None:
-                lines += [f"{definition['name']}: {why}; it is compared with what the last discovery saw."]
+                lines += [
+                    f"{definition['name']}: {why}; it is compared with what the last discovery saw."
+                ]
                 if self._apply:
                     self.failed.append(f"{definition['name']} was not changed: {why}.")
             elif self._apply:
@@ -89,8 +102,16 @@ class Alignment:
                     # The output shows the domain as it is now, not the change that was ordered.
                     again, of_store = self._known([uuid])
                     self._read_fleet_cpus(again.values() if _asks_for_fleet_cpu(definition) else [])
-                    facts, why = self._look([again[uuid].named])[uuid] if uuid in again else (None, "it is gone")
-                    found = self._compare(definition, again[uuid], facts, of_store) if facts is not None else []
+                    facts, why = (
+                        self._look([again[uuid].named])[uuid]
+                        if uuid in again
+                        else (None, "it is gone")
+                    )
+                    found = (
+                        self._compare(definition, again[uuid], facts, of_store)
+                        if facts is not None
+                        else []
+                    )
             left = left or any(one.change is not None for one in found)
             lines += differences.lines(definition["name"], found)
         if left and not self._apply:
@@ -101,11 +122,19 @@ class Alignment:
         """Return the records of instances, by uuid, and the flavors of the store, by name."""
         with self._ports.store.read() as connection:
             gone: list[Any] = []
-            named = instance_lookup.find(connection, [{"uuid": uuid} for uuid in uuids], gone) if uuids else []
+            named = (
+                instance_lookup.find(connection, [{"uuid": uuid} for uuid in uuids], gone)
+                if uuids
+                else []
+            )
             listed = {each["uuid"]: each for each in instances.listing(connection)}
             kept = instances.kept(connection, uuids)
             of_store = flavors.read_all(connection)
-        return {each["uuid"]: _Known(each, listed[each["uuid"]], kept[each["uuid"]]) for each in named if each["host"]}, of_store
+        return {
+            each["uuid"]: _Known(each, listed[each["uuid"]], kept[each["uuid"]])
+            for each in named
+            if each["host"]
+        }, of_store
 
     def _read_fleet_cpus(self, asking: Iterable[_Known]) -> None:
         hosts = {each.named["host"] or "" for each in asking}
@@ -118,11 +147,19 @@ class Alignment:
         :returns: by uuid the facts of the domain, or None with the reason why it was not seen.
         """
         found: dict[str, tuple[dict[str, Any] | None, str]] = {}
-        for place in dict.fromkeys((each["host"] or "", each["uri"] or DEFAULT_URI) for each in named):
+        for place in dict.fromkeys(
+            (each["host"] or "", each["uri"] or DEFAULT_URI) for each in named
+        ):
             host, uri = place
-            there = [each["uuid"] for each in named if (each["host"], each["uri"] or DEFAULT_URI) == place]
+            there = [
+                each["uuid"]
+                for each in named
+                if (each["host"], each["uri"] or DEFAULT_URI) == place
+            ]
             try:
-                looks = self._ports.hosts.hand(host).look(uri, {uuid: [] for uuid in there}, PATIENCE)
+                looks = self._ports.hosts.hand(host).look(
+                    uri, {uuid: [] for uuid in there}, PATIENCE
+                )
             except DroverError as problem:
                 if "timedout" in problem.details:
                     raise
@@ -135,23 +172,39 @@ class Alignment:
                 elif look["busy"]:
                     found[uuid] = (None, f"another call works on it on {host}")
                 elif look["domain"] is None or look["domain"].get("uuid") != uuid:
-                    found[uuid] = (None, f"{host} does not show its domain, so drover.compute.discover has to find it")
+                    found[uuid] = (
+                        None,
+                        f"{host} does not show its domain, so drover.compute.discover has to find it",
+                    )
                 else:
                     found[uuid] = (look["domain"], "")
         return found
 
     def _compare(
-        self, definition: Mapping[str, Any], known: _Known, facts: Mapping[str, Any] | None, of_store: Mapping[str, Mapping[str, Any]]
+        self,
+        definition: Mapping[str, Any],
+        known: _Known,
+        facts: Mapping[str, Any] | None,
+        of_store: Mapping[str, Mapping[str, Any]],
     ) -> list[Difference]:
         folder = FOLDER
         if _asks_for_fleet_cpu(definition):
             # The CPU of the fleet may have changed since. Without one there is nothing to compare.
             definition = {**definition, "cpu": self._fleet_cpus.get(known.named["host"] or "")}
         if facts is not None:
-            folder = self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path") or FOLDER
+            folder = (
+                self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path")
+                or FOLDER
+            )
         return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)
 
-    def _bring(self, definition: Mapping[str, Any], known: _Known, found: Sequence[Difference], facts: Mapping[str, Any]) -> bool:
+    def _bring(
+        self,
+        definition: Mapping[str, Any],
+        known: _Known,
+        found: Sequence[Difference],
+        facts: Mapping[str, Any],
+    ) -> bool:
         """Make the changes of an instance. Return True if one of them changed something."""
         name = definition["name"]
         # An earlier run may have made a change already and not ended it. Then no difference shows
@@ -182,24 +235,37 @@ class Alignment:
             self.changes.append((name, before, after))
         return changed
 
-    def _open_resize(self, definition: Mapping[str, Any], named: NamedInstance) -> tuple[list[str], Change] | None:
+    def _open_resize(
+        self, definition: Mapping[str, Any], named: NamedInstance
+    ) -> tuple[list[str], Change] | None:
         """Return the change that ends a resize of an earlier run to the sizes of the definition."""
         if named["migration"] is None:
             return None
         _instance, resize = ResizeSteps(self._ports, self._settings).find({"uuid": named["uuid"]})
         if resize is None or has_arrived(resize):
             return None
-        old, new = ({size: of[size] for size in ("vcpus", "memory_mb")} for of in (resize["old"], resize["new"]))
+        old, new = (
+            {size: of[size] for size in ("vcpus", "memory_mb")}
+            for of in (resize["old"], resize["new"])
+        )
         if new == old or any(new[size] != definition[size] for size in new):
             return None
-        given: Mapping[str, Any] = dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
+        given: Mapping[str, Any] = (
+            dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
+        )
         return ["the resize that an earlier run began"], Change(RESIZE, given)
 
-    def _say(self, name: str, keys: Sequence[str], change: Change, facts: Mapping[str, Any]) -> None:
+    def _say(
+        self, name: str, keys: Sequence[str], change: Change, facts: Mapping[str, Any]
+    ) -> None:
         text = f"{name}: {'would change' if self._settings.check_mode else 'changed'} {', '.join(keys)}"
         if change.kind == RESIZE:
             running = facts["state"] not in ("shutoff", "crashed")
-            again = ", which shuts it down, moves it if it has no room, and starts it again" if running else ""
+            again = (
+                ", which shuts it down, moves it if it has no room, and starts it again"
+                if running
+                else ""
+            )
             text += f"{again}. End the resize with drover.compute.instance_resize and drover_resize=confirm or revert"
         self._ports.say(f"{text}.")
 
@@ -209,15 +275,21 @@ class Alignment:
         if change.kind == RESIZE:
             given = dict(change.given)
             size = NewSize(given["flavor"]) if "flavor" in given else NewSize(None, given)  # type: ignore[arg-type]
-            return bool(Resize(self._ports, ResizeRequest([wanted], self._settings, size)).run()["changed"])
+            return bool(
+                Resize(self._ports, ResizeRequest([wanted], self._settings, size)).run()["changed"]
+            )
         if change.kind == SETTINGS:
             operations = InstanceOperations(self._ports, self._settings.check_mode)
-            result, _differences, failed = operations.run([wanted], "set", {**change.given, "timeout": self._settings.timeout})
+            result, _differences, failed = operations.run(
+                [wanted], "set", {**change.given, "timeout": self._settings.timeout}
+            )
             if failed:
                 raise DroverError(" ".join(failed))
             return bool(result["changed"])
         request = DeviceRequest(wanted, change.kind, change.given, True, self._settings.timeout)
-        return bool(InstanceDevices(self._ports, request, self._settings.check_mode).run()["changed"])
+        return bool(
+            InstanceDevices(self._ports, request, self._settings.check_mode).run()["changed"]
+        )
 
 
 def _asks_for_fleet_cpu(definition: Mapping[str, Any]) -> bool:
@@ -240,7 +312,9 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
             given.update(each.change.given)
         else:
             devices.append(([each.key], each.change))
-    settings, resize = ([(keys, Change(kind, given))] if keys else [] for kind, (keys, given) in joined.items())
+    settings, resize = (
+        [(keys, Change(kind, given))] if keys else [] for kind, (keys, given) in joined.items()
+    )
     return [*settings, *devices, *resize]
 
 
@@ -253,15 +327,26 @@ def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[st
     keys = ["the order of an earlier run"]
     if named["task_state"] == orders.EXTENDING:
         for disk in facts["disks"]:
-            if disk.get("device", "disk") == "disk" and disk.get("capacity_bytes") and disk["capacity_bytes"] % GIB == 0:
-                return keys, Change(GROWTH, {"target": disk["target"], "size_gb": disk["capacity_bytes"] // GIB})
+            if (
+                disk.get("device", "disk") == "disk"
+                and disk.get("capacity_bytes")
+                and disk["capacity_bytes"] % GIB == 0
+            ):
+                return keys, Change(
+                    GROWTH, {"target": disk["target"], "size_gb": disk["capacity_bytes"] // GIB}
+                )
     if named["task_state"] != orders.ATTACHING:
         return None
     for disk in facts["disks"]:
         if disk.get("device", "disk") == "disk" and disk["type"] == "file" and disk["source"]:
-            given = {"path": disk["source"], **{key: disk[key] for key in ("format", "bus", "readonly", "target")}}
+            given = {
+                "path": disk["source"],
+                **{key: disk[key] for key in ("format", "bus", "readonly", "target")},
+            }
             return keys, Change(DISK, given)
     for nic in facts["interfaces"]:
         if nic["type"] in ("bridge", "network") and nic["source"]:
-            return keys, Change(INTERFACE, {nic["type"]: nic["source"], "mac": nic["mac"], "model": nic["model"]})
+            return keys, Change(
+                INTERFACE, {nic["type"]: nic["source"], "mac": nic["mac"], "model": nic["model"]}
+            )
     return None

@@ -30,7 +30,9 @@ def is_read(hosts: Hosts, host: str, limit: int) -> bool:
     return True
 
 
-def ask(hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def ask(
+    hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Run a module on several hosts.
 
     :param given: dict host -> arguments.
@@ -45,7 +47,9 @@ def ask(hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]) -> tuple
 
     found: dict[str, dict[str, Any]] = {}
     silent: dict[str, str] = {}
-    for host, answer in hosts.at_once({host: question(given[host]) for host in given}, LIMIT).items():
+    for host, answer in hosts.at_once(
+        {host: question(given[host]) for host in given}, LIMIT
+    ).items():
         if isinstance(answer, DroverError) or answer.get("failed"):
             silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
         else:

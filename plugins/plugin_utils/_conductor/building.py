@@ -15,7 +15,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_source, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
+    is_source,
+    parse_disk,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
 from .._common import certainty, resource_classes
@@ -58,8 +61,16 @@ class Settled(TypedDict):
 
 def _paths(wanted: Mapping[str, Any]) -> list[str]:
     """Return the files that a build may write to, with the paths in its definition."""
-    own = [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
-    return own + [disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network" and disk["source"] not in own]
+    own = [
+        each["path"]
+        for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {})
+        if each.get("path")
+    ]
+    return own + [
+        disk["source"]
+        for disk in _existing(wanted["xml"])
+        if disk["type"] != "network" and disk["source"] not in own
+    ]
 
 
 def _existing(xml: str) -> list[dict[str, Any]]:
@@ -82,13 +93,24 @@ def _miscounted(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     path = disk.get("path") or source.get("path")
     if not path:
         return None
-    seen = storage_pools.counted_as({"type": "block" if path.startswith("/dev/") else "file", "source": path}, node)
+    seen = storage_pools.counted_as(
+        {"type": "block" if path.startswith("/dev/") else "file", "source": path}, node
+    )
     if seen == (resource_classes.pool_class(disk["pool"]) if disk.get("pool") else None):
         return None
-    name = next((pool["name"] for pool in node.get("storage_pools") or () if pool["resource_class"] == seen), None)
+    name = next(
+        (
+            pool["name"]
+            for pool in node.get("storage_pools") or ()
+            if pool["resource_class"] == seen
+        ),
+        None,
+    )
     if name is None:
         return f"{path} is not in the storage pool {disk['pool']}. Nothing was begun: take pool out, or name a file of that pool"
-    advice = f"give the disk pool: {name}" if source else f"take its path out, and give it pool: {name}"
+    advice = (
+        f"give the disk pool: {name}" if source else f"take its path out, and give it pool: {name}"
+    )
     return f"{path} counts on the storage pool {name}, and the definition does not say so. Nothing was begun: {advice}"
 
 
@@ -101,7 +123,9 @@ class Building:
     :ivar left: sentences on the things that an interrupted build has left on the host.
     """
 
-    def __init__(self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None) -> None:
+    def __init__(
+        self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None
+    ) -> None:
         self.store, self.hand, self.host, self.timeout = ports.store, hand, host, timeout
         self._proofs, self._clock, self._looked_at = Starting(ports), ports.clock, looked_at
         self._under_way, self._removing = ports.under_way, Removing(ports)
@@ -124,19 +148,33 @@ class Building:
         try:
             self.hand.reach()
         except DroverError as problem:
-            self._close(uuid, order, certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."))
-            raise DroverError(f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False) from None
+            self._close(
+                uuid,
+                order,
+                certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."),
+            )
+            raise DroverError(
+                f"Instance {name}: {problem}. Nothing was begun there.",
+                host=self.host,
+                uncertain=False,
+            ) from None
         with self._under_way.known(BUILDS, lambda: [name]):
             answer = self._order(wanted, order, proof)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
-            return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
+            return {
+                key: answer.result[key]
+                for key in ("changed", "domain", "diff")
+                if key in answer.result
+            }
         absent, seen = certainty.unable(self.host, answer), None
         if absent is None:
             absent, seen = self._look(uuid, wanted.get("uri"), order)
         if absent is not None:
             self._close(uuid, order, absent)
-            raise DroverError(f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False)
+            raise DroverError(
+                f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False
+            )
         if seen is not None and seen["state"] in BUILT:
             self._record(uuid, order, seen)
             return {"changed": True, "domain": seen}
@@ -156,7 +194,11 @@ class Building:
         for disk in disks:
             reasons = [_miscounted(disk, node.facts or {}) for node in nodes.values()]
             if reasons and reasons[0] and all(reasons):
-                raise DroverError(f"Instance {name} on {self.host}: its disk {reasons[0]}.", host=self.host, uncertain=False)
+                raise DroverError(
+                    f"Instance {name} on {self.host}: its disk {reasons[0]}.",
+                    host=self.host,
+                    uncertain=False,
+                )
 
     def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result that build() would have; change nothing."""
@@ -166,10 +208,19 @@ class Building:
         if foreseen.get("failed") and foreseen.get("links"):
             foreseen = self.hand.foretell("domain", self._with_links(given, foreseen["links"]))
         if foreseen.get("failed"):
-            raise DroverError(f"Instance {wanted['name']} on {self.host}: {foreseen.get('msg')}", host=self.host)
+            raise DroverError(
+                f"Instance {wanted['name']} on {self.host}: {foreseen.get('msg')}", host=self.host
+            )
         return {key: foreseen[key] for key in ("changed", "domain", "diff") if key in foreseen}
 
-    def settle(self, uuid: str, alternates: Sequence[Alternate], lifetime: int, message: str, actor: str | None = None) -> Settled:
+    def settle(
+        self,
+        uuid: str,
+        alternates: Sequence[Alternate],
+        lifetime: int,
+        message: str,
+        actor: str | None = None,
+    ) -> Settled:
         """Find out how an unfinished build ended, and claim the next alternate if possible.
 
         :param alternates: the alternates that are left.
@@ -181,7 +232,9 @@ class Building:
         with self.store.read() as connection:
             row, node = orders.read(connection, uuid), instances.place(connection, uuid)
         if row is None:
-            raise DroverError(f"{message} Its room was given back by another run: run drover.compute.place again.")
+            raise DroverError(
+                f"{message} Its room was given back by another run: run drover.compute.place again."
+            )
         claims.require_claim(row, node, self.host)
         if row.order_uuid is not None:
             proof, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
@@ -209,17 +262,25 @@ class Building:
         if row is None:
             return []
         if row.state != claims.BUILDING:
-            raise DroverError(f"Instance {row.name} is {row.state} by now. Nothing was removed: run this again.", host=self.host)
+            raise DroverError(
+                f"Instance {row.name} is {row.state} by now. Nothing was removed: run this again.",
+                host=self.host,
+            )
         proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
         if row.order_uuid is not None:
             absent, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
             if seen is not None and seen["state"] in BUILT:
                 self._record(uuid, row.order_uuid, seen)
                 raise DroverError(
-                    f"Instance {row.name} runs on {self.host}: its build had ended. Nothing was removed: run this again.", host=self.host
+                    f"Instance {row.name} runs on {self.host}: its build had ended. Nothing was removed: run this again.",
+                    host=self.host,
                 )
             if absent is None:
-                state = f"It is {seen['state']} there" if seen is not None else f"{self.host} does not show what is there"
+                state = (
+                    f"It is {seen['state']} there"
+                    if seen is not None
+                    else f"{self.host} does not show what is there"
+                )
                 raise DroverError(
                     f"Instance {row.name}: its build on {self.host} was begun. {state}, so its room is not given back: run this again when "
                     f"{self.host} answers, or place it again.",
@@ -232,13 +293,21 @@ class Building:
         return self.left
 
     def _go_on(
-        self, row: Any, alternates: Sequence[Alternate], proof: certainty.Proof, lifetime: int, message: str, actor: str | None
+        self,
+        row: Any,
+        alternates: Sequence[Alternate],
+        proof: certainty.Proof,
+        lifetime: int,
+        message: str,
+        actor: str | None,
     ) -> Settled:
         refused = ""
         if alternates:
             try:
                 with self.store.write(together=True) as connection:
-                    claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
+                    claim = claims.reclaim(
+                        connection, row.uuid, alternates, proof, time.time(), lifetime, actor
+                    )
                 return {"built": False, "claim": claim}
             except DroverError as problem:
                 why = "; ".join(problem.details.get("refusals") or [str(problem)])
@@ -251,7 +320,11 @@ class Building:
                 f"{message} Its room is not given back: {problem} To give it back: drover.compute.instance_delete -e drover_instance={row.name}",
                 uncertain=False,
             ) from problem
-        removed = " ".join([*self.left, "All else that was made was removed"]) if self.left else "What was made was removed"
+        removed = (
+            " ".join([*self.left, "All else that was made was removed"])
+            if self.left
+            else "What was made was removed"
+        )
         raise DroverError(
             f"{message} Instance {row.name} could not be built and no alternate is left.{refused} {removed} and its room given back: correct the cause and "
             "run again.",
@@ -265,10 +338,18 @@ class Building:
         """
         with self.store.read() as connection:
             row = orders.read(connection, uuid)
-        is_new = row is not None and self._looked_at is not None and (row.created_at or 0) >= self._looked_at
-        return self._proofs.prove_new(self.host, uuid, name, self._looked_at if is_new else None, self._clock.time())
+        is_new = (
+            row is not None
+            and self._looked_at is not None
+            and (row.created_at or 0) >= self._looked_at
+        )
+        return self._proofs.prove_new(
+            self.host, uuid, name, self._looked_at if is_new else None, self._clock.time()
+        )
 
-    def _order(self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof) -> certainty.Answer:
+    def _order(
+        self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof
+    ) -> certainty.Answer:
         """Order the build at the hypervisor."""
         given = {**self._given(wanted), "order": order}
         answer = starting.order(self.hand, self.host, "domain", given, [proof])
@@ -293,14 +374,22 @@ class Building:
         self._refuse_taken(given, links.values())
         return {**given, "looked_up": [*given["looked_up"], *links.values()]}
 
-    def _refuse_taken(self, wanted: Mapping[str, Any], paths: Collection[str] | None = None) -> None:
+    def _refuse_taken(
+        self, wanted: Mapping[str, Any], paths: Collection[str] | None = None
+    ) -> None:
         """Refuse a path that an instance of any host uses."""
         paths = _paths(wanted) if paths is None else paths
-        existing = [disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network"]
-        images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
+        existing = [
+            disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network"
+        ]
+        images = [
+            each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")
+        ]
         with self.store.read() as connection:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
-            used_files.refuse_taken_origins(connection, wanted["uuid"], wanted["name"], self.host, _existing(wanted["xml"]))
+            used_files.refuse_taken_origins(
+                connection, wanted["uuid"], wanted["name"], self.host, _existing(wanted["xml"])
+            )
             used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
         # A new file has no user. Only existing files can be taken.
         self._removing.refuse_taken(wanted["uuid"], wanted["name"], self.host, existing)
@@ -333,7 +422,9 @@ class Building:
             orders.end(connection, uuid, order)
             return False
 
-    def _look(self, uuid: str, uri: str | None, order: str) -> tuple[certainty.Proof | None, Facts | None]:
+    def _look(
+        self, uuid: str, uri: str | None, order: str
+    ) -> tuple[certainty.Proof | None, Facts | None]:
         """Withdraw an order and look at its host.
 
         :returns: the Proof that nothing of the instance is there, or None; and the domain that is
@@ -342,7 +433,10 @@ class Building:
         entry = self.hand.look(uri or DEFAULT_URI, {uuid: [order]}, self.timeout + GRACE)[uuid]
         proof = certainty.is_absent(self.host, entry)
         kept = [] if entry is None else entry.get("kept_disks", [])
-        self.left += [f"The volume {each['path']} of a build that was cut off stays on {self.host}: {each['reason']}." for each in kept]
+        self.left += [
+            f"The volume {each['path']} of a build that was cut off stays on {self.host}: {each['reason']}."
+            for each in kept
+        ]
         return proof, None if entry is None or entry["busy"] else entry["domain"]
 
     def _record(self, uuid: str, order: str, facts: Facts) -> None:
@@ -356,7 +450,9 @@ class Building:
             )
         try:
             with self.store.write(together=True) as connection:
-                record.record_built(connection, uuid, self.host, domain.describe(facts), time.time())
+                record.record_built(
+                    connection, uuid, self.host, domain.describe(facts), time.time()
+                )
                 orders.end(connection, uuid, order)
         except DroverError as problem:
             raise DroverError(
@@ -376,13 +472,21 @@ class Building:
                     # A discovery saw it during its build.
                     orders.unseen(connection, uuid, row.compute_node_id)
         except DroverError as problem:
-            raise DroverError(f"{problem} {proof.sentence}", host=self.host, uncertain=True) from None
+            raise DroverError(
+                f"{problem} {proof.sentence}", host=self.host, uncertain=True
+            ) from None
 
     def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
         """Return the error of a build with an uncertain end."""
         title = f"Instance {name} on {self.host}: "
         # The sentence of an earlier look has the same end; do not repeat it.
         cause = message.removeprefix(title).partition(UNSETTLED)[0].strip().rstrip(".")
-        state = f"It is {seen['state']} there." if seen is not None else f"{self.host} did not show what is there."
+        state = (
+            f"It is {seen['state']} there."
+            if seen is not None
+            else f"{self.host} did not show what is there."
+        )
         advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."
-        return DroverError(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host, uncertain=True)
+        return DroverError(
+            f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host, uncertain=True
+        )

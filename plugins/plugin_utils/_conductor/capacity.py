@@ -21,7 +21,13 @@ from .._store.engine import Connection
 from . import scheduling
 
 
-def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: bool, service_down_time: int = 0) -> list[dict[str, Any]]:
+def count(
+    connection: Connection,
+    wanted: Sequence[Any],
+    policy: Policy,
+    loss: bool,
+    service_down_time: int = 0,
+) -> list[dict[str, Any]]:
     """Count the further instances of each flavor or request that fit.
 
     :param wanted: names of flavors, and requests as the lookup schedule takes them, with or without
@@ -34,9 +40,13 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
     specs = read_specs(connection, wanted, policy)
     now, instances = clock.now(connection), None
     if loss:
-        columns, instances = scheduling.read_for_losses(connection, specs, policy, now, service_down_time)
+        columns, instances = scheduling.read_for_losses(
+            connection, specs, policy, now, service_down_time
+        )
     else:
-        columns = scheduling.read_all_columns(connection, now, service_down_time, scheduling.columns_for_specs(specs, policy))
+        columns = scheduling.read_all_columns(
+            connection, now, service_down_time, scheduling.columns_for_specs(specs, policy)
+        )
     return named_plans(columns, specs, policy, instances)
 
 
@@ -48,15 +58,23 @@ def read_specs(connection: Connection, wanted: Sequence[Any], policy: Policy) ->
     scheduling.refuse_unknown(wanted)
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted], policy)
     if len(specs) != len(wanted):
-        raise DroverError("num_instances of a request for capacity must be 1, because the answer is how many fit.")
+        raise DroverError(
+            "num_instances of a request for capacity must be 1, because the answer is how many fit."
+        )
     return specs
 
 
 def named_plans(
-    columns: FleetColumns, specs: Sequence[RequestSpec], policy: Policy, instances: Sequence[InstanceAmounts] | None
+    columns: FleetColumns,
+    specs: Sequence[RequestSpec],
+    policy: Policy,
+    instances: Sequence[InstanceAmounts] | None,
 ) -> list[dict[str, Any]]:
     """Return for each spec a CapacityPlan with its name, see plan_capacities()."""
-    return [{"name": spec.name, **plan} for spec, plan in zip(specs, plan_capacities(columns, specs, policy, instances))]
+    return [
+        {"name": spec.name, **plan}
+        for spec, plan in zip(specs, plan_capacities(columns, specs, policy, instances))
+    ]
 
 
 def read_growth(connection: Connection) -> list[Growth]:
@@ -82,7 +100,15 @@ def all_flavors(connection: Connection) -> list[str]:
 def flavors_by_size(connection: Connection) -> list[str]:
     """Return the names of all flavors, the smallest first."""
     found = flavors.read_all(connection)
-    return sorted(found, key=lambda name: (found[name]["memory_mb"], found[name]["vcpus"], found[name]["disk_gb"], natural(name)))
+    return sorted(
+        found,
+        key=lambda name: (
+            found[name]["memory_mb"],
+            found[name]["vcpus"],
+            found[name]["disk_gb"],
+            natural(name),
+        ),
+    )
 
 
 def _request(wanted: Any) -> dict[str, Any]:

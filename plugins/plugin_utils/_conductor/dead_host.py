@@ -32,7 +32,14 @@ from .ports import Clock
 OFF = "shutoff"
 # Start an instance elsewhere; continue a start that was begun; start it at the destination of a
 # cold move; record it on the host that has it; leave it; or give it up as lost.
-RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = "restart", "resume", "arrived", "found", "leave", "lost"
+RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = (
+    "restart",
+    "resume",
+    "arrived",
+    "found",
+    "leave",
+    "lost",
+)
 LIVE = "live-migration"
 #: The types of moves of an instance that is off. The host with its definition has its whole disks.
 COLD = (migration_claims.RESIZE, "migration")
@@ -83,7 +90,9 @@ class DeadHost:
 
     def rehearsed(self, store: Rehearsal) -> DeadHost:
         """Return the same host for a dry run, without a lease."""
-        other = DeadHost(store, self.host, self.read, lambda connection: None, self._lifted, self._clock)
+        other = DeadHost(
+            store, self.host, self.read, lambda connection: None, self._lifted, self._clock
+        )
         other.cut = self.cut
         return other
 
@@ -103,8 +112,14 @@ class DeadHost:
         libvirt removes that part when it notices the death of the source.
         """
         with self.store.read() as connection:
-            moves = [each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host]
-            shown = evacuations.shown(connection, [each["instance_uuid"] for each in moves], self.host)
+            moves = [
+                each
+                for each in evacuations.open_migrations(connection, self.host)
+                if each["source"] == self.host
+            ]
+            shown = evacuations.shown(
+                connection, [each["instance_uuid"] for each in moves], self.host
+            )
         return [
             place
             for move in moves
@@ -120,10 +135,17 @@ class DeadHost:
         # there.
         old = evacuations.old_definitions(connection, shown)
         shown = {
-            uuid: [each for each in found if each["host"] not in old.get(uuid, ()) or each["state"] != OFF] for uuid, found in shown.items()
+            uuid: [
+                each
+                for each in found
+                if each["host"] not in old.get(uuid, ()) or each["state"] != OFF
+            ]
+            for uuid, found in shown.items()
         }
         migrations = {
-            each["instance_uuid"]: each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host
+            each["instance_uuid"]: each
+            for each in evacuations.open_migrations(connection, self.host)
+            if each["source"] == self.host
         }
         storage = evacuations.storage(connection)
         nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
@@ -137,13 +159,28 @@ class DeadHost:
             migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
             may_have = _may_have(each, node, storage, unread)
             act, place, why = sort_out(
-                each, shown.get(each["uuid"], []), migration, node, self.read, may_have, set(silent.values()), closed
+                each,
+                shown.get(each["uuid"], []),
+                migration,
+                node,
+                self.read,
+                may_have,
+                set(silent.values()),
+                closed,
             )
             if act == RESTART and (used := _why_used(connection, each, self.host, node)):
                 act, why = LEAVE, used
-            if act == RESTART and OPEN_DISK_CHANGE not in self._lifted and (unknown := _why_unknown(each)):
+            if (
+                act == RESTART
+                and OPEN_DISK_CHANGE not in self._lifted
+                and (unknown := _why_unknown(each))
+            ):
                 act, why = LEAVE, unknown
-            if act in (RESTART, RESUME) and self.cut is not None and (open_ := why_not_cut(each, node, self.cut)):
+            if (
+                act in (RESTART, RESUME)
+                and self.cut is not None
+                and (open_ := why_not_cut(each, node, self.cut))
+            ):
                 act, why = LEAVE, open_
             found.append(Verdict(each, migration, act, place, why))
         return found
@@ -156,7 +193,11 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
     :param cut: the texts of the disks that the host is proven to be cut off from.
     """
     host = instance["host"]
-    written = [disk for disk in storage_identity.all_disks(instance) if disk.get("source") and is_written(disk)]
+    written = [
+        disk
+        for disk in storage_identity.all_disks(instance)
+        if disk.get("source") and is_written(disk)
+    ]
     advice = f"confirm that {host} is off, or cut that storage off too"
     if not written:
         return f"it has no disk that {host} could be cut off from, so it may still run there: confirm that {host} is off"
@@ -176,7 +217,14 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
     if instance["state"] not in RAN:
         return None
     for now in instance.get("running_disks") or ():
-        later = next((each for each in instance["disks"] if each.get("target") == now.get("target") and each.get("source")), None)
+        later = next(
+            (
+                each
+                for each in instance["disks"]
+                if each.get("target") == now.get("target") and each.get("source")
+            ),
+            None,
+        )
         if later is not None and has_data(now) and has_data(later) and not _is_same(now, later):
             return (
                 f"its disk {now['target']} was {now['source']} in the running guest and is {later['source']} in its definition, from which it would start, "
@@ -189,7 +237,13 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
     }.get(instance["task_state"] or "")
     if does is None:
         return None
-    disks = some([source for disk in instance["disks"] if (source := disk.get("source")) and is_written(disk)])
+    disks = some(
+        [
+            source
+            for disk in instance["disks"]
+            if (source := disk.get("source")) and is_written(disk)
+        ]
+    )
     return (
         f"it {does} when {instance['host']} died, and it is not known which of its images has the newest data. Look at the images beside {disks}. If the "
         f"right ones are {disks}: -e drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring "
@@ -207,7 +261,9 @@ def _is_same(one: Disk, other: Disk) -> bool:
     return bool(one.get("real_path")) and one.get("real_path") == other.get("real_path")
 
 
-def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:
+def _why_used(
+    connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage
+) -> str | None:
     """Return why an instance is not restarted because of a disk on the network; else None.
 
     The reason is a domain of another host that has the same disk. On the network no lock separates
@@ -254,15 +310,25 @@ def sort_out(
         was never begun is started elsewhere.
     :returns: act, place and why of a Verdict.
     """
-    ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
+    ours = (
+        migration
+        if migration is not None and migration["type"] == migration_claims.EVACUATION
+        else None
+    )
     if len(shown) > 1:
         hosts = " and ".join(place["host"] for place in shown)
-        return LEAVE, None, f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again"
+        return (
+            LEAVE,
+            None,
+            f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again",
+        )
     if shown:
         return _shown(instance, shown[0], migration, read)
     # A resize on one host has no other host.
     if migration is not None and migration["destination"] != instance["host"]:
-        known = migration["destination"] in read or (ours is None and migration["destination"] not in silent)
+        known = migration["destination"] in read or (
+            ours is None and migration["destination"] not in silent
+        )
         # "accepted": the destination has no order yet.
         begun = ours is None or ours["status"] != "accepted"
         if not known and begun:
@@ -295,10 +361,15 @@ def sort_out(
 
 
 def _shown(
-    instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None, read: Collection[str]
+    instance: EvacuatedInstance,
+    place: Sighting,
+    migration: HostMigration | None,
+    read: Collection[str],
 ) -> tuple[str, Sighting | None, str]:
     host = place["host"]
-    there = migration if migration is not None and migration["provider"] == place["provider"] else None
+    there = (
+        migration if migration is not None and migration["provider"] == place["provider"] else None
+    )
     if host not in read:
         return (
             LEAVE,
@@ -328,12 +399,27 @@ def _is_part(place: Sighting, move: HostMigration) -> bool:
 
     libvirt starts the instance there when all of it has arrived.
     """
-    return move["type"] == LIVE and move["provider"] == place["provider"] and place["state"] == "paused"
+    return (
+        move["type"] == LIVE
+        and move["provider"] == place["provider"]
+        and place["state"] == "paused"
+    )
 
 
-def _may_have(instance: EvacuatedInstance, node: NodeStorage, storage: dict[str, StorageOfNode], unread: dict[str, str]) -> list[str]:
+def _may_have(
+    instance: EvacuatedInstance,
+    node: NodeStorage,
+    storage: dict[str, StorageOfNode],
+    unread: dict[str, str],
+) -> list[str]:
     """Return the hosts that see the storage of an instance and were not read."""
     if not unread:
         return []
-    blind = set(blind_nodes(instance, node, {provider: storage[provider] for provider in unread if provider in storage}))
+    blind = set(
+        blind_nodes(
+            instance,
+            node,
+            {provider: storage[provider] for provider in unread if provider in storage},
+        )
+    )
     return sorted({host for provider, host in unread.items() if provider not in blind})

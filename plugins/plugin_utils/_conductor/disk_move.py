@@ -14,7 +14,9 @@ import contextlib
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as move_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as move_options,
+)
 
 from .._common import certainty
 from .._common.errors import DroverError
@@ -72,8 +74,19 @@ class DiskMove:
     """A run that moves one disk of one instance."""
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
-        self._request, self._check_mode, self._under_way, self._removing = request, check_mode, ports.under_way, Removing(ports)
+        self._store, self._hosts, self._leasing, self._clock, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.clock,
+            ports.say,
+        )
+        self._request, self._check_mode, self._under_way, self._removing = (
+            request,
+            check_mode,
+            ports.under_way,
+            Removing(ports),
+        )
         self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -107,10 +120,22 @@ class DiskMove:
                         f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
                     )
                 result = yield from self._move(instance, host)
-        shown = ("changed", "status", "source", "destination", "seconds", "removed", "kept", "device", "diff")
+        shown = (
+            "changed",
+            "status",
+            "source",
+            "destination",
+            "seconds",
+            "removed",
+            "kept",
+            "device",
+            "diff",
+        )
         found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
         for each in result.get("kept") or []:
-            self._say(f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}.")
+            self._say(
+                f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}."
+            )
         return {**found, **{key: value for key, value in result.items() if key in shown}}
 
     def _checked_options(self) -> dict[str, Any]:
@@ -169,16 +194,26 @@ class DiskMove:
             return foreseen
         names = _names(foreseen)
         with self._store.read() as connection:
-            continuity.refuse_unread(connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names())
+            continuity.refuse_unread(
+                connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names()
+            )
             self._refuse_used(connection, instance, foreseen)
         given["used_elsewhere"] = self._removing.look(uuid, host, _both(foreseen))
         limit = self._limit(foreseen)
-        given.update(timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names)
+        given.update(
+            timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names
+        )
         order = bulk.new_uuid()
         with self._store.write() as connection:
             # An earlier run may have switched it over.
             switching = instance["task_state"] == orders.SWITCHING_DISK
-            orders.begin(connection, uuid, orders.SWITCHING_DISK if switching else orders.MOVING_DISK, order, instead_of=earlier)
+            orders.begin(
+                connection,
+                uuid,
+                orders.SWITCHING_DISK if switching else orders.MOVING_DISK,
+                order,
+                instead_of=earlier,
+            )
             # From now on no other run gets the file.
             self._refuse_used(connection, instance, foreseen)
             record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time())
@@ -188,7 +223,9 @@ class DiskMove:
         with self._under_way.known(COPIES, lambda: [instance["name"]]):
             return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
 
-    def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> Steps:
+    def _follow(
+        self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int
+    ) -> Steps:
         """Order step after step from the host, until the disk is in its new place."""
         deadline, looked_at, shown = self._clock.monotonic() + limit, self._clock.monotonic(), None
         # The old file has all data until the guest is switched over. The store must have that fact
@@ -197,7 +234,9 @@ class DiskMove:
         while answer.outcome == certainty.DONE and answer.result["status"] in (COPYING, READY):
             if answer.result["status"] == READY:
                 with self._store.write() as connection:
-                    orders.begin(connection, instance["uuid"], orders.SWITCHING_DISK, given["order"])
+                    orders.begin(
+                        connection, instance["uuid"], orders.SWITCHING_DISK, given["order"]
+                    )
                 answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
                 continue
             if self._clock.monotonic() > deadline:
@@ -205,18 +244,24 @@ class DiskMove:
             percent = answer.result.get("percent")
             if percent != shown:
                 shown = percent
-                self._say(f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %.")
+                self._say(
+                    f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %."
+                )
             yield
             if self._clock.monotonic() - looked_at > COUNTS:
                 looked_at = self._clock.monotonic()
-                given["used_elsewhere"] = self._removing.look(instance["uuid"], host, _both(answer.result))
+                given["used_elsewhere"] = self._removing.look(
+                    instance["uuid"], host, _both(answer.result)
+                )
             answer = hand.act("_domain_disk_move", {**given, "goes_on": True, "hold": True})
         if answer.outcome == certainty.DONE:
             self._close(instance, host, given["order"], answer.result["domain"])
             return answer.result
         self._failed(instance, host, hand, given["order"], answer)
 
-    def _too_late(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> NoReturn:
+    def _too_late(
+        self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int
+    ) -> NoReturn:
         answer = self._order_abort(instance, hand)
         if answer.outcome != certainty.DONE:
             self._failed(instance, host, hand, given["order"], answer)
@@ -230,7 +275,9 @@ class DiskMove:
             host=host,
         )
 
-    def _failed(self, instance: NamedInstance, host: str, hand: Hand, order: str, answer: certainty.Answer) -> NoReturn:
+    def _failed(
+        self, instance: NamedInstance, host: str, hand: Hand, order: str, answer: certainty.Answer
+    ) -> NoReturn:
         """Handle a move that failed.
 
         Close its order if the host reports that nothing is unfinished. Otherwise the next run does
@@ -248,23 +295,38 @@ class DiskMove:
             uncertain=True,
         )
 
-    def _refused(self, instance: NamedInstance, host: str, hand: Hand, earlier: str | None, foreseen: Mapping[str, Any]) -> NoReturn:
+    def _refused(
+        self,
+        instance: NamedInstance,
+        host: str,
+        hand: Hand,
+        earlier: str | None,
+        foreseen: Mapping[str, Any],
+    ) -> NoReturn:
         """Fail with the refusal of the host.
 
         Close an earlier order if nothing of it is unfinished.
 
         :raises DroverError: always.
         """
-        if earlier is not None and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING and not self._check_mode:
+        if (
+            earlier is not None
+            and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING
+            and not self._check_mode
+        ):
             self._close(instance, host, earlier, self._look(hand, instance, [earlier]))
         raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
 
     def _limit(self, foreseen: Mapping[str, Any]) -> int:
         """Return the seconds that the move may take, by the size of the disk."""
         size = ((foreseen.get("device") or {}).get("capacity_bytes") or 0) / GIB
-        return round((self._options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size))
+        return round(
+            (self._options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size)
+        )
 
-    def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+    def _refuse_used(
+        self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]
+    ) -> None:
         """Refuse a file that an instance of any host uses."""
         where = (instance["uuid"], instance["name"], self._host(instance))
         used_files.refuse_taken(connection, *where, _names(foreseen))
@@ -275,7 +337,9 @@ class DiskMove:
     def _order_abort(self, instance: NamedInstance, hand: Hand) -> certainty.Answer:
         given = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
         foreseen = hand.foretell("_domain_disk_move", given)
-        given["used_elsewhere"] = self._removing.look(instance["uuid"], self._host(instance), _both(foreseen))
+        given["used_elsewhere"] = self._removing.look(
+            instance["uuid"], self._host(instance), _both(foreseen)
+        )
         return hand.act("_domain_disk_move", given)
 
     def _abort(self, instance: NamedInstance, host: str) -> dict[str, Any]:
@@ -285,13 +349,19 @@ class DiskMove:
         """
         hand = self._hosts.hand(host)
         if self._check_mode:
-            foreseen = hand.foretell("_domain_disk_move", {**self._given(instance), "state": ABORTED})
+            foreseen = hand.foretell(
+                "_domain_disk_move", {**self._given(instance), "state": ABORTED}
+            )
             if foreseen.get("failed"):
                 raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
             return foreseen
         answer = self._order_abort(instance, hand)
         if answer.outcome != certainty.DONE:
-            raise DroverError(_sentence(instance, answer.message), host=host, uncertain=answer.outcome != certainty.NOTHING)
+            raise DroverError(
+                _sentence(instance, answer.message),
+                host=host,
+                uncertain=answer.outcome != certainty.NOTHING,
+            )
         try:
             with self._leasing.held([host], "aborting the move of a disk"):
                 instance = self._find()
@@ -301,12 +371,16 @@ class DiskMove:
         except leases.Held as other:
             self._say(f"{other.holder} That run writes down that the move has ended.")
         if answer.result["status"] != ABORTED:
-            self._say(f"{instance['name']}: no move of its disk {self._request.disk} was under way, so nothing was aborted.")
+            self._say(
+                f"{instance['name']}: no move of its disk {self._request.disk} was under way, so nothing was aborted."
+            )
         return answer.result
 
     # -- the record ------------------------------------------------------------------------------
 
-    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: list[str]) -> dict[str, Any] | None:
+    def _look(
+        self, hand: Hand, instance: NamedInstance, withdrawn: list[str]
+    ) -> dict[str, Any] | None:
         """Withdraw orders, and read the present domain of the instance.
 
         :returns: the facts of its domain; None if its host has no such domain.
@@ -315,7 +389,11 @@ class DiskMove:
         uri = instance["uri"] or DEFAULT_URI
         found = hand.look(uri, {instance["uuid"]: withdrawn}, PATIENCE)[instance["uuid"]]
         if found is None or found["busy"]:
-            why = "another call still works on it" if found is not None else "its host does not answer"
+            why = (
+                "another call still works on it"
+                if found is not None
+                else "its host does not answer"
+            )
             raise DroverError(
                 f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier run, and what became of that is not known: {why}. Run "
                 "this again later, which finds out and goes on.",
@@ -324,7 +402,9 @@ class DiskMove:
             )
         return found["domain"]
 
-    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+    def _close(
+        self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None
+    ) -> None:
         """Close the order, and record the domain on the host.
 
         :param facts: None if the domain is gone; then the next discovery finds it.
@@ -339,7 +419,9 @@ class DiskMove:
         with self._store.write() as connection:
             orders.end(connection, instance["uuid"], order)
             if facts is not None:
-                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+                record_device.record_devices(
+                    connection, instance["uuid"], host, facts, self._clock.time()
+                )
 
 
 def _both(result: Mapping[str, Any]) -> list[str]:
@@ -350,9 +432,19 @@ def _both(result: Mapping[str, Any]) -> list[str]:
 def _names(foreseen: Mapping[str, Any]) -> list[str]:
     """Return the paths of the new file of the disk."""
     device = foreseen["device"] or {}
-    return sorted({path for path in (foreseen["destination"], device.get("path"), device.get("real_path")) if path})
+    return sorted(
+        {
+            path
+            for path in (foreseen["destination"], device.get("path"), device.get("real_path"))
+            if path
+        }
+    )
 
 
 def _sentence(instance: NamedInstance, message: str) -> str:
     text = message if message.endswith(".") else f"{message}."
-    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"
+    return (
+        text
+        if text.startswith(f"{instance['name']} ")
+        else f"Instance {instance['name']} on {instance['host']}: {text}"
+    )

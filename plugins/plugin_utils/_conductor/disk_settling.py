@@ -37,13 +37,19 @@ class DiskSettling:
         :param pool: a storage pool; no disk keeps a backing image in it.
         """
         with self._ports.store.read() as connection:
-            if not any(row.task_state in orders.MOVING_DISKS for row in orders.open_at(connection, host)):
+            if not any(
+                row.task_state in orders.MOVING_DISKS for row in orders.open_at(connection, host)
+            ):
                 return False
         # Read the present places of the disks; the last report may be old.
         self._ports.hosts.discover(host)
         with self._ports.store.read() as connection:
             nodes = {node.id: node for node in pool_domains.nodes(connection, [host])}
-            open_ones = [each for each in pool_domains.domains(connection, nodes) if each.task_state in orders.MOVING_DISKS]
+            open_ones = [
+                each
+                for each in pool_domains.domains(connection, nodes)
+                if each.task_state in orders.MOVING_DISKS
+            ]
         changed = False
         for domain in open_ones:
             try:
@@ -54,12 +60,21 @@ class DiskSettling:
                 self._ports.say(str(problem))
         return changed
 
-    def _settle(self, node: pool_domains.NodeFacts, domain: pool_domains.DomainFacts, pool: str) -> bool:
-        disks = {each["target"]: each for each in domain.facts.get("disks") or () if each.get("source")}
+    def _settle(
+        self, node: pool_domains.NodeFacts, domain: pool_domains.DomainFacts, pool: str
+    ) -> bool:
+        disks = {
+            each["target"]: each for each in domain.facts.get("disks") or () if each.get("source")
+        }
         hand = self._ports.hosts.hand(node.host)
         place, target = None, None
         for name in disks:
-            given = {"uri": node.uri or DEFAULT_URI, "uuid": domain.uuid, "target": name, "state": "aborted"}
+            given = {
+                "uri": node.uri or DEFAULT_URI,
+                "uuid": domain.uuid,
+                "target": name,
+                "state": "aborted",
+            }
             foreseen = hand.foretell("_domain_disk_move", given)
             if not foreseen.get("failed") and foreseen.get("destination"):
                 place, target = foreseen["pool"], name
@@ -71,8 +86,13 @@ class DiskSettling:
             if target is None:
                 return False
             place = places[target]
-        whole = any(storage_pools.pool_of(each, node.facts) == pool for each in disks[target].get("chain") or ())
-        self._ports.say(f"{domain.name}: the move of {target} that an earlier run began on {node.host} goes on")
+        whole = any(
+            storage_pools.pool_of(each, node.facts) == pool
+            for each in disks[target].get("chain") or ()
+        )
+        self._ports.say(
+            f"{domain.name}: the move of {target} that an earlier run began on {node.host} goes on"
+        )
         request = DiskMoveRequest(domain.uuid, str(target), str(place), self._options, False, whole)
         return bool(DiskMove(self._ports, request).run()["changed"])
 

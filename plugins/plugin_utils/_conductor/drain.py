@@ -64,7 +64,12 @@ class Drain:
         self.request, self.hosts = request, host_names(request.hosts)
         #: Their names in a sentence.
         self.named = ", ".join(self.hosts)
-        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._store, self._hosts, self._leasing, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.say,
+        )
         self._moves, self._own = StagedMoves(ports, request.moves), ports.own
         #: The destinations that an instance cannot have, because a host refused it or its move
         #: there failed: dict uuid -> {provider: the reason}.
@@ -108,7 +113,9 @@ class Drain:
             return self._run()
         except DroverError as problem:
             problem.details.setdefault("changed", self._has_changed())
-            problem.details["hosts"] = [self.done.get(host) or self._failed(host, problem) for host in self.hosts]
+            problem.details["hosts"] = [
+                self.done.get(host) or self._failed(host, problem) for host in self.hosts
+            ]
             raise
 
     def _run(self) -> DrainResult:
@@ -119,9 +126,15 @@ class Drain:
             self._make_plan()
             self._refuse_unmovable()
             for host in self._left():
-                self.done[host] = {"host": host, "status": "planned", "message": f"Nothing was changed on {host}: this is the plan."}
+                self.done[host] = {
+                    "host": host,
+                    "status": "planned",
+                    "message": f"Nothing was changed on {host}: this is the plan.",
+                }
             self.would_change = self._would_change()
-            return self._result(f"Nothing was changed: this is the plan of a drain of {self.named}.")
+            return self._result(
+                f"Nothing was changed: this is the plan of a drain of {self.named}."
+            )
         with self._leasing.held(self.hosts, "drain"):
             with self._disabled_if_empty():
                 self._make_plan()
@@ -177,7 +190,9 @@ class Drain:
                 **problem.details,
             )
         self.problems[host] = problem
-        self.migrations += [each for each in problem.details.get("migrations", ()) if each not in self.migrations]
+        self.migrations += [
+            each for each in problem.details.get("migrations", ()) if each not in self.migrations
+        ]
         self._say(f"{host} cannot be drained: {problem}")
         if not self._left():
             raise self._failure()
@@ -192,9 +207,14 @@ class Drain:
 
     def _failure(self) -> DroverError:
         """Return the error of a drain of several hosts that failed for some of them."""
-        ended = [self.done.get(host) or self._failed(host, self.problems[host]) for host in self.hosts]
+        ended = [
+            self.done.get(host) or self._failed(host, self.problems[host]) for host in self.hosts
+        ]
         return DroverError(
-            " ".join(each["message"] for each in ended), migrations=self.migrations, shut_down=self.shut_down, staying=self.staying
+            " ".join(each["message"] for each in ended),
+            migrations=self.migrations,
+            shut_down=self.shut_down,
+            staying=self.staying,
         )
 
     @contextlib.contextmanager
@@ -208,9 +228,14 @@ class Drain:
             empty = [
                 host
                 for host in self.hosts
-                if not instances.listing(connection, host) and not any(occupancy.occupants(connection, host).values())
+                if not instances.listing(connection, host)
+                and not any(occupancy.occupants(connection, host).values())
             ]
-            new = [host for host in empty if not services.is_drained(services.get(connection, host).status_before_drain)]
+            new = [
+                host
+                for host in empty
+                if not services.is_drained(services.get(connection, host).status_before_drain)
+            ]
         changed = self.changed
         if empty:
             self._set_state("draining", empty)
@@ -280,7 +305,11 @@ class Drain:
             known = occupancy.occupants(connection, host)
         recorded = {each["uuid"] for each in (*known["running"], *known["shut_off"])}
         shown = self._shown[host]
-        new = sorted(each["name"] for each in (*shown["running"], *shown["shut_off"]) if each["uuid"] not in recorded)
+        new = sorted(
+            each["name"]
+            for each in (*shown["running"], *shown["shut_off"])
+            if each["uuid"] not in recorded
+        )
         if new:
             raise DroverError(
                 f"{host} shows {some(new)}, which the store does not have there. A dry run records nothing, so its plan would be without "
@@ -292,7 +321,9 @@ class Drain:
         reports: list[PrecheckReport] = []
         for source in dict.fromkeys(move["from_host"] for move in self.plan["moves"]):
             with self._apart(source):
-                reports += self._moves.check([move for move in self.plan["moves"] if move["from_host"] == source])
+                reports += self._moves.check(
+                    [move for move in self.plan["moves"] if move["from_host"] == source]
+                )
         return reports
 
     def _planned(self) -> DrainPlan:
@@ -315,8 +346,14 @@ class Drain:
         :returns: the hosts that were settled now; None if no host was settled or read, so that the
             plan is valid.
         """
-        unsettled = set() if self.request.plan_only else set(self.plan["unsettled"]).difference(self.hosts, settled)
-        unread = {move["from_host"] for move in self.plan["moves"]}.difference(self.hosts, self._read)
+        unsettled = (
+            set()
+            if self.request.plan_only
+            else set(self.plan["unsettled"]).difference(self.hosts, settled)
+        )
+        unread = {move["from_host"] for move in self.plan["moves"]}.difference(
+            self.hosts, self._read
+        )
         if not unsettled and not unread:
             return None
         self._settle(sorted(unsettled), f"making room for the drain of {self.named}")
@@ -361,7 +398,9 @@ class Drain:
             raise DroverError(report.not_to_shut_down(self.hosts, kept), staying=self.staying)
         if not self.staying or self.request.unmovable != FAIL:
             return
-        raise DroverError(report.cannot_move(self.hosts, self.staying, self._said()), staying=self.staying)
+        raise DroverError(
+            report.cannot_move(self.hosts, self.staying, self._said()), staying=self.staying
+        )
 
     # The moves
 
@@ -384,7 +423,9 @@ class Drain:
                     self.aborted.add(each["uuid"])
                 else:
                     self._exclude(each, each["message"])
-                self.messages.append((each["source"] if each["source"] in self.hosts else None, each["message"]))
+                self.messages.append(
+                    (each["source"] if each["source"] in self.hosts else None, each["message"])
+                )
             self.round += 1
             if not moved.failed and not moved.skipped:
                 return
@@ -408,7 +449,9 @@ class Drain:
             self._leasing.extend(each, timeout + 300)
         # Record it first: undrain starts the instances that ran.
         self._set_state("draining", [host], shuts_down=[instance["uuid"]])
-        self._say(f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}")
+        self._say(
+            f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}"
+        )
         given = {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout}
         answer = starting.order(self._hosts.hand(host), host, "domain", given)
         if answer.outcome != certainty.DONE:
@@ -446,7 +489,9 @@ class Drain:
         for host in self._left():
             shown = self._shown.get(host)
             with self._apart(host):
-                seen[host] = shown if shown is not None and not shown["arriving"] else self._look(host)
+                seen[host] = (
+                    shown if shown is not None and not shown["arriving"] else self._look(host)
+                )
         return seen
 
     def _close(self, host: str, seen: Occupants) -> None:
@@ -456,16 +501,24 @@ class Drain:
         """
         surprising = self._surprising(host, seen)
         if surprising or seen["arriving"]:
-            problem = report.not_empty(host, surprising, seen["arriving"], self.round - 1, self._said(host))
+            problem = report.not_empty(
+                host, surprising, seen["arriving"], self.round - 1, self._said(host)
+            )
             raise DroverError(problem, migrations=self.migrations, staying=self.staying)
         if not seen["running"]:
             self._set_state("maintenance", [host])
-        self.done[host] = {"host": host, "status": "disabled" if seen["running"] else "maintenance", "message": report.ending(host, seen)}
+        self.done[host] = {
+            "host": host,
+            "status": "disabled" if seen["running"] else "maintenance",
+            "message": report.ending(host, seen),
+        }
 
     def _look(self, host: str) -> Occupants:
         """Read a host. If moves to it are open, settle them and read it again."""
         seen = self._hosts.discover(host)["occupants"]
-        sources = sorted({each["source"] for each in seen["arriving"] if each["source"] is not None})
+        sources = sorted(
+            {each["source"] for each in seen["arriving"] if each["source"] is not None}
+        )
         if not sources:
             return seen
         try:
@@ -478,20 +531,32 @@ class Drain:
 
     def _surprising(self, host: str, seen: Occupants) -> list[Occupant]:
         """Return the instances that a host should not have, wherever the store records them."""
-        expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
+        expected = {
+            each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host
+        }
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 
     def _said(self, host: str | None = None) -> list[str]:
         """Return the messages about a host, each once; with None, all messages."""
-        return list(dict.fromkeys(message for about, message in self.messages if host is None or about in (None, host)))
+        return list(
+            dict.fromkeys(
+                message for about, message in self.messages if host is None or about in (None, host)
+            )
+        )
 
     def _set_state(self, state: str, hosts: Sequence[str], shuts_down: Sequence[str] = ()) -> None:
         """Change the state of all given hosts in one transaction."""
         with self._store.write() as connection:
             for host in hosts:
                 self._leasing.renew(connection, host)
-                reason = host_state.reason_of_drain(connection, host, self.request.reason) if state != "restored" else None
-                before, after = host_state.change(connection, host, state, reason, shuts_down=shuts_down)
+                reason = (
+                    host_state.reason_of_drain(connection, host, self.request.reason)
+                    if state != "restored"
+                    else None
+                )
+                before, after = host_state.change(
+                    connection, host, state, reason, shuts_down=shuts_down
+                )
                 self.changed = self.changed or before != after
 
     def _result(self, message: str) -> DrainResult:

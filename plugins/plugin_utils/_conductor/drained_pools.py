@@ -10,8 +10,12 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import POOLS as VOLUME_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
+    FOLDER_POOLS,
+)
+from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import (
+    POOLS as VOLUME_POOLS,
+)
 
 from .._common import capacity_rule
 from .._common.errors import DroverError, natural
@@ -70,7 +74,9 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
     """
     every = pool_domains.nodes(connection)
     having = [each for node in every for each in _counted(node) if each.name == name]
-    names = sorted({pool["name"] for node in every for pool in node.facts.get("pools") or ()}, key=natural)
+    names = sorted(
+        {pool["name"] for node in every for pool in node.facts.get("pools") or ()}, key=natural
+    )
     if name not in names:
         raise DroverError(
             f"No host has a storage pool {name}{did_you_mean(name, names)}; they have {', '.join(names) or 'none'}. Nothing was done: correct drover_pool, "
@@ -86,7 +92,10 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
         )
     shared = {each.shared_id for each in chosen if each.shared_id}
     _refuse_uncounted(name, every, shared)
-    beside = sorted({each.node.host for each in having if each.shared_id in shared and each not in chosen}, key=natural)
+    beside = sorted(
+        {each.node.host for each in having if each.shared_id in shared and each not in chosen},
+        key=natural,
+    )
     if beside:
         raise DroverError(
             f"The storage pool {name} is one that {', '.join(beside)} and {', '.join(sorted({each.node.host for each in chosen}, key=natural))} share, so it "
@@ -94,15 +103,25 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
         )
     known = pool_drains.read(connection, [place for each in chosen for place in each.places])
     # Hosts with another name for the same storage have disks in it too.
-    chosen += [pool for node in every for pool in _counted(node) if pool.shared_id in shared and pool.name != name]
-    return [each._replace(places=tuple(place for place in each.places if place in known)[:1]) for each in chosen]
+    chosen += [
+        pool
+        for node in every
+        for pool in _counted(node)
+        if pool.shared_id in shared and pool.name != name
+    ]
+    return [
+        each._replace(places=tuple(place for place in each.places if place in known)[:1])
+        for each in chosen
+    ]
 
 
 def refuse_stopped(pools: Iterable[HostPool]) -> None:
     """Refuse a pool that does not run, because its contents and its size are unknown."""
     stopped = []
     for each in pools:
-        facts: Mapping[str, Any] = next((pool for pool in each.node.facts.get("pools") or () if pool["name"] == each.name), {})
+        facts: Mapping[str, Any] = next(
+            (pool for pool in each.node.facts.get("pools") or () if pool["name"] == each.name), {}
+        )
         if facts.get("state", "running") not in _RUNNING:
             stopped.append(f"{each.name} on {each.node.host}")
     if stopped:
@@ -119,7 +138,10 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
     found = set()
     for node in nodes:
         counted = {each.shared_id for each in _counted(node)}
-        if any(pool.get("shared_id") in shared and pool["shared_id"] not in counted for pool in node.facts.get("pools") or ()):
+        if any(
+            pool.get("shared_id") in shared and pool["shared_id"] not in counted
+            for pool in node.facts.get("pools") or ()
+        ):
             found.add(node.host)
     if found:
         raise DroverError(
@@ -132,14 +154,23 @@ def _counted(node: NodeFacts) -> list[HostPool]:
     """Return the counted pools of a node."""
     facts = node.facts
     found = [
-        HostPool(node, pool["name"], ((record_pools.provider_uuid(node.uuid, pool), str(pool["resource_class"])),), pool["shared_id"])
+        HostPool(
+            node,
+            pool["name"],
+            ((record_pools.provider_uuid(node.uuid, pool), str(pool["resource_class"])),),
+            pool["shared_id"],
+        )
         for pool in facts.get("storage_pools") or ()
         if pool.get("name")
     ]
     own = sharing_facts.covering(facts.get("pools") or (), _path(facts))
     if own is not None and own["name"] not in {each.name for each in found}:
         share = (facts.get("shared_storage") or {}).get("id")
-        places = ((sharing_facts.uuid_of(share), DISK), (node.uuid, DISK)) if share else ((node.uuid, DISK),)
+        places = (
+            ((sharing_facts.uuid_of(share), DISK), (node.uuid, DISK))
+            if share
+            else ((node.uuid, DISK),)
+        )
         found.append(HostPool(node, own["name"], places, share))
     return found
 
@@ -155,10 +186,14 @@ class Contents:
     def __init__(self, connection: Connection, pools: Sequence[HostPool]) -> None:
         self._pools = {each.node.id: each for each in pools}
         self.nodes = {
-            node.id: node for node in pool_domains.nodes(connection, {each.node.host for each in pools}) if node.id in self._pools
+            node.id: node
+            for node in pool_domains.nodes(connection, {each.node.host for each in pools})
+            if node.id in self._pools
         }
         #: By node, the names of the pool and of all pools with the same folder.
-        self._names = {node.id: _names_of(node, self._pools[node.id].name) for node in self.nodes.values()}
+        self._names = {
+            node.id: _names_of(node, self._pools[node.id].name) for node in self.nodes.values()
+        }
         self.domains = pool_domains.domains(connection, self.nodes)
         #: The disks that can move.
         self.disks: list[PoolDisk] = []
@@ -174,20 +209,32 @@ class Contents:
         named = set()
         for drive in domain.facts.get("disks") or ():
             target = str(drive.get("target"))
-            behind = [str(each["path"]) for each in drive.get("chain") or () if each.get("path") and self._is_in(each, node)]
+            behind = [
+                str(each["path"])
+                for each in drive.get("chain") or ()
+                if each.get("path") and self._is_in(each, node)
+            ]
             if drive.get("source") and self._is_in(drive, node):
                 named.add(drive["source"])
                 if drive.get("device", "disk") == "disk":
                     self.disks.append(self._disk(domain, drive, bool(behind)))
                 else:
                     what = f"its drive {target} has the medium {drive['source']}"
-                    self._add_other(domain, target, str(drive["source"]), what, "take it out with drover.compute.instance_cdrom")
+                    self._add_other(
+                        domain,
+                        target,
+                        str(drive["source"]),
+                        what,
+                        "take it out with drover.compute.instance_cdrom",
+                    )
             elif behind:
                 what = f"its disk {target} is in another pool, and is backed by {behind[0]}"
                 way = f"have all data in that disk, while the guest runs: virsh blockpull {shlex.quote(domain.name)} {target} --wait"
                 self._add_other(domain, target, behind[0], what, way)
         for file in domain.facts.get("other_files") or ():
-            found: Mapping[str, Any] = next((each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {})
+            found: Mapping[str, Any] = next(
+                (each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {}
+            )
             path = str(found.get("source") or found.get("path"))
             if found and path not in named:
                 what = f"it needs {path}, which is no disk of its definition"
@@ -200,7 +247,10 @@ class Contents:
 
     def _disk(self, domain: DomainFacts, drive: Mapping[str, Any], whole: bool) -> PoolDisk:
         node, pool = self.nodes[domain.node_id], self._pools[domain.node_id]
-        size, allocated = drive.get("capacity_bytes") or drive.get("allocation_bytes") or 0, drive.get("allocation_bytes")
+        size, allocated = (
+            drive.get("capacity_bytes") or drive.get("allocation_bytes") or 0,
+            drive.get("allocation_bytes"),
+        )
         return PoolDisk(
             domain.uuid,
             domain.name,
@@ -217,7 +267,9 @@ class Contents:
             pool.shared_id is not None,
         )
 
-    def _add_other(self, domain: DomainFacts, target: str | None, path: str, reason: str, way_out: str) -> None:
+    def _add_other(
+        self, domain: DomainFacts, target: str | None, path: str, reason: str, way_out: str
+    ) -> None:
         host = self.nodes[domain.node_id].host
         self.others.append(Other(domain.uuid, domain.name, target, host, path, reason, way_out))
 
@@ -226,14 +278,24 @@ class Contents:
 
     def _spaces(self, connection: Connection) -> list[PoolSpace]:
         drained = {place for each in self._pools.values() for place in each.places}
-        counted = [(node, pool) for node in self.nodes.values() for pool in _counted(node) if pool.name != self._pools[node.id].name]
+        counted = [
+            (node, pool)
+            for node in self.nodes.values()
+            for pool in _counted(node)
+            if pool.name != self._pools[node.id].name
+        ]
         places = [place for _node, pool in counted for place in pool.places]
-        found, reasons = pool_drains.read(connection, places), pool_drains.reasons(connection, places)
+        found, reasons = (
+            pool_drains.read(connection, places),
+            pool_drains.reasons(connection, places),
+        )
         traits = providers.traits_of(connection, {uuid for uuid, _name in places})
         spaces = []
         for node, pool in counted:
             place = next((each for each in pool.places if each in found), None)
-            facts: Mapping[str, Any] = next((each for each in node.facts.get("pools") or () if each["name"] == pool.name), {})
+            facts: Mapping[str, Any] = next(
+                (each for each in node.facts.get("pools") or () if each["name"] == pool.name), {}
+            )
             if place is None or place in drained:
                 continue
             inventory, free = found[place], facts.get("available_gb")
@@ -244,7 +306,9 @@ class Contents:
                     pool.name,
                     str(_path(node.facts)) if is_own else pool.name,
                     place,
-                    capacity_rule.capacity(inventory.total, inventory.reserved, inventory.allocation_ratio),
+                    capacity_rule.capacity(
+                        inventory.total, inventory.reserved, inventory.allocation_ratio
+                    ),
                     inventory.used,
                     None if free is None else int(float(free) * GIB),
                     frozenset(traits.get(place[0], ())),
@@ -261,8 +325,17 @@ class Contents:
             return f"it is of the type {pool.get('type')}, to which no disk is moved"
         if pool.get("state", "running") not in _RUNNING:
             return "it does not run: virsh pool-start"
-        drained = {each for other in node.facts.get("pools") or () if other["name"] in self._names[node.id] for each in _folders(other)}
-        if any(f"{folder}/".startswith(f"{each.rstrip('/')}/") for folder in _folders(pool) for each in drained):
+        drained = {
+            each
+            for other in node.facts.get("pools") or ()
+            if other["name"] in self._names[node.id]
+            for each in _folders(other)
+        }
+        if any(
+            f"{folder}/".startswith(f"{each.rstrip('/')}/")
+            for folder in _folders(pool)
+            for each in drained
+        ):
             return "its folder is in the pool that is drained"
         return None
 
@@ -278,7 +351,9 @@ class Contents:
             if provider in by_id
             for name, amount in amounts.items()
         }
-        classes: dict[tuple[int, str | None], Place] = {(space.node, space.place[1]): space.place for space in self.spaces}
+        classes: dict[tuple[int, str | None], Place] = {
+            (space.node, space.place[1]): space.place for space in self.spaces
+        }
         size: dict[tuple[str, Place], int] = {}
         for domain in self.domains:
             if domain.uuid not in uuids:
@@ -289,7 +364,9 @@ class Contents:
                 of_host = None if disk.get("type") == "network" else DISK
                 place = classes.get((domain.node_id, name or of_host))
                 if place is not None:
-                    size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (disk.get("capacity_bytes") or 0)
+                    size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (
+                        disk.get("capacity_bytes") or 0
+                    )
         return Taken(size, held)
 
 
@@ -300,14 +377,25 @@ def _folders(pool: Mapping[str, Any]) -> set[str]:
 
 def _names_of(node: NodeFacts, name: str) -> set[str]:
     pools = node.facts.get("pools") or ()
-    folders = {folder for each in pools if each["name"] == name and each.get("type") in FOLDER_POOLS for folder in _folders(each)}
-    return {name} | {str(each["name"]) for each in pools if each.get("type") in FOLDER_POOLS and folders & _folders(each)}
+    folders = {
+        folder
+        for each in pools
+        if each["name"] == name and each.get("type") in FOLDER_POOLS
+        for folder in _folders(each)
+    }
+    return {name} | {
+        str(each["name"])
+        for each in pools
+        if each.get("type") in FOLDER_POOLS and folders & _folders(each)
+    }
 
 
 def _traits(extra_specs: Mapping[str, str], name: str) -> frozenset[str]:
     """Return the traits that extra specs require of the pools of a resource class."""
     groups: Iterable[str] = [
-        key.partition(":")[0][len("resources") :] for key in extra_specs if key.endswith(f":{name}") and key.startswith("resources_")
+        key.partition(":")[0][len("resources") :]
+        for key in extra_specs
+        if key.endswith(f":{name}") and key.startswith("resources_")
     ]
     return frozenset(
         key.partition(":")[2]

@@ -23,7 +23,15 @@ from .._records.plans import EvacuationPlan, StayingInstance
 from .._report.plans import evacuation_lines
 from .._store import clock, evacuations, leases, power, services, storage_fences
 from .._store.engine import Connection
-from . import asking, evacuation_forecast, evidence, host_state, returned_host, starting, storage_fencing
+from . import (
+    asking,
+    evacuation_forecast,
+    evidence,
+    host_state,
+    returned_host,
+    starting,
+    storage_fencing,
+)
 from .dead_host import DeadHost
 from .evacuation_request import FAIL, EvacuationRequest
 from .evacuation_restarts import EvacuationRestarts
@@ -59,12 +67,20 @@ class Evacuation:
 
     def __init__(self, ports: Ports, request: EvacuationRequest) -> None:
         self.request, self.host, self._ports = request, request.host, ports
-        self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
+        self._store, self._hosts, self._leasing, self._clock = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.clock,
+        )
         self._show = ports.say
         #: The instances of the host, and the hosts that were read and still answer.
         self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
         self._settling = EvacuationSettling(self._dead)
-        self._restarts, self._proofs = EvacuationRestarts(self._dead), Starting(ports, lambda: self._dead.read)
+        self._restarts, self._proofs = (
+            EvacuationRestarts(self._dead),
+            Starting(ports, lambda: self._dead.read),
+        )
         #: The destinations of failed starts: dict uuid of an instance -> {provider: the reason}.
         self.failed: dict[str, dict[str, str]] = {}
         #: The instances that are at their destination now.
@@ -104,7 +120,14 @@ class Evacuation:
         self._refuse_alive(self._answers())
         if power_state != "off":
             self._ports.own.refuse_dead(self.host)
-        known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said), answer)
+        known = evidence.collect(
+            self._ports,
+            self.host,
+            self.request.others,
+            power_state,
+            bool(self.request.said),
+            answer,
+        )
         decision = self._decide(known)
         if self.request.plan_only:
             why = evacuation_forecast.why_not(self._ports, self.host, decision, power_state)
@@ -127,7 +150,9 @@ class Evacuation:
     def _refuse_request(self) -> None:
         with self._store.read() as connection:
             service = services.get(connection, self.host)
-            down = services.down_reason(service, clock.now(connection), self.request.service_down_time)
+            down = services.down_reason(
+                service, clock.now(connection), self.request.service_down_time
+            )
         if down is None:
             raise DroverError(
                 f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A host that answers is emptied with "
@@ -163,7 +188,9 @@ class Evacuation:
 
     def _close_open(self) -> None:
         """Close the open steps of a killed run, because the host came back before the next run."""
-        said, left = returned_host.settle(self._ports, self.host, self.request.start_timeout, self.request.call_timeout)
+        said, left = returned_host.settle(
+            self._ports, self.host, self.request.start_timeout, self.request.call_timeout
+        )
         self._say(said)
         self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
 
@@ -256,14 +283,20 @@ class Evacuation:
 
         :raises DroverError: the real run would fail.
         """
-        result = self._result(len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"])
+        result = self._result(
+            len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"]
+        )
         if refused:
-            result["message"] = f"{self.host}: nothing would be restarted now. {refused} Once it is off: {result['message']}"
+            result["message"] = (
+                f"{self.host}: nothing would be restarted now. {refused} Once it is off: {result['message']}"
+            )
         elif not (result["remaining"] and self.request.unmovable == FAIL):
             return result
         else:
             result["message"] += f" {SKIPS}"
-        raise DroverError(result["message"], plan=result["plan"], restarted=[], remaining=result["remaining"])
+        raise DroverError(
+            result["message"], plan=result["plan"], restarted=[], remaining=result["remaining"]
+        )
 
     def _keep_off(self) -> None:
         """Close the host for every instance.
@@ -272,16 +305,24 @@ class Evacuation:
             again later.
         """
         with self._dead.step() as (connection, _dummy):
-            service, event = services.get(connection, self.host), power.last(connection, self.host) or {}
+            service, event = (
+                services.get(connection, self.host),
+                power.last(connection, self.host) or {},
+            )
             # An event from before the lease is too old: the host may have been switched on since.
             begun = leases.begun(connection, self.host)
             off = (event.get("status"), event.get("power_state")) == ("completed", "off")
             proven = off and begun is not None and event["updated_at"] >= begun
             if not proven:
                 fences = [
-                    each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun
+                    each
+                    for each in storage_fences.read(connection, self.host)
+                    if begun is not None and (each["verified_at"] or 0) >= begun
                 ]
-                self._fences, self._dead.cut = fences, {text for each in fences for text in each["cut"]}
+                self._fences, self._dead.cut = (
+                    fences,
+                    {text for each in fences for text in each["cut"]},
+                )
                 # If no instance is left, the run starts none and needs no proof.
                 proven = bool(fences) or storage_fencing.is_done(connection, self.host)
             if not service.last_error or not proven:
@@ -289,7 +330,9 @@ class Evacuation:
                     f"It is not proven that {self.host} is off or cut off: this run has not seen that, or the host was up since. Nothing was started. "
                     "Run drover.compute.evacuate again from its beginning."
                 )
-            before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)
+            before, after = host_state.change(
+                connection, self.host, "draining", self.request.reason, forced_down=True
+            )
         self.changed = self.changed or before != after
 
     def _read_others(self, others: list[str], read: list[str] | None = None) -> None:
@@ -299,7 +342,9 @@ class Evacuation:
         self._dead.read = set(read)
         silent = [name for name in others if name not in self._dead.read]
         if silent:
-            self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
+            self._show(
+                f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone."
+            )
 
     def _await_given_up(self) -> None:
         """Wait while a host has a part of an instance from an unfinished live move.
@@ -379,20 +424,38 @@ class Evacuation:
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
             self._refuse_let_in()
-            wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place and each["migration"] is not None]
+            wanted = [
+                each["migration"]
+                for each in self.plan["restarts"]
+                if each["host"] == place and each["migration"] is not None
+            ]
             # One call contains all starts of the destination; allow each its full time.
             timeout = self.request.start_timeout
             hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
-            done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout, self._proofs)
+            done = self._restarts.start(
+                place, wanted, hand, self.request.at_once, timeout, self._proofs
+            )
             for each in done["restarted"]:
-                self._show(f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}")
+                self._show(
+                    f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}"
+                )
             for each in done["failed"]:
-                self._show(f"{each['name']}: {self.host} -> {place}, did not start: {each['message']}")
-                self.failed.setdefault(each["uuid"], {})[each["provider"]] = f"it did not start: {each['message']}"
-                self.messages.append(f"{each['name']} did not start on {place}: {each['message'].rstrip('.')}.")
+                self._show(
+                    f"{each['name']}: {self.host} -> {place}, did not start: {each['message']}"
+                )
+                self.failed.setdefault(each["uuid"], {})[each["provider"]] = (
+                    f"it did not start: {each['message']}"
+                )
+                self.messages.append(
+                    f"{each['name']} did not start on {place}: {each['message'].rstrip('.')}."
+                )
             for each in done["uncertain"]:
-                self._show(f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}")
-                self.messages.append(f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}.")
+                self._show(
+                    f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}"
+                )
+                self.messages.append(
+                    f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}."
+                )
             if done["uncertain"]:
                 # The hypervisor may still obey the order. It stays open in the store, and the run
                 # begins nothing more there.
@@ -413,19 +476,36 @@ class Evacuation:
         for move in self._settling.shut_down.values():
             uuid, name, host = move["instance_uuid"], move["name"], move["source"]
             try:
-                proof = self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started", silent=False)
-                hand = self._hosts.hand(host, self.request.call_timeout + self.request.start_timeout)
-                given = {"uri": move["source_uri"], "uuid": uuid, "timeout": self.request.start_timeout, "state": "running"}
+                proof = self._proofs.prove(
+                    host, uuid, name, f"Instance {name}: It is not started", silent=False
+                )
+                hand = self._hosts.hand(
+                    host, self.request.call_timeout + self.request.start_timeout
+                )
+                given = {
+                    "uri": move["source_uri"],
+                    "uuid": uuid,
+                    "timeout": self.request.start_timeout,
+                    "state": "running",
+                }
                 answer = starting.order(hand, host, "domain", given, [proof])
                 if answer.outcome != certainty.DONE:
                     raise DroverError(answer.message)
             except DroverError as problem:
                 why = f"it was shut down on {host} for a move to {self.host}, and is off there: {str(problem).rstrip('.')}. "
-                stay.append({"uuid": uuid, "name": name, "reason": f"{why}Start it with drover.compute.instance_start"})
+                stay.append(
+                    {
+                        "uuid": uuid,
+                        "name": name,
+                        "reason": f"{why}Start it with drover.compute.instance_start",
+                    }
+                )
             else:
                 if answer.result.get("changed", True):
                     self.changed = True
-                    self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
+                    self._show(
+                        f"{name}: started on {host} again, where it was shut down for its move to {self.host}"
+                    )
             self._settling.end_shut_down(move)
         self._settling.shut_down.clear()
         return stay
@@ -438,7 +518,9 @@ class Evacuation:
         if self._silent_at is not None and self._clock.monotonic() - self._silent_at < SILENCE:
             return
         answer = self._hosts.answer(self.host)
-        if answer.means == host_answer.SILENT or (answer.means == host_answer.UNCLEAR and "unclear_answer" in self.request.lifted):
+        if answer.means == host_answer.SILENT or (
+            answer.means == host_answer.UNCLEAR and "unclear_answer" in self.request.lifted
+        ):
             self._silent_at = self._clock.monotonic()
             return
         if answer.means == host_answer.UNCLEAR:
@@ -466,7 +548,11 @@ class Evacuation:
 
     def _started_before(self) -> str:
         started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
-        return f"Started before that: {started}. See that none of them runs on {self.host} too. " if started else ""
+        return (
+            f"Started before that: {started}. See that none of them runs on {self.host} too. "
+            if started
+            else ""
+        )
 
     def _report(self, off: list[StayingInstance]) -> EvacuationResult:
         """Return the report of the run. The plan in it has the restarts that are left."""
@@ -474,7 +560,11 @@ class Evacuation:
         remaining = self.plan["left"] + self.plan["lost"] + off
         for each in self.plan["restarts"]:
             causes = list(self.failed.get(each["uuid"], {}).values())
-            why = causes[-1] if causes else "its start was not tried, as all rounds were used up: run this again"
+            why = (
+                causes[-1]
+                if causes
+                else "its start was not tried, as all rounds were used up: run this again"
+            )
             remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": why})
         result = self._result(len(self.restarted), "restarted", remaining)
         if remaining and self.request.unmovable == FAIL:

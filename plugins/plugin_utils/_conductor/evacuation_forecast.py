@@ -32,7 +32,9 @@ def why_not(ports: Ports, host: str, decision: fencing.Decision, power_state: st
     fence = str(variables.get("drover_storage_fence") or "")
     if fence:
         try:
-            StorageFencing(ports, host).foresee(fence, variables.get("drover_storage_addresses") or ())
+            StorageFencing(ports, host).foresee(
+                fence, variables.get("drover_storage_addresses") or ()
+            )
         except DroverError as problem:
             return f"{problem} {fencing.say_so(host)}"
         return ""

@@ -54,7 +54,9 @@ class EvacuationRestarts:
         self._dead, self._host, self._store = dead, dead.host, dead.store
         self.elsewhere: set[str] = set()
 
-    def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]]) -> EvacuationPlan:
+    def plan(
+        self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]]
+    ) -> EvacuationPlan:
         """Find destinations and claim them.
 
         :param failed: dict instance uuid -> {provider of a failed start: the reason}.
@@ -71,10 +73,20 @@ class EvacuationRestarts:
                 waiting.setdefault(instance["priority"], []).append(instance)
             elif act == RESUME and migration is not None:
                 host, provider = migration["destination"], migration["provider"]
-                result["restarts"].append({"uuid": uuid, "name": name, "migration": migration["uuid"], "host": host, "provider": provider})
+                result["restarts"].append(
+                    {
+                        "uuid": uuid,
+                        "name": name,
+                        "migration": migration["uuid"],
+                        "host": host,
+                        "provider": provider,
+                    }
+                )
             elif place is not None and (act == ARRIVED or uuid in self._dead.refused):
                 moved = f"its move had taken it to {place['host']}, where it is off: run this again, which starts it there"
-                result["left"].append({"uuid": uuid, "name": name, "reason": self._dead.refused.get(uuid, moved)})
+                result["left"].append(
+                    {"uuid": uuid, "name": name, "reason": self._dead.refused.get(uuid, moved)}
+                )
             elif place is not None:
                 result["found"].append(_found(instance, place))
             else:
@@ -113,7 +125,11 @@ class EvacuationRestarts:
     def found(self) -> list[FoundInstance]:
         """Return the instances that other hosts already show."""
         with self._store.read() as connection:
-            return [_found(each.instance, each.place) for each in self._dead.verdicts(connection) if each.place is not None]
+            return [
+                _found(each.instance, each.place)
+                for each in self._dead.verdicts(connection)
+                if each.place is not None
+            ]
 
     def _place(
         self,
@@ -126,7 +142,12 @@ class EvacuationRestarts:
     ) -> None:
         """Find and claim destinations for instances of one priority; add them to the result."""
         with self._store.read() as connection:
-            columns = read_all_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
+            columns = read_all_columns(
+                connection,
+                clock.now(connection),
+                service_down_time,
+                columns_for_moves(instances, policy),
+            )
         wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
         result["left"] += stuck
         for move in wanted:
@@ -137,10 +158,19 @@ class EvacuationRestarts:
             with self._dead.step() as (connection, now):
                 kind, chosen = migration_claims.EVACUATION, move.get("allocations")
                 opened = migration_claims.begin(
-                    connection, move["uuid"], move["host"], move["node"], kind, now, self._host, allocations=chosen
+                    connection,
+                    move["uuid"],
+                    move["host"],
+                    move["node"],
+                    kind,
+                    now,
+                    self._host,
+                    allocations=chosen,
                 )
         except DroverError as problem:
-            result["left"].append({"uuid": move["uuid"], "name": move["name"], "reason": str(problem)})
+            result["left"].append(
+                {"uuid": move["uuid"], "name": move["name"], "reason": str(problem)}
+            )
             return
         restart: Restart = {
             "uuid": move["uuid"],
@@ -152,7 +182,15 @@ class EvacuationRestarts:
         }
         result["restarts"].append(restart)
 
-    def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int, looked: Starting) -> Starts:
+    def start(
+        self,
+        destination: str,
+        migrations: Sequence[str],
+        hand: Hand,
+        at_once: int,
+        timeout: int,
+        looked: Starting,
+    ) -> Starts:
         """Start claimed instances at one destination and record the results.
 
         :param migrations: uuids of evacuations to it, in the order of their starts.
@@ -163,17 +201,31 @@ class EvacuationRestarts:
         result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
             wanted = evacuations.orders(connection, migrations, destination)
-            numa = claimed_cells.read(connection, {order["uuid"]: order["node_id"] for order in wanted})
-            devices = claimed_devices.read(connection, {order["uuid"]: (order["source_id"], order["node_id"]) for order in wanted})
+            numa = claimed_cells.read(
+                connection, {order["uuid"]: order["node_id"] for order in wanted}
+            )
+            devices = claimed_devices.read(
+                connection,
+                {order["uuid"]: (order["source_id"], order["node_id"]) for order in wanted},
+            )
         try:
             hand.reach()
         except DroverError as problem:
             for order in wanted:
                 begun = order["status"] != "accepted"
-                answer: RestartAnswer = {"uuid": order["uuid"], "status": "uncertain" if begun else "failed", "message": str(problem)}
+                answer: RestartAnswer = {
+                    "uuid": order["uuid"],
+                    "status": "uncertain" if begun else "failed",
+                    "message": str(problem),
+                }
                 self._record(destination, order, answer, result)
             return result
-        wanted = self._first(destination, wanted, looked_at([each for each in wanted if each["orders"]], hand, timeout), result)
+        wanted = self._first(
+            destination,
+            wanted,
+            looked_at([each for each in wanted if each["orders"]], hand, timeout),
+            result,
+        )
         wanted, proofs = self._proven(destination, wanted, looked, result)
         for order in wanted:
             order["order"] = bulk.new_uuid()
@@ -185,12 +237,17 @@ class EvacuationRestarts:
             given = {
                 "uri": uri,
                 "instances": [
-                    _instance(order, numa.get(order["uuid"]), devices.get(order["uuid"], passthrough.NONE)) for order in of_uri.values()
+                    _instance(
+                        order, numa.get(order["uuid"]), devices.get(order["uuid"], passthrough.NONE)
+                    )
+                    for order in of_uri.values()
                 ],
                 "at_once": at_once,
                 "timeout": timeout,
             }
-            for found in _each(starting.order(hand, destination, "_domain_restart", given, proofs), of_uri):
+            for found in _each(
+                starting.order(hand, destination, "_domain_restart", given, proofs), of_uri
+            ):
                 self._record(destination, of_uri[found["uuid"]], found, result)
         return result
 
@@ -202,19 +259,29 @@ class EvacuationRestarts:
         End the others.
         """
         instances = {order["uuid"]: order["name"] for order in wanted}
-        proofs, stay = looked.prove_each(destination, instances, lambda name: "it is not started", silent=False)
+        proofs, stay = looked.prove_each(
+            destination, instances, lambda name: "it is not started", silent=False
+        )
         for order in wanted:
             if order["uuid"] in stay:
                 places = looked.places(order["uuid"])
                 self.elsewhere |= places - {destination}
                 # A domain that an earlier run defined there keeps its room there.
                 status = "uncertain" if destination in places else "failed"
-                answer: RestartAnswer = {"uuid": order["uuid"], "status": status, "message": stay[order["uuid"]]}
+                answer: RestartAnswer = {
+                    "uuid": order["uuid"],
+                    "status": status,
+                    "message": stay[order["uuid"]],
+                }
                 self._record(destination, order, answer, result)
         return [order for order in wanted if order["uuid"] not in stay], proofs
 
     def _first(
-        self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts
+        self,
+        destination: str,
+        wanted: Iterable[RestartOrder],
+        found: Mapping[str, DomainLook | None],
+        result: Starts,
     ) -> list[RestartOrder]:
         """Return the orders without an earlier call that could still begin.
 
@@ -227,10 +294,17 @@ class EvacuationRestarts:
                 first.append(order)
             else:
                 message = "what an earlier run ordered there may still begin"
-                self._record(destination, order, {"uuid": order["uuid"], "status": "uncertain", "message": message}, result)
+                self._record(
+                    destination,
+                    order,
+                    {"uuid": order["uuid"], "status": "uncertain", "message": message},
+                    result,
+                )
         return first
 
-    def _record(self, destination: str, order: RestartOrder, answer: RestartAnswer, result: Starts) -> None:
+    def _record(
+        self, destination: str, order: RestartOrder, answer: RestartAnswer, result: Starts
+    ) -> None:
         outcome: RestartOutcome = {
             "uuid": order["uuid"],
             "name": order["name"],
@@ -246,16 +320,25 @@ class EvacuationRestarts:
                 migration_claims.finish(connection, order["migration"], proof, state, now)
             result["restarted"].append(outcome)
         elif answer["status"] == "failed":
-            proof = certainty.never_begun(f"{destination} says that nothing of it is there, or was not reached.")
+            proof = certainty.never_begun(
+                f"{destination} says that nothing of it is there, or was not reached."
+            )
             with self._dead.step() as (connection, now):
-                migration_claims.undo(connection, order["migration"], proof, outcome["message"], now)
+                migration_claims.undo(
+                    connection, order["migration"], proof, outcome["message"], now
+                )
             result["failed"].append(outcome)
         else:
             result["uncertain"].append(outcome)
 
 
 def _found(instance: EvacuatedInstance, place: Sighting) -> FoundInstance:
-    return {"uuid": instance["uuid"], "name": instance["name"], "host": place["host"], "state": place["state"]}
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "host": place["host"],
+        "state": place["state"],
+    }
 
 
 def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
@@ -266,7 +349,9 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]) -> dict[str, Any]:
+def _instance(
+    order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return an instance as the module _domain_restart takes it.
 
     :param numa: the CPUs and cells of its claim there. The old domain has CPUs and cells of the dead host.
@@ -287,11 +372,15 @@ def _instance(order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapp
     }
 
 
-def _xml_there(text: str | None, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]) -> str | None:
+def _xml_there(
+    text: str | None, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]
+) -> str | None:
     if text is None:
         return None
     try:
-        return passthrough.with_devices_there(text if numa is None else rebound(text, numa), devices)
+        return passthrough.with_devices_there(
+            text if numa is None else rebound(text, numa), devices
+        )
     except ValueError:
         # The destination refuses such XML and gives the reason.
         return text

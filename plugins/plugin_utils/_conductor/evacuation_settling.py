@@ -52,7 +52,13 @@ class EvacuationSettling:
         seen = entry["domain"] if entry is not None and not entry["busy"] else None
         if proof is not None:
             with self._dead.step() as (connection, now):
-                migration_claims.undo(connection, each["migration"], proof, f"it was not started on {destination}", now)
+                migration_claims.undo(
+                    connection,
+                    each["migration"],
+                    proof,
+                    f"it was not started on {destination}",
+                    now,
+                )
             return f"{name}: it was not started on {destination}."
         if seen is not None and seen["state"] in ("running", "blocked"):
             proof = certainty.is_shown(destination, seen["state"])
@@ -70,7 +76,10 @@ class EvacuationSettling:
         said = self._settle_arrivals()
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
-            resized = {each["instance_uuid"]: each for each in evacuations.finished_resizes(connection, self._host)}
+            resized = {
+                each["instance_uuid"]: each
+                for each in evacuations.finished_resizes(connection, self._host)
+            }
         for instance, migration, act, place, _why in found:
             # End also the resize of a lost instance: no other run could end it, and the instance
             # could not be released.
@@ -85,8 +94,16 @@ class EvacuationSettling:
                 if proof is None:
                     continue
                 with self._dead.step() as (connection, now):
-                    migration_claims.end_at_dead(connection, migration["uuid"], proof, f"{self._host} died before it had moved", now)
-                said.append(f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed.")
+                    migration_claims.end_at_dead(
+                        connection,
+                        migration["uuid"],
+                        proof,
+                        f"{self._host} died before it had moved",
+                        now,
+                    )
+                said.append(
+                    f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed."
+                )
             if instance["state"] == claims.BUILDING:
                 said.append(self._release(instance))
         return said
@@ -94,22 +111,41 @@ class EvacuationSettling:
     def _end_resize(self, name: str, resize: HostMigration) -> str:
         """End a resize that waited for its confirmation. Only the dead host could revert it."""
         with self._dead.step() as (connection, now):
-            kept = migration_claims.end_at_dead(connection, resize["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
+            kept = migration_claims.end_at_dead(
+                connection, resize["uuid"], certainty.is_off(self._host), f"{self._host} died", now
+            )
         more = ""
         if kept == "new" and resize["disk_grows"]:
             more = " Its disk was not made larger yet: do that with drover.compute.instance_disk and drover_disk_state=resized."
         return f"{name}: its resize waited to be confirmed; it is ended, and the instance keeps its {kept or 'new'} size.{more}"
 
-    def _take_over(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration) -> str:
+    def _take_over(
+        self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration
+    ) -> str:
         """Replace the cold move of an instance by a restart at its destination, where it is off."""
-        name, host, message = instance["name"], place["host"], f"{self._host} died when it had arrived"
+        name, host, message = (
+            instance["name"],
+            place["host"],
+            f"{self._host} died when it had arrived",
+        )
         try:
             with self._dead.step() as (connection, now):
-                migration_claims.end_at_dead(connection, migration["uuid"], certainty.is_off(self._host), message, now)
-                migration_claims.begin(connection, instance["uuid"], host, place["node"], migration_claims.EVACUATION, now, self._host)
+                migration_claims.end_at_dead(
+                    connection, migration["uuid"], certainty.is_off(self._host), message, now
+                )
+                migration_claims.begin(
+                    connection,
+                    instance["uuid"],
+                    host,
+                    place["node"],
+                    migration_claims.EVACUATION,
+                    now,
+                    self._host,
+                )
         except DroverError as problem:
             return self._refused(
-                instance, f"its {migration['type']} had taken it to {host}, where it is off, but it cannot be started there: {problem}"
+                instance,
+                f"its {migration['type']} had taken it to {host}, where it is off, but it cannot be started there: {problem}",
             )
         return f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is started there."
 
@@ -146,9 +182,15 @@ class EvacuationSettling:
                 for each in evacuations.open_migrations(connection, self._host)
                 if each["source"] == self._host and each["type"] == migration_claims.EVACUATION
             ]
-            shown = evacuations.shown(connection, [each["instance_uuid"] for each in found], self._host)
+            shown = evacuations.shown(
+                connection, [each["instance_uuid"] for each in found], self._host
+            )
         for each in found:
-            name, where, places = each["name"], each["destination"], shown.get(each["instance_uuid"], [])
+            name, where, places = (
+                each["name"],
+                each["destination"],
+                shown.get(each["instance_uuid"], []),
+            )
             proof, reason = self._is_over(each), None
             if where not in self._dead.read:
                 reason = f"it may run on {where}, which was not read"
@@ -156,15 +198,23 @@ class EvacuationSettling:
                 reason = f"it may be about to start on {where}: run this again"
             elif not places and proof is not None:
                 with self._dead.step() as (connection, now):
-                    migration_claims.undo(connection, each["uuid"], proof, f"{self._host} is back", now)
-                said.append(f"{name}: it was not started on {where}, and is on {self._host} as before.")
-            elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
+                    migration_claims.undo(
+                        connection, each["uuid"], proof, f"{self._host} is back", now
+                    )
+                said.append(
+                    f"{name}: it was not started on {where}, and is on {self._host} as before."
+                )
+            elif [place["provider"] for place in places] == [each["provider"]] and places[0][
+                "state"
+            ] in (
                 "running",
                 "blocked",
             ):
                 proof = certainty.is_shown(where, places[0]["state"])
                 with self._dead.step() as (connection, now):
-                    migration_claims.finish(connection, each["uuid"], proof, places[0]["state"], now)
+                    migration_claims.finish(
+                        connection, each["uuid"], proof, places[0]["state"], now
+                    )
                 said.append(f"{name}: it runs on {where}.")
             else:
                 seen = " and ".join(f"{place['state']} on {place['host']}" for place in places)
@@ -177,38 +227,64 @@ class EvacuationSettling:
         """Close the migrations to the dead host, by the domains that their living sources show."""
         said = []
         with self._store.read() as connection:
-            coming = [each for each in evacuations.open_migrations(connection, self._host) if each["source"] != self._host]
-            shown = evacuations.shown(connection, [each["instance_uuid"] for each in coming], self._host)
+            coming = [
+                each
+                for each in evacuations.open_migrations(connection, self._host)
+                if each["source"] != self._host
+            ]
+            shown = evacuations.shown(
+                connection, [each["instance_uuid"] for each in coming], self._host
+            )
         for each in coming:
             name, source = each["name"], each["source"]
             there = any(place["host"] == source for place in shown.get(each["instance_uuid"], ()))
             if each["type"] != migration_claims.EVACUATION and source not in self._dead.read:
-                said.append(f"{name}: it was on its way from {source}, which does not answer: left as it is.")
+                said.append(
+                    f"{name}: it was on its way from {source}, which does not answer: left as it is."
+                )
                 continue
             if there and each["runs"]:
                 if each["uuid"] not in self.shut_down:
                     self.shut_down[each["uuid"]] = each
-                    said.append(f"{name}: it was on its way from {source} and is still there; it is started there if it is off.")
+                    said.append(
+                        f"{name}: it was on its way from {source} and is still there; it is started there if it is off."
+                    )
                 continue
             with self._dead.step() as (connection, now):
                 if there or each["type"] == migration_claims.EVACUATION:
-                    migration_claims.undo(connection, each["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
+                    migration_claims.undo(
+                        connection,
+                        each["uuid"],
+                        certainty.is_off(self._host),
+                        f"{self._host} died",
+                        now,
+                    )
                     said.append(f"{name}: it was on its way from {source} and is still there.")
                 else:
-                    migration_claims.finish(connection, each["uuid"], certainty.is_not_shown(source), None, now)
+                    migration_claims.finish(
+                        connection, each["uuid"], certainty.is_not_shown(source), None, now
+                    )
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
         return said
 
     def end_shut_down(self, move: HostMigration) -> None:
         """Close a move of shut_down. Its instance was started again, or a person must start it."""
         with self._dead.step() as (connection, now):
-            migration_claims.undo(connection, move["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
+            migration_claims.undo(
+                connection, move["uuid"], certainty.is_off(self._host), f"{self._host} died", now
+            )
 
-    def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
+    def _record_found(
+        self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None
+    ) -> str:
         """Record an evacuation for an instance that another host already has."""
         uuid, name, host, state = instance["uuid"], instance["name"], place["host"], place["state"]
         opened, proof = None, None
-        if migration is not None and migration["type"] == migration_claims.EVACUATION and migration["provider"] == place["provider"]:
+        if (
+            migration is not None
+            and migration["type"] == migration_claims.EVACUATION
+            and migration["provider"] == place["provider"]
+        ):
             opened = migration["uuid"]
         elif migration is not None:
             proof = self._is_over(migration)
@@ -220,14 +296,32 @@ class EvacuationSettling:
         try:
             with self._dead.step() as (connection, now):
                 if migration is not None and proof is not None:
-                    migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died; found on {host}", now)
+                    migration_claims.undo(
+                        connection,
+                        migration["uuid"],
+                        proof,
+                        f"{self._host} died; found on {host}",
+                        now,
+                    )
                 if opened is None:
                     opened = migration_claims.begin(
-                        connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host, shown=True
+                        connection,
+                        uuid,
+                        host,
+                        place["node"],
+                        migration_claims.EVACUATION,
+                        now,
+                        self._host,
+                        shown=True,
                     )["uuid"]
-                migration_claims.finish(connection, opened, certainty.is_shown(host, state), state, now)
+                migration_claims.finish(
+                    connection, opened, certainty.is_shown(host, state), state, now
+                )
         except DroverError as problem:
-            return self._refused(instance, f"it is {state} on {host} already, but cannot be recorded there: {problem}")
+            return self._refused(
+                instance,
+                f"it is {state} on {host} already, but cannot be recorded there: {problem}",
+            )
         return f"{name}: it is {state} on {host} already."
 
     def _refused(self, instance: EvacuatedInstance, why: str) -> str:
@@ -235,7 +329,9 @@ class EvacuationSettling:
         return f"{instance['name']}: {why}"
 
 
-def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mapping[str, DomainLook | None]:
+def looked_at(
+    begun: Sequence[BegunRestart], hand: Hand, patience: int
+) -> Mapping[str, DomainLook | None]:
     """Look at instances on a destination, after the withdrawal of their earlier orders.
 
     :param hand, patience: see EvacuationSettling.withdraw().
@@ -243,5 +339,11 @@ def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mappi
     """
     found: dict[str, DomainLook | None] = {}
     for uri in sorted({each["uri"] for each in begun}):
-        found.update(hand.look(uri, {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri}, patience))
+        found.update(
+            hand.look(
+                uri,
+                {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri},
+                patience,
+            )
+        )
     return found

@@ -38,7 +38,12 @@ class Witnesses(NamedTuple):
 
 
 def collect(
-    ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool, answer: host_answer.Answer | None = None
+    ports: Ports,
+    host: str,
+    others: Iterable[str],
+    power_state: str,
+    said: bool,
+    answer: host_answer.Answer | None = None,
 ) -> fencing.Evidence:
     """Look at a host from this controller and from other hypervisors (rules S2 and S3).
 
@@ -48,12 +53,23 @@ def collect(
     answer, variables = answer or ports.hosts.answer(host), ports.hosts.variables(host)
     with ports.store.read() as connection:
         asked = witnesses(connection, host, others, variables)
-    question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
-    found = ports.hosts.at_once({peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE)
+    question = {
+        "addresses": asked.addresses,
+        "port": int(variables.get("ansible_port") or 22),
+        "disks": asked.disks,
+    }
+    found = ports.hosts.at_once(
+        {peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE
+    )
     # A peer with a killed process gives no answer.
-    seen = [{**({} if isinstance(said, DroverError) else said), "item": peer} for peer, said in found.items()]
+    seen = [
+        {**({} if isinstance(said, DroverError) else said), "item": peer}
+        for peer, said in found.items()
+    ]
     with ports.store.read() as connection:
-        return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock), inventory=others)
+        return gather(
+            connection, host, answer, seen, power_state, said, uptime(ports.clock), inventory=others
+        )
 
 
 def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +81,9 @@ def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
-def witnesses(connection: Connection, host: str, others: Iterable[str], variables: Mapping[str, Any]) -> Witnesses:
+def witnesses(
+    connection: Connection, host: str, others: Iterable[str], variables: Mapping[str, Any]
+) -> Witnesses:
     """Find hypervisors that can look at a host, see peers().
 
     :param others: the other hypervisors of the inventory.
@@ -76,7 +94,9 @@ def witnesses(connection: Connection, host: str, others: Iterable[str], variable
     # With a storage fence, the storage itself shows if the host is shut out. Until then the host
     # has its images in Ceph open, so they prove nothing.
     disks = _disks(connection, host, with_images=not variables.get("drover_storage_fence"))
-    return Witnesses(peers(connection, host, others), _addresses(connection, host, variables), disks[:DISKS])
+    return Witnesses(
+        peers(connection, host, others), _addresses(connection, host, variables), disks[:DISKS]
+    )
 
 
 def peers(connection: Connection, host: str, others: Iterable[str]) -> list[str]:
@@ -160,7 +180,9 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) 
         with contextlib.suppress(ValueError):
             found.append(urllib.parse.urlsplit(each["migration_uri"] or "").hostname)
         found.append(each["migration_address"])
-    return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
+    return list(
+        dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each)
+    )
 
 
 def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
@@ -171,7 +193,12 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
     instances = evacuations.instances(connection, host)
     elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
     elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
-    disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in storage_identity.all_disks(each)]
+    disks = [
+        disk
+        for each in instances
+        if each["uuid"] not in elsewhere
+        for disk in storage_identity.all_disks(each)
+    ]
     return sorted(
         {
             place

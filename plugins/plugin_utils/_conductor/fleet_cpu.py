@@ -58,7 +58,9 @@ class FleetCpus:
         if group is None:
             # members() refuses with a sentence that fits this host.
             planning.members(Group(node["cell"], node["arch"] or "", "", ""), self._read()[1])
-            raise DroverError(f"The store does not have what guests of {host} can have: run drover.compute.discover.")
+            raise DroverError(
+                f"The store does not have what guests of {host} can have: run drover.compute.discover."
+            )
         if domain_type != group.domain_type:
             raise DroverError(
                 f"cpu: fleet is the CPU of {group.domain_type} guests on {host}, and the domain_type of this one is {domain_type}. Give it a "
@@ -69,7 +71,11 @@ class FleetCpus:
             cpu, hosts = self._determine(group, self._read()[1])
             with self._store.write() as connection:
                 # Another run may have recorded one in the time between.
-                found = fleet_cpus.keep(connection, group, {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)})
+                found = fleet_cpus.keep(
+                    connection,
+                    group,
+                    {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)},
+                )
         missing = planning.lacks(found, node["features"])
         if missing:
             raise DroverError(f"{host} {planning.what(found, missing)}. {planning.REMEDY}.")
@@ -106,7 +112,11 @@ class FleetCpus:
             cpu, hosts = self._determine(group, nodes)
             before = kept.get(group)
             found: FleetCpu = {"cpu": cpu, "hosts": hosts, "created_at": now}
-            after[group] = before if before is not None and (cpu, hosts) == (before["cpu"], before["hosts"]) else found
+            after[group] = (
+                before
+                if before is not None and (cpu, hosts) == (before["cpu"], before["hosts"])
+                else found
+            )
         with self._store.write() as connection:
             for group in set(kept) - set(after):
                 fleet_cpus.forget(connection, group)
@@ -135,12 +145,16 @@ class FleetCpus:
         silent = []
         for node in planning.oldest(nodes):
             try:
-                answer = self._hosts.hand(node["host"]).read("_cpu_baseline", {"uri": node["uri"] or DEFAULT_URI, **wanted})
+                answer = self._hosts.hand(node["host"]).read(
+                    "_cpu_baseline", {"uri": node["uri"] or DEFAULT_URI, **wanted}
+                )
             except Unreachable as problem:
                 silent.append(str(problem).rstrip("."))
                 continue
             if answer.get("failed"):
-                raise DroverError(f"The CPU of the {group.label} cannot be determined on {node['host']}: {answer.get('msg')}")
+                raise DroverError(
+                    f"The CPU of the {group.label} cannot be determined on {node['host']}: {answer.get('msg')}"
+                )
             found = answer.get("cpu") or {}
             checked_facts.cpu_model(found, f"The CPU that {node['host']} found")
             cpu: Cpu = {
@@ -202,5 +216,7 @@ def _listed(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> list
 def _node(host: str, uri: str | None, models: Sequence[HostModel]) -> HostModel:
     nodes = [each for each in models if each["host"] == host]
     if not nodes:
-        raise DroverError(f"cpu: fleet needs a host with QEMU that was read, and {host} is none: run drover.compute.discover.")
+        raise DroverError(
+            f"cpu: fleet needs a host with QEMU that was read, and {host} is none: run drover.compute.discover."
+        )
     return next((each for each in nodes if each["uri"] == uri), nodes[0])

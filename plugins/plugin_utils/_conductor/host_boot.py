@@ -37,11 +37,15 @@ def needs_reboot(hosts: Hosts, host: str, sentinels: Iterable[str]) -> Need:
     :raises DroverError: the host was reached but could not be read.
     """
     found = _ask(hosts, host, "_reboot_info", {"sentinels": list(sentinels)})
-    return Need(found["needed"] if isinstance(found["needed"], bool) else None, str(found["message"]))
+    return Need(
+        found["needed"] if isinstance(found["needed"], bool) else None, str(found["message"])
+    )
 
 
 def _ask(hosts: Hosts, host: str, module: str, args: dict[str, Any]) -> dict[str, Any]:
     found = hosts.hand(host).read(module, args)
     if found.get("failed"):
-        raise DroverError(f"Host {host}: {found.get('msg') or f'{module} failed without a message'}")
+        raise DroverError(
+            f"Host {host}: {found.get('msg') or f'{module} failed without a message'}"
+        )
     return found

@@ -38,10 +38,32 @@ class HostMoves:
     :param progress: the progress of a run that also moves instances off other hosts.
     """
 
-    def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
-        self._ports, self._store, self._leasing, self._say, self._clock = ports, ports.store, ports.leasing, ports.say, ports.clock
-        self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
-        self._hand, self._own, self._under_way = hand or ports.hosts.hand(host), ports.own, ports.under_way
+    def __init__(
+        self,
+        ports: Ports,
+        host: str,
+        settings: MoveSettings,
+        hand: Hand | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._ports, self._store, self._leasing, self._say, self._clock = (
+            ports,
+            ports.store,
+            ports.leasing,
+            ports.say,
+            ports.clock,
+        )
+        self._host, self._settings, self._progress, self._proofs = (
+            host,
+            settings,
+            progress,
+            Starting(ports),
+        )
+        self._hand, self._own, self._under_way = (
+            hand or ports.hosts.hand(host),
+            ports.own,
+            ports.under_way,
+        )
         self._removing = Removing(ports)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
@@ -63,7 +85,10 @@ class HostMoves:
             outcomes = mover.run(moves)
         refuse_unknown_whereabouts(outcomes)
         if left:
-            raise DroverError(f"{left} Nothing was done about it: correct that, and run this again.", migrations=outcomes)
+            raise DroverError(
+                f"{left} Nothing was done about it: correct that, and run this again.",
+                migrations=outcomes,
+            )
         return outcomes
 
     def _settle_restarts(self) -> str:
@@ -74,22 +99,31 @@ class HostMoves:
         said, left = returned_host.settle(self._ports, self._host)
         for sentence in said:
             self._say(sentence)
-        return " ".join(f"{each['name']} of {self._host}, which was being evacuated: {each['reason']}." for each in left)
+        return " ".join(
+            f"{each['name']} of {self._host}, which was being evacuated: {each['reason']}."
+            for each in left
+        )
 
     def mover(self, moves: Sequence[Move] = ()) -> Mover:
         """Return the Mover of these moves."""
         options = self._settings.options(moves)
 
-        def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
+        def ask(
+            start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int
+        ) -> list[MoveAnswer]:
             self._add_files(start, options, fresh=True)
-            return self.ask(start, follow, options=options, wait=wait, until=until, news_within=NEWS)
+            return self.ask(
+                start, follow, options=options, wait=wait, until=until, news_within=NEWS
+            )
 
         return self._mover(ask)
 
     def aborter(self) -> Mover:
         """Return the Mover that aborts every move that it follows."""
 
-        def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
+        def ask(
+            start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int
+        ) -> list[MoveAnswer]:
             return self.ask(abort=follow, wait=wait, until=until)
 
         return self._mover(ask)
@@ -102,7 +136,9 @@ class HostMoves:
             self._say,
             settings.limits,
             lambda connection: self._leasing.renew(connection, host),
-            Restarts(self._look, self._switch, settings.shutdown_timeout, self._clock, self._foresee),
+            Restarts(
+                self._look, self._switch, settings.shutdown_timeout, self._clock, self._foresee
+            ),
             settings.max_wait,
             self._leasing.begun(host),
             self._clock,
@@ -114,13 +150,21 @@ class HostMoves:
         """Let the hypervisors check moves, without a move of any instance."""
         options = self._settings.options(moves)
         with self._store.read() as connection:
-            orders = [migration_orders.unopened(connection, self._from_here(move)) for move in moves]
+            orders = [
+                migration_orders.unopened(connection, self._from_here(move)) for move in moves
+            ]
             states = migrations_open.domain_states(connection, [order["uuid"] for order in orders])
         self._add_files(orders, options, fresh=False)
-        stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
+        stopped = {
+            order["uuid"]
+            for order in orders
+            if not order["live"] and states.get(order["uuid"]) in ACTIVE
+        }
         reports: list[PrecheckReport] = []
         for uri, start in _by_uri(orders).items():
-            asked = [{**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start]
+            asked = [
+                {**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start
+            ]
             reports += self._module({"uri": uri, "check": True, "start": asked})
         providers = {order["uuid"]: order["provider"] for order in orders}
         for report in reports:
@@ -148,7 +192,10 @@ class HostMoves:
                 {
                     "uri": uri,
                     "start": [_move(order, options) for order in started.get(uri, ())],
-                    "follow": [{"uuid": order["uuid"], "migration": order["migration"]} for order in followed.get(uri, ())],
+                    "follow": [
+                        {"uuid": order["uuid"], "migration": order["migration"]}
+                        for order in followed.get(uri, ())
+                    ],
                     "abort": [_move(order) for order in aborted.get(uri, ())],
                     "max_migrations": self._settings.limits.per_source,
                     "waiting": [order["uuid"] for order in of_uri if order.get("waiting")],
@@ -170,13 +217,17 @@ class HostMoves:
         """Add to orders the facts that their host needs on storage and files of other hosts."""
         if not orders:
             return
-        found = self._removing.of_moves(orders, {order["uuid"]: options.of(order) for order in orders}, fresh)
+        found = self._removing.of_moves(
+            orders, {order["uuid"]: options.of(order) for order in orders}, fresh
+        )
         for order in orders:
             order["files"] = found[order["uuid"]]
 
     def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
         """Return the states of a domain at its source and destination, see conductor.restarting."""
-        (found,) = self._module({"uri": order["source_uri"], "check": True, "start": [_move(order)]})
+        (found,) = self._module(
+            {"uri": order["source_uri"], "check": True, "start": [_move(order)]}
+        )
         return found["source_state"], found["destination_state"]
 
     def _switch(self, order: UnopenedOrder, there: bool, on: bool, timeout: int) -> str | None:
@@ -198,7 +249,9 @@ class HostMoves:
                 return str(problem)
         if on:
             try:
-                proofs = [self._proofs.prove(host, order["uuid"], order["name"], "it is not started")]
+                proofs = [
+                    self._proofs.prove(host, order["uuid"], order["name"], "it is not started")
+                ]
             except DroverError as problem:
                 return str(problem)
         answer = starting.order(self._hand, host, "domain", given, proofs)
@@ -210,7 +263,9 @@ class HostMoves:
         Return None otherwise.
         """
         try:
-            self._proofs.foresee(order["source"], order["uuid"], order["name"], "It is not shut down for its move")
+            self._proofs.foresee(
+                order["source"], order["uuid"], order["name"], "It is not shut down for its move"
+            )
         except DroverError as problem:
             return str(problem)
         return None
@@ -220,7 +275,11 @@ class HostMoves:
         # no move.
         answer = self._hand.act("_domain_migration", given)
         if answer.outcome != certainty.DONE:
-            named = answer.message if answer.message.startswith(f"Host {self._host}") else f"Host {self._host}: {answer.message}"
+            named = (
+                answer.message
+                if answer.message.startswith(f"Host {self._host}")
+                else f"Host {self._host}: {answer.message}"
+            )
             raise DroverError(f"{named.rstrip('.')}. {ADVICE}")
         return answer.result["moves"]
 
@@ -234,7 +293,10 @@ def refuse_unknown_whereabouts(outcomes: Iterable[MoveOutcome]) -> None:
     stuck = [outcome for outcome in failed if outcome["status"] not in UNDONE]
     if stuck:
         raise DroverError(
-            "; ".join(f"{outcome['name']} is {outcome['status']}: {outcome['message'].rstrip('.')}" for outcome in stuck)
+            "; ".join(
+                f"{outcome['name']} is {outcome['status']}: {outcome['message'].rstrip('.')}"
+                for outcome in stuck
+            )
             + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts with "
             "virsh list --all, correct what is wrong there, and run the drain again.",
             migrations=outcomes,
@@ -253,7 +315,18 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
 def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
     """Return a move as the module _domain_migration takes it."""
     known: Mapping[str, Any] = order
-    keys = ("uuid", "name", "migration", "destination", "destination_uri", "host_uuids_there", "live", "begin", "numa", "devices")
+    keys = (
+        "uuid",
+        "name",
+        "migration",
+        "destination",
+        "destination_uri",
+        "host_uuids_there",
+        "live",
+        "begin",
+        "numa",
+        "devices",
+    )
     move = {key: known[key] for key in keys if known.get(key) is not None}
     if order["migration_address"]:
         move["migrate_uri"] = migration_orders.migrate_uri(order["migration_address"])

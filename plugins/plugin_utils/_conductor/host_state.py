@@ -25,7 +25,9 @@ def reason_of_drain(connection: Connection, host: str, reason: str) -> str | Non
 
     Return None to keep its old one if the drain has none.
     """
-    return None if reason == NO_REASON and services.get(connection, host).disabled_reason else reason
+    return (
+        None if reason == NO_REASON and services.get(connection, host).disabled_reason else reason
+    )
 
 
 def change(
@@ -49,25 +51,39 @@ def change(
     """
     row = services.get(connection, host)
     if shuts_down and state != "draining":
-        raise DroverError(f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}.")
+        raise DroverError(
+            f"Host {host}: shuts_down goes with the state draining, not with {state or 'forced_down alone'}."
+        )
     if reason is not None and state in ("enabled", "restored", None):
-        raise DroverError(f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}.")
+        raise DroverError(
+            f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
+        )
     before = {name: getattr(row, name) for name in FIELDS}
     wanted = {**before, "status_before_drain": row.status_before_drain}
     if state == "enabled":
-        wanted.update(disabled=False, disabled_reason=None, maintenance=False, status_before_drain=None)
+        wanted.update(
+            disabled=False, disabled_reason=None, maintenance=False, status_before_drain=None
+        )
     elif state == "disabled":
-        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=False)
+        wanted.update(
+            disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=False
+        )
     elif state == "maintenance":
-        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True)
+        wanted.update(
+            disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True
+        )
     elif state == "draining":
         # A second drain must not record the state that the first one made. Nor may it record
         # instances that an earlier one shut down and could not start again: they were off before
         # this drain.
         if not services.is_drained(row.status_before_drain):
-            wanted["status_before_drain"] = {name: before[name] for name in FIELDS if name != "forced_down"}
+            wanted["status_before_drain"] = {
+                name: before[name] for name in FIELDS if name != "forced_down"
+            }
         wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
-        wanted["status_before_drain"] = drained.with_shut_down(connection, wanted["status_before_drain"], shuts_down)
+        wanted["status_before_drain"] = drained.with_shut_down(
+            connection, wanted["status_before_drain"], shuts_down
+        )
     elif state == "restored":
         left = drained.left_to_start(connection, host, row.status_before_drain)
         wanted.update(drained.before(row.status_before_drain))
@@ -84,7 +100,9 @@ def change(
     services.change(connection, row, changes)
     if "disabled" in changes:
         uuids = [node.uuid for node in compute_nodes.by_host(connection, [host]).values()]
-        providers.set_disabled_trait(connection, providers.ids(connection, uuids).values(), wanted["disabled"])
+        providers.set_disabled_trait(
+            connection, providers.ids(connection, uuids).values(), wanted["disabled"]
+        )
     return before, {name: wanted[name] for name in FIELDS}
 
 
@@ -99,7 +117,11 @@ def _refuse_while_stale(connection: Connection, host: str) -> None:
         return
     off = {name for name, known in looks.hosts(connection).items() if known.is_off}
     states = compute_nodes.domain_states(connection, [each["uuid"] for each in left])
-    names = [each["name"] for each in left if each["host"] not in off or states.get((each["uuid"], each["source_node"])) != "shutoff"]
+    names = [
+        each["name"]
+        for each in left
+        if each["host"] not in off or states.get((each["uuid"], each["source_node"])) != "shutoff"
+    ]
     if names:
         raise DroverError(
             f"Host {host} stays forced down: {', '.join(names)} was evacuated from it and has not been seen to be gone "

@@ -50,11 +50,15 @@ class ImageCache:
         name, source = image["name"], image.get("source")
         if not source or not image.get("checksum"):
             missing = " and ".join(key for key in ("source", "checksum") if not image.get(key))
-            raise DroverError(f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image.")
+            raise DroverError(
+                f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image."
+            )
         given = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
         kind = "url" if "://" in source else "path"
         if kind == "path" and not os.path.isabs(source):
-            raise DroverError(f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it.")
+            raise DroverError(
+                f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it."
+            )
         try:
             return self._bring({**given, kind: source}, name)
         except DroverError as problem:
@@ -66,7 +70,9 @@ class ImageCache:
                 return self._bring_from_peer(given, name, f"{problem}{also}")
         return self._upload(given, name, source)
 
-    def _bring_from_peer(self, given: dict[str, Any], name: str, why: str) -> tuple[bool, str | None]:
+    def _bring_from_peer(
+        self, given: dict[str, Any], name: str, why: str
+    ) -> tuple[bool, str | None]:
         """Copy the image from the cache of another hypervisor.
 
         Its libvirt sends the file over the connection for migrations. The checksum proves that the
@@ -86,9 +92,13 @@ class ImageCache:
                     raise
                 words.append(str(problem))
         if peers:
-            words.append(f"Correct the source, or let {self._host} reach the others with drover.compute.migration_trust.")
+            words.append(
+                f"Correct the source, or let {self._host} reach the others with drover.compute.migration_trust."
+            )
         else:
-            words.append("No other hypervisor that is up has an instance that was made from it, so it is not copied from one.")
+            words.append(
+                "No other hypervisor that is up has an instance that was made from it, so it is not copied from one."
+            )
         raise DroverError(" ".join(words), host=self._host)
 
     def _peers(self, checksum: str) -> dict[str, tuple[str, str]]:
@@ -97,7 +107,9 @@ class ImageCache:
         They begin with the names after this host, so that not all hosts copy from one hypervisor.
         """
         with self._store.read() as connection:
-            found = files.holders(connection, f"/{CACHE}/{checksum.partition(':')[2].strip().lower()}")
+            found = files.holders(
+                connection, f"/{CACHE}/{checksum.partition(':')[2].strip().lower()}"
+            )
             up = services.up_hosts(connection, set(found) - {self._host}, clock.now(connection))
             uris = compute_nodes.migration_uris(connection, up)
         names = sorted(up, key=lambda host: (natural(host) < natural(self._host), natural(host)))
@@ -115,7 +127,12 @@ class ImageCache:
             if answer.outcome != certainty.DONE:
                 left = answer.result.get("before") if left is None else left
                 # The failed call removed the file that was uploaded for it.
-                if left and tries and answer.result.get("other_content") and not given.get("uploaded"):
+                if (
+                    left
+                    and tries
+                    and answer.result.get("other_content")
+                    and not given.get("uploaded")
+                ):
                     # The part in the cache came from an earlier run or another source, and had
                     # another content. Try once more without it.
                     left, tries = None, 0
@@ -136,13 +153,19 @@ class ImageCache:
             return True, None
         there = os.path.join(self._folder, UPLOAD.format(bulk.new_uuid()))
         self._say(f"{name}: controller -> {self._host}, {os.path.getsize(source) // MIB} MiB")
-        answer = self._hand.act("ansible.builtin.copy", {"src": source, "dest": there, "mode": "0600"})
+        answer = self._hand.act(
+            "ansible.builtin.copy", {"src": source, "dest": there, "mode": "0600"}
+        )
         if answer.outcome != certainty.DONE:
-            raise self._problem(name, f"{source} of the controller was not copied: {answer.message}", {})
+            raise self._problem(
+                name, f"{source} of the controller was not copied: {answer.message}", {}
+            )
         return self._bring({**given, "path": there, "uploaded": True}, name)
 
     def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
-        found = {key: details[key] for key in ("absent", "unread", "other_content") if details.get(key)}
+        found = {
+            key: details[key] for key in ("absent", "unread", "other_content") if details.get(key)
+        }
         return DroverError(f"Image {name} on {self._host}: {message}", host=self._host, **found)
 
     def clean(self, uri: str) -> dict[str, Any]:
@@ -162,18 +185,29 @@ class ImageCache:
             result = self._hand.foretell("_image_file", given)
         else:
             answer = self._hand.act("_image_file", given)
-            result = {**answer.result, "failed": answer.outcome != certainty.DONE, "msg": answer.message}
+            result = {
+                **answer.result,
+                "failed": answer.outcome != certainty.DONE,
+                "msg": answer.message,
+            }
         if result.get("failed"):
             raise DroverError(f"The cache of {self._host}: {result.get('msg')}", host=self._host)
         found = {key: result[key] for key in ("changed", "removed", "kept")}
         word = "would be removed" if self._check_mode else "removed"
         lines = [f"{self._host}: {path}: {word}" for path in found["removed"]]
-        lines += [f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in found["kept"]]
+        lines += [
+            f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in found["kept"]
+        ]
         return {**found, "lines": lines or [f"{self._host}: there is no image in the cache"]}
 
     def _used_elsewhere(self, paths: Collection[str]) -> list[Any]:
         with self._store.read() as connection:
-            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned", self._hosts.names(), later=True)
+            continuity.refuse_unread(
+                connection,
+                f"The cache of {self._host} is not cleaned",
+                self._hosts.names(),
+                later=True,
+            )
         return self._removing.look("", self._host, paths)
 
 

@@ -68,7 +68,12 @@ class InstanceDevices:
     """A run for one device of one instance."""
 
     def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
+        self._store, self._hosts, self._leasing, self._clock = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.clock,
+        )
         self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
         self._own = ports.own
 
@@ -90,8 +95,17 @@ class InstanceDevices:
                     f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
                 )
             result = self._work(instance, host)
-        of_instance: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
-        shown = ("changed", "device", "diff", *(("created_disks",) if self._request.kind == DISK else ()))
+        of_instance: dict[str, Any] = {
+            "host": host,
+            "uuid": instance["uuid"],
+            "name": instance["name"],
+        }
+        shown = (
+            "changed",
+            "device",
+            "diff",
+            *(("created_disks",) if self._request.kind == DISK else ()),
+        )
         return {**of_instance, **{key: value for key, value in result.items() if key in shown}}
 
     def _find(self) -> NamedInstance:
@@ -114,7 +128,11 @@ class InstanceDevices:
     def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:
             return contextlib.nullcontext()
-        return self._leasing.held([host], f"{self._request.task_state} {WORDS[self._request.kind]}", self._request.timeout + SPARE)
+        return self._leasing.held(
+            [host],
+            f"{self._request.task_state} {WORDS[self._request.kind]}",
+            self._request.timeout + SPARE,
+        )
 
     def _work(self, instance: NamedInstance, host: str) -> dict[str, Any]:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
@@ -127,7 +145,10 @@ class InstanceDevices:
         if self._request.given.get("path"):
             # The store has the name of the instance that uses the file. A hypervisor sees only that
             # it is in use.
-            named = {"path": self._request.given["path"], "readonly": bool(self._request.given.get("readonly"))}
+            named = {
+                "path": self._request.given["path"],
+                "readonly": bool(self._request.given.get("readonly")),
+            }
             with self._store.read() as connection:
                 self._refuse_used(connection, instance, {"device": named})
         foreseen = hand.foretell("_domain_device", given)
@@ -148,11 +169,18 @@ class InstanceDevices:
                 # From now on no other run gets the file.
                 self._refuse_used(connection, instance, foreseen)
                 record_device.claim(
-                    connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind in (DISK, GROWTH)
+                    connection,
+                    uuid,
+                    host,
+                    foreseen["domain"],
+                    self._clock.time(),
+                    room=self._request.kind in (DISK, GROWTH),
                 )
         if self._check_mode:
             return foreseen
-        answer = hand.act("_domain_device", {**given, "order": order, "looked_up": _names(foreseen)})
+        answer = hand.act(
+            "_domain_device", {**given, "order": order, "looked_up": _names(foreseen)}
+        )
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
             return answer.result
@@ -165,7 +193,9 @@ class InstanceDevices:
             "uuid": instance["uuid"],
             "name": instance["name"] if instance["named"] else None,
             "state": "present" if self._request.present else "absent",
-            self._request.kind: {key: value for key, value in self._request.given.items() if value is not None},
+            self._request.kind: {
+                key: value for key, value in self._request.given.items() if value is not None
+            },
             "timeout": self._request.timeout,
         }
 
@@ -175,8 +205,16 @@ class InstanceDevices:
         That is a disk that a second guest would write to, or a disk that would grow under a running
         guest. A new disk has no other user. A disk may grow if its guest runs on its own host.
         """
-        kind, runs_here = self._request.kind, (foreseen.get("domain") or {}).get("state") in LIVE_STATES
-        is_taken = kind == DISK and self._request.present and foreseen.get("changed") and not foreseen["created_disks"]
+        kind, runs_here = (
+            self._request.kind,
+            (foreseen.get("domain") or {}).get("state") in LIVE_STATES,
+        )
+        is_taken = (
+            kind == DISK
+            and self._request.present
+            and foreseen.get("changed")
+            and not foreseen["created_disks"]
+        )
         if is_taken and not foreseen["device"]["readonly"]:
             unknown = continuity.FILES
         elif kind == GROWTH and not runs_here:
@@ -187,7 +225,9 @@ class InstanceDevices:
             refused = f"Instance {instance['name']}: {NOT_DONE[self._request.task_state]}"
             continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
-    def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+    def _refuse_used(
+        self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]
+    ) -> None:
         """Refuse a file that an instance of any host uses."""
         device, kind = foreseen["device"], self._request.kind
         if not self._request.present or kind in (INTERFACE, GROWTH) or device is None:
@@ -198,7 +238,9 @@ class InstanceDevices:
             used_files.refuse_read(connection, *whose, [*names, *behind])
             return
         used_files.refuse_taken(connection, *whose, names)
-        used_files.refuse_written(connection, *whose, [path for path in behind if path not in names])
+        used_files.refuse_written(
+            connection, *whose, [path for path in behind if path not in names]
+        )
 
     def _refuse_used_elsewhere(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse an existing file that a domain of another host uses.
@@ -206,12 +248,24 @@ class InstanceDevices:
         That host may have another name for it, or may use it only since the last discovery.
         """
         kind, device = self._request.kind, foreseen["device"]
-        if not (self._request.present and foreseen["changed"] and device) or kind in (INTERFACE, GROWTH) or foreseen.get("created_disks"):
+        if (
+            not (self._request.present and foreseen["changed"] and device)
+            or kind in (INTERFACE, GROWTH)
+            or foreseen.get("created_disks")
+        ):
             return
         reads = kind == CDROM or bool(device["readonly"])
-        self._removing.refuse_taken(instance["uuid"], instance["name"], instance["host"] or "", _names(foreseen), written=reads)
+        self._removing.refuse_taken(
+            instance["uuid"],
+            instance["name"],
+            instance["host"] or "",
+            _names(foreseen),
+            written=reads,
+        )
 
-    def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
+    def _look(
+        self, hand: Hand, instance: NamedInstance, order: str, message: str
+    ) -> dict[str, Any] | None:
         """Withdraw an order, and read the present domain of the instance.
 
         :returns: the facts of its domain; None if its host has no such domain.
@@ -229,7 +283,9 @@ class InstanceDevices:
             )
         return found["domain"]
 
-    def _close(self, instance: NamedInstance, host: str, order: str | None, facts: dict[str, Any] | None) -> None:
+    def _close(
+        self, instance: NamedInstance, host: str, order: str | None, facts: dict[str, Any] | None
+    ) -> None:
         """Close the order, and record the domain on the host.
 
         :param order: None without an order.
@@ -246,7 +302,9 @@ class InstanceDevices:
             if order is not None:
                 orders.end(connection, instance["uuid"], order)
             if facts is not None:
-                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+                record_device.record_devices(
+                    connection, instance["uuid"], host, facts, self._clock.time()
+                )
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:
@@ -257,4 +315,8 @@ def _names(foreseen: Mapping[str, Any]) -> list[str]:
 
 def _sentence(instance: NamedInstance, message: str) -> str:
     text = message if message.endswith(".") else f"{message}."
-    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"
+    return (
+        text
+        if text.startswith(f"{instance['name']} ")
+        else f"Instance {instance['name']} on {instance['host']}: {text}"
+    )

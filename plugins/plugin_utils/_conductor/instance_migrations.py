@@ -71,8 +71,15 @@ class InstanceMigrations:
     """One run of the migrations of single instances."""
 
     def __init__(self, ports: Ports, wanted: InstanceMigrationRequest) -> None:
-        self._ports, self._store, self._request, self._settings = ports, ports.store, wanted, wanted.settings
-        self._colds = Resize(ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host))
+        self._ports, self._store, self._request, self._settings = (
+            ports,
+            ports.store,
+            wanted,
+            wanted.settings,
+        )
+        self._colds = Resize(
+            ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host)
+        )
         #: The failures, as sentences.
         self.failed: list[str] = []
         #: The moves of this run.
@@ -98,9 +105,11 @@ class InstanceMigrations:
         stopping = {each["uuid"]: each for each in moving if self._is_to_stop(each)}
         self._move([each for each in moving if each["uuid"] not in stopping])
         # A killed run may have left a resize unfinished.
-        colds = [each for each in instances if each["migration"] is not None and each["migration"]["type"] == RESIZE] + list(
-            stopping.values()
-        )
+        colds = [
+            each
+            for each in instances
+            if each["migration"] is not None and each["migration"]["type"] == RESIZE
+        ] + list(stopping.values())
         self._colds.resize(colds)
         if not self._settings.check_mode:
             self._colds.end(colds)
@@ -180,7 +189,9 @@ class InstanceMigrations:
         if instance["state"] == "shutoff" or self._is_to_stop(instance):
             with self._store.read() as connection:
                 refused = f"Instance {instance['name']}: It is not moved"
-                continuity.refuse_unread(connection, refused, self._ports.hosts.names(), continuity.RUNNING)
+                continuity.refuse_unread(
+                    connection, refused, self._ports.hosts.names(), continuity.RUNNING
+                )
 
     def _is_to_stop(self, instance: NamedInstance) -> bool:
         if self._request.cold:
@@ -210,9 +221,15 @@ class InstanceMigrations:
             lives = {move["uuid"]: move["live"] for move in moves}
             for each in reports:
                 if each["ok"]:
-                    copies = f", and copy {each['copies_disk_mib']} MiB of its disks" if each["copies_disk_mib"] else ""
+                    copies = (
+                        f", and copy {each['copies_disk_mib']} MiB of its disks"
+                        if each["copies_disk_mib"]
+                        else ""
+                    )
                     how = "live" if lives[each["uuid"]] else "cold"
-                    self._ports.say(f"{each['name']}: would move {how} from {source} to {each['destination']}{copies}.")
+                    self._ports.say(
+                        f"{each['name']}: would move {how} from {source} to {each['destination']}{copies}."
+                    )
             self.changed |= bool(reports)
         else:
             outcomes = self._of_host(source).carry_out(moves)
@@ -220,7 +237,10 @@ class InstanceMigrations:
             self.migrations += outcomes
             self.changed |= bool(outcomes)
         to = {move["uuid"]: move["host"] for move in moves}
-        self.failed += [f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}" for each in failed]
+        self.failed += [
+            f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}"
+            for each in failed
+        ]
 
     def _placed(self, instances: list[NamedInstance]) -> list[Move]:
         """Find destinations for instances, all in one batch.
@@ -229,10 +249,21 @@ class InstanceMigrations:
         """
         host = self._request.host
         with self._store.read() as connection:
-            asked = [{**request(connection, each), **({"host": host} if host else {"ignore_hosts": [each["host"]]})} for each in instances]
+            asked = [
+                {
+                    **request(connection, each),
+                    **({"host": host} if host else {"ignore_hosts": [each["host"]]}),
+                }
+                for each in instances
+            ]
             try:
                 places = decide(
-                    connection, asked, self._settings.policy, clock.now(connection), self._settings.service_down_time, explain=False
+                    connection,
+                    asked,
+                    self._settings.policy,
+                    clock.now(connection),
+                    self._settings.service_down_time,
+                    explain=False,
                 )
             except DroverError as problem:
                 raise DroverError(" ".join([*self.failed, str(problem)])) from None

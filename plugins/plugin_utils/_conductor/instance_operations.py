@@ -33,7 +33,12 @@ class InstanceOperations:
 
     def __init__(self, ports: Ports, check_mode: bool = False) -> None:
         self._ports = ports
-        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._store, self._hosts, self._leasing, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.say,
+        )
         self._check_mode, self._proofs = check_mode, Starting(ports)
         #: The outcomes of all instances; the differences that modules returned; sentences on
         #: failures.
@@ -41,7 +46,9 @@ class InstanceOperations:
         self.differences: list[dict[str, Any]] = []
         self.failed: list[str] = []
 
-    def run(self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+    def run(
+        self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
         """Bring the instances to a state.
 
         :param wanted: names, uuids, or mappings of both.
@@ -63,7 +70,11 @@ class InstanceOperations:
         if state in STOPS:
             self._ports.own.refuse_stop(found, NOT_DONE[state])
         resized = [each for each in found if state == "absent" and is_resized(each)]
-        building = [each for each in found if state == "absent" and each["state"] == "building" and each["host"] is not None]
+        building = [
+            each
+            for each in found
+            if state == "absent" and each["state"] == "building" and each["host"] is not None
+        ]
         for instance in building:
             with self._noted():
                 self._give_up_build(instance, options["timeout"])
@@ -80,11 +91,18 @@ class InstanceOperations:
                     for each in there:
                         refuse(each, state)
                 else:
-                    self._work(host, [instance_lookup.as_named(each) for each in there], state, options)
-        result: dict[str, Any] = {"changed": any(each["changed"] for each in self.outcomes), "instances": self.outcomes}
+                    self._work(
+                        host, [instance_lookup.as_named(each) for each in there], state, options
+                    )
+        result: dict[str, Any] = {
+            "changed": any(each["changed"] for each in self.outcomes),
+            "instances": self.outcomes,
+        }
         if state == "absent":
             removed = [each for each in self.outcomes if each["status"] == "done"]
-            result["gone"] = [{"uuid": each["uuid"], "name": each["name"]} for each in removed] + gone
+            result["gone"] = [
+                {"uuid": each["uuid"], "name": each["name"]} for each in removed
+            ] + gone
             for outcome in removed:
                 self._say_removed(outcome)
         return result, self.differences, self.failed
@@ -126,9 +144,15 @@ class InstanceOperations:
         left: list[str] = []
         with self._held([host], "absent", timeout + SPARE_OF_HOST):
             if not self._check_mode:
-                left = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(instance["uuid"])
+                left = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(
+                    instance["uuid"]
+                )
         done = "would be" if self._check_mode else "was"
-        self._say(" ".join([f"{name} was claimed on {host} and not built: its room {done} given back.", *left]))
+        self._say(
+            " ".join(
+                [f"{name} was claimed on {host} and not built: its room {done} given back.", *left]
+            )
+        )
         gone: InstanceOutcome = {
             "uuid": instance["uuid"],
             "name": name,
@@ -140,18 +164,26 @@ class InstanceOperations:
         }
         self.outcomes.append(gone)
 
-    def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
+    def _work(
+        self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
+    ) -> None:
         with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
-            operations = Operations(self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs)
+            operations = Operations(
+                self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs
+            )
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
         if self._check_mode and state in _WOULD:
             for each in (each for each in outcomes if each["status"] != "failed"):
-                self._say(f"{each['name']} on {host}: {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}.")
+                self._say(
+                    f"{each['name']} on {host}: {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}."
+                )
         self.outcomes += outcomes
         self.differences += differences
         self.failed += failed
 
-    def _held(self, hosts: Sequence[str], state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
+    def _held(
+        self, hosts: Sequence[str], state: str, seconds: int
+    ) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:
             return contextlib.nullcontext()
         return self._leasing.held(hosts, f"{DOING[state]} instances", seconds)
@@ -159,4 +191,6 @@ class InstanceOperations:
     def _say_removed(self, outcome: InstanceOutcome) -> None:
         word = "would remove" if self._check_mode else "removed"
         kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in outcome["kept_disks"])
-        self._say(f"{outcome['name']}: {word} {', '.join(outcome['removed_disks']) or 'no disk'}.{kept}")
+        self._say(
+            f"{outcome['name']}: {word} {', '.join(outcome['removed_disks']) or 'no disk'}.{kept}"
+        )

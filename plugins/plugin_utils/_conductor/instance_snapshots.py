@@ -29,11 +29,19 @@ from .starting import Starting
 MODULE = "_domain_snapshot"
 PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"
 #: The beginning of a refusal, by the wanted state; None to list snapshots.
-NOT_DONE = {PRESENT: "No snapshot is made", ABSENT: "No snapshot is deleted", REVERTED: "It is not reverted", None: "Its host is not asked"}
+NOT_DONE = {
+    PRESENT: "No snapshot is made",
+    ABSENT: "No snapshot is deleted",
+    REVERTED: "It is not reverted",
+    None: "Its host is not asked",
+}
 #: The messages afterwards: (done, in check mode).
 SAID = {
     PRESENT: ("the snapshot {} was made", "the snapshot {} would be made"),
-    ABSENT: ("the snapshot {} was deleted; the guest has all that it had", "the snapshot {} would be deleted"),
+    ABSENT: (
+        "the snapshot {} was deleted; the guest has all that it had",
+        "the snapshot {} would be deleted",
+    ),
     REVERTED: ("its disks are as of the snapshot {}", "its disks would be as of the snapshot {}"),
 }
 #: Seconds that a look waits for a running call, and that a run holds its lease beyond the time of a
@@ -62,13 +70,21 @@ class InstanceSnapshots:
     """A run on snapshots. A failure of one instance stops no other."""
 
     def __init__(self, ports: Ports, request: SnapshotRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
+        self._store, self._hosts, self._leasing, self._clock, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.clock,
+            ports.say,
+        )
         self._request, self._check_mode = request, check_mode
         self._differences: list[dict[str, Any]] = []
         self._proofs, self._own = Starting(ports), ports.own
         self._removing = Removing(ports)
 
-    def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
+    def run(
+        self, wanted: Sequence[Any]
+    ) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
         """Make, delete, revert to or list the snapshots.
 
         :param wanted: names, uuids, or mappings of both.
@@ -125,7 +141,9 @@ class InstanceSnapshots:
     def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:
             return contextlib.nullcontext()
-        return self._leasing.held([host], "working on snapshots of instances", self._request.timeout + SPARE)
+        return self._leasing.held(
+            [host], "working on snapshots of instances", self._request.timeout + SPARE
+        )
 
     def _hand(self, instance: NamedInstance) -> Hand:
         return self._hosts.hand(instance["host"] or "")
@@ -142,8 +160,16 @@ class InstanceSnapshots:
         earlier = instance["order_uuid"] if instance["task_state"] in orders.SNAPSHOTS else None
         if earlier is not None and not self._check_mode:
             # Withdraw the order of the earlier run, and record its result first.
-            self._close(instance, host, earlier, self._look(hand, instance, earlier, "an earlier run was cut off."))
-        given = {**self._given(instance), "used_elsewhere": self._used_elsewhere(hand, instance, host)}
+            self._close(
+                instance,
+                host,
+                earlier,
+                self._look(hand, instance, earlier, "an earlier run was cut off."),
+            )
+        given = {
+            **self._given(instance),
+            "used_elsewhere": self._used_elsewhere(hand, instance, host),
+        }
         foreseen = hand.foretell(MODULE, given)
         if foreseen.get("failed"):
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
@@ -155,7 +181,9 @@ class InstanceSnapshots:
             return self._noted(foreseen)
         order = bulk.new_uuid()
         with self._store.write() as connection:
-            doing = orders.DELETING_SNAPSHOT if self._request.state == ABSENT else orders.SNAPSHOTTING
+            doing = (
+                orders.DELETING_SNAPSHOT if self._request.state == ABSENT else orders.SNAPSHOTTING
+            )
             orders.begin(connection, uuid, doing, order)
         answer = starting.order(hand, host, MODULE, {**given, "order": order}, proofs)
         if answer.outcome == certainty.DONE:
@@ -175,7 +203,12 @@ class InstanceSnapshots:
 
     def _given(self, instance: NamedInstance) -> dict[str, Any]:
         request = self._request
-        wanted = {"state": request.state, "snapshot": request.name, "description": request.description, "discard": request.discard}
+        wanted = {
+            "state": request.state,
+            "snapshot": request.name,
+            "description": request.description,
+            "discard": request.discard,
+        }
         return {**self._named(instance), **wanted, "timeout": request.timeout}
 
     def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[Any]:
@@ -196,13 +229,17 @@ class InstanceSnapshots:
             refused = f"Instance {instance['name']}: {NOT_DONE[self._request.state]}"
             continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
-    def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
+    def _look(
+        self, hand: Hand, instance: NamedInstance, order: str, message: str
+    ) -> dict[str, Any] | None:
         """Withdraw an order, and read the present domain of the instance.
 
         :returns: the facts of its domain; None if its host has no such domain.
         :raises DroverError: the host does not show it.
         """
-        found = hand.look(instance["uri"] or DEFAULT_URI, {instance["uuid"]: [order]}, GRACE)[instance["uuid"]]
+        found = hand.look(instance["uri"] or DEFAULT_URI, {instance["uuid"]: [order]}, GRACE)[
+            instance["uuid"]
+        ]
         if found is None or found["busy"]:
             raise DroverError(
                 f"{_sentence(instance, message)} {instance['host']} does not show what became of it, so it may be done, or still go on. When that "
@@ -212,7 +249,9 @@ class InstanceSnapshots:
             )
         return found["domain"]
 
-    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+    def _close(
+        self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None
+    ) -> None:
         """Close the order, and record the domain on the host.
 
         :param facts: None if the domain is gone; then the next discovery finds it.
@@ -227,7 +266,9 @@ class InstanceSnapshots:
         with self._store.write() as connection:
             orders.end(connection, instance["uuid"], order)
             if facts is not None:
-                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+                record_device.record_devices(
+                    connection, instance["uuid"], host, facts, self._clock.time()
+                )
 
     def _tell(self, outcome: SnapshotOutcome) -> None:
         """Show the result to the operator."""
@@ -238,12 +279,19 @@ class InstanceSnapshots:
             "quiesced": " Its guest had written all that it had (quiesced by its agent).",
             "crash": f" It is crash-consistent, as after a loss of power: {outcome['consistency_reason']}.",
         }.get(outcome["consistency"] or "", "")
-        files = "".join(f" {'Would remove' if self._check_mode else 'Removed'} {path}." for path in outcome["removed_files"])
-        files += "".join(f" Kept {each['path']}: {each['reason']}." for each in outcome["kept_files"])
+        files = "".join(
+            f" {'Would remove' if self._check_mode else 'Removed'} {path}."
+            for path in outcome["removed_files"]
+        )
+        files += "".join(
+            f" Kept {each['path']}: {each['reason']}." for each in outcome["kept_files"]
+        )
         self._say(f"{outcome['name']} on {outcome['host']}: {words}.{how}{files}")
 
 
-def _outcome(instance: NamedInstance, result: Mapping[str, Any], message: str = "") -> SnapshotOutcome:
+def _outcome(
+    instance: NamedInstance, result: Mapping[str, Any], message: str = ""
+) -> SnapshotOutcome:
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -261,4 +309,8 @@ def _outcome(instance: NamedInstance, result: Mapping[str, Any], message: str = 
 
 def _sentence(instance: NamedInstance, message: str) -> str:
     text = message if message.endswith(".") else f"{message}."
-    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"
+    return (
+        text
+        if text.startswith(f"{instance['name']} ")
+        else f"Instance {instance['name']} on {instance['host']}: {text}"
+    )

@@ -33,7 +33,9 @@ class Leasing:
         return self._actor.holder
 
     @contextlib.contextmanager
-    def held(self, hosts: Iterable[str], purpose: str, seconds: int = leases.SECONDS) -> Iterator[None]:
+    def held(
+        self, hosts: Iterable[str], purpose: str, seconds: int = leases.SECONDS
+    ) -> Iterator[None]:
         """Hold the leases of hosts, taken in this order.
 
         The run keeps the leases that it held before.

@@ -23,7 +23,9 @@ from . import scheduling
 WINDOW = 86400
 
 
-def read(connection: Connection, policy: Policy, now: float, service_down_time: float = 0) -> dict[str, Any]:
+def read(
+    connection: Connection, policy: Policy, now: float, service_down_time: float = 0
+) -> dict[str, Any]:
     """Collect the figures of one moment, see metrics.text().
 
     :param policy: the policy that would place the instances of a lost host.
@@ -35,23 +37,46 @@ def read(connection: Connection, policy: Policy, now: float, service_down_time: 
     recently = recent.read(connection, now - WINDOW)
     return {
         "hosts": [
-            {key: each[key] for key in ("host", "state", "status", "maintenance", "last_seen_up", "zones", "instances")}
+            {
+                key: each[key]
+                for key in (
+                    "host",
+                    "state",
+                    "status",
+                    "maintenance",
+                    "last_seen_up",
+                    "zones",
+                    "instances",
+                )
+            }
             | {"kind": view.kind(each)}
             for each in found
             # The host has left the fleet, so there is no alert for it.
             if each["state"] != "unreported"
         ],
-        "totals": [each._asdict() for each in totals.read(connection, {each["host"] for each in found if view.takes_instances(each)})],
+        "totals": [
+            each._asdict()
+            for each in totals.read(
+                connection, {each["host"] for each in found if view.takes_instances(each)}
+            )
+        ],
         "projects": quotas.listing(connection),
         "instances": _by_zone(instances.counts(connection), zones),
-        "unbearable": {zone: sum(zones[host] == zone for host in lost) for zone in sorted(set(zones.values()))},
+        "unbearable": {
+            zone: sum(zones[host] == zone for host in lost) for zone in sorted(set(zones.values()))
+        },
         "left_by_evacuation": _of_zones(evacuations.with_local_disks(connection), zones),
         "migrations": recently.migrations,
         "open_migrations": recently.open_migrations,
-        "durations": {key: (len(each), sum(each), statistics.median(each)) for key, each in recently.durations.items()},
+        "durations": {
+            key: (len(each), sum(each), statistics.median(each))
+            for key, each in recently.durations.items()
+        },
         "decisions": recently.decisions,
         "refusals": recently.refusals,
-        "findings": Counter((each["kind"], each["level"]) for each in audit(connection, now)["findings"]),
+        "findings": Counter(
+            (each["kind"], each["level"]) for each in audit(connection, now)["findings"]
+        ),
         "time": now,
     }
 
@@ -63,7 +88,9 @@ def _of_zones(counts: Mapping[str, int], zones: Mapping[str, str]) -> dict[str, 
     return dict(found)
 
 
-def _by_zone(counts: Mapping[tuple[str | None, str], int], zones: Mapping[str, str]) -> dict[tuple[str, str], int]:
+def _by_zone(
+    counts: Mapping[tuple[str | None, str], int], zones: Mapping[str, str]
+) -> dict[tuple[str, str], int]:
     found: Counter[tuple[str, str]] = Counter()
     for (host, state), count in counts.items():
         found[totals.NO_ZONE if host is None else zones.get(host, totals.NO_ZONE), state] += count

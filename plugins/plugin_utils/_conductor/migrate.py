@@ -88,7 +88,13 @@ class Mover:
         progress: Progress | None = None,
         under_way: UnderWay | None = None,
     ) -> None:
-        self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
+        self.store, self.hypervisor, self.show, self.limits, self.keep = (
+            store,
+            hypervisor,
+            show,
+            limits,
+            keep,
+        )
         self.power, self.patience = power, patience
         self._since, self._clock, self._under_way = since, clock, under_way or UnderWay()
         self._progress = progress or Progress(show, clock)
@@ -122,14 +128,18 @@ class Mover:
             # Without begin, migrations that never began are not named, because nothing happens to
             # them.
             after = f": {names}" if begin else " them"
-            self.show(f"{host}: an earlier run left {counted(len(left), 'migration')} open, looking after{after}")
+            self.show(
+                f"{host}: an earlier run left {counted(len(left), 'migration')} open, looking after{after}"
+            )
         self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
         self._endings.hide_unbegun = not begin
         with self._known():
             self._follow(left)
             outcomes = self._follow_all()
         if self._endings.unbegun:
-            self.show(f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out; their instances stay here")
+            self.show(
+                f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out; their instances stay here"
+            )
         return outcomes
 
     def abort(self, orders: Sequence[MoveOrder]) -> list[MoveOutcome]:
@@ -165,7 +175,11 @@ class Mover:
         return self._endings.outcomes
 
     def _known(self) -> contextlib.AbstractContextManager[None]:
-        return self._under_way.known(MOVES, lambda: [order["name"] for order in list(self._running.values())], after_error=True)
+        return self._under_way.known(
+            MOVES,
+            lambda: [order["name"] for order in list(self._running.values())],
+            after_error=True,
+        )
 
     def _ahead_allowed(self) -> int:
         """Return the number of moves that may wait at the hypervisor, to begin without delay.
@@ -173,7 +187,11 @@ class Mover:
         It is 0 with other limits: a waiting move would use up what other runs may begin.
         """
         most = self.limits.per_source
-        if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
+        if (
+            most is None
+            or self.limits.per_destination is not None
+            or self.limits.overall is not None
+        ):
             return 0
         return AHEAD * most
 
@@ -182,7 +200,11 @@ class Mover:
 
         It is None if no move waits there, because then each end lets another move begin.
         """
-        return ENOUGH * self.limits.per_source if ahead and self.limits.per_source is not None else None
+        return (
+            ENOUGH * self.limits.per_source
+            if ahead and self.limits.per_source is not None
+            else None
+        )
 
     def _open(self, queue: list[Move], ahead: int) -> list[MoveOrder]:
         """Record the next moves as far as the limits allow; remove them from the queue."""
@@ -193,14 +215,19 @@ class Mover:
         with self.store.read() as connection:
             under_way = migrations_open.open_moves(connection)
             budgets = migrations_open.budgets(connection, [move["uuid"] for move in queue])
-            states = migrations_open.domain_states(connection, [move["uuid"] for move in queue if not move["live"]])
+            states = migrations_open.domain_states(
+                connection, [move["uuid"] for move in queue if not move["live"]]
+            )
         given_up, silent_hosts = self._endings.given_up, self._endings.silent_hosts
         for move in list(queue):
             silent = silent_hosts.intersection((move["from_host"], move["host"]))
             if silent:
                 queue.remove(move)
                 # Give no provider: when the host answers, it is again a good destination.
-                self._endings.refuse(move, f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.")
+                self._endings.refuse(
+                    move,
+                    f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.",
+                )
                 continue
             stops = states.get(move["uuid"]) in ACTIVE
             if stops:
@@ -210,7 +237,9 @@ class Mover:
             try:
                 # This check is cheap. The check that counts is in the transaction that records the
                 # move.
-                migration_limits.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), given_up, ahead)
+                migration_limits.refuse(
+                    self.limits, move, under_way, budgets.get(move["uuid"]), given_up, ahead
+                )
                 order, under_way = self._write(move, stops, ahead)
             except migration_limits.Busy as busy:
                 self._blocked[move["uuid"]] = busy
@@ -247,8 +276,12 @@ class Mover:
             self._keep(connection)
             if self._since is not None:
                 migration_orders.refuse_aborted(connection, move, self._since)
-            opened = migration_claims.begin_within(connection, self.limits, given_up, move, kind, self._clock.time(), notes, ahead)
-            return migration_orders.order(connection, opened["uuid"]), migrations_open.open_moves(connection)
+            opened = migration_claims.begin_within(
+                connection, self.limits, given_up, move, kind, self._clock.time(), notes, ahead
+            )
+            return migration_orders.order(connection, opened["uuid"]), migrations_open.open_moves(
+                connection
+            )
 
     def _wait(self, queue: list[Move]) -> None:
         """Wait while other runs use all that the limits allow.
@@ -265,7 +298,11 @@ class Mover:
             if not hopeless and not over:
                 continue
             queue.remove(move)
-            why = "Nobody knows what became of them" if hopeless else f"That has not changed in {self.patience} s"
+            why = (
+                "Nobody knows what became of them"
+                if hopeless
+                else f"That has not changed in {self.patience} s"
+            )
             message = f"{busy} {why}, so it was not begun. If their runs are dead, run the drains of their sources again."
             self._endings.refuse(move, message, provider=move.get("provider"))
         if not queue:
@@ -297,7 +334,9 @@ class Mover:
         if not self._running:
             return
         self._renew_in_time()
-        answers = self.hypervisor(self._marked(orders), self._marked(known), WAIT, self._until(enough))
+        answers = self.hypervisor(
+            self._marked(orders), self._marked(known), WAIT, self._until(enough)
+        )
         self._give_up({answer["uuid"] for answer in answers})
         # Take ended moves first, because their end let another move begin.
         for answer in sorted(answers, key=lambda answer: answer["status"] == "running"):
@@ -338,7 +377,11 @@ class Mover:
         """
         ready = []
         for order in orders:
-            problem = self.power.shut_down(order, self._renew) if order["restart"] and order["begin"] else None
+            problem = (
+                self.power.shut_down(order, self._renew)
+                if order["restart"] and order["begin"]
+                else None
+            )
             if problem is None:
                 ready.append(order)
             else:

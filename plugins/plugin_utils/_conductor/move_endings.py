@@ -67,9 +67,18 @@ class MoveEndings:
             with self._store.write(together=True) as connection:
                 if status == "completed":
                     now, uuid = self._clock.time(), order["migration"]
-                    migration_claims.finish(connection, uuid, proof, answer["destination_state"], now, *_measured(answer))
+                    migration_claims.finish(
+                        connection,
+                        uuid,
+                        proof,
+                        answer["destination_state"],
+                        now,
+                        *_measured(answer),
+                    )
                 else:
-                    migration_claims.undo(connection, order["migration"], proof, message, self._clock.time(), status)
+                    migration_claims.undo(
+                        connection, order["migration"], proof, message, self._clock.time(), status
+                    )
         else:
             if status in CERTAIN:
                 status, message = "lost", f"{message} {_whereabouts(order, answer)}".strip()
@@ -84,7 +93,9 @@ class MoveEndings:
         self.given_up.add(order["migration"])
         self._end(order, "lost", message)
 
-    def refuse(self, move: Move, message: str, status: str = "failed", provider: str | None = None) -> None:
+    def refuse(
+        self, move: Move, message: str, status: str = "failed", provider: str | None = None
+    ) -> None:
         """End a move that was not begun.
 
         :param provider: the provider of the destination; None if a plan may choose it again.
@@ -106,7 +117,9 @@ class MoveEndings:
         if orders:
             with self._store.write() as connection:
                 for order in orders:
-                    migration_claims.note_nowhere(connection, order["migration"], self._clock.time(), nowhere)
+                    migration_claims.note_nowhere(
+                        connection, order["migration"], self._clock.time(), nowhere
+                    )
 
     def _note_silent(self, order: MoveOrder, answer: MoveAnswer) -> None:
         """Note a host that did not answer, so that the run begins nothing more with it."""
@@ -117,7 +130,9 @@ class MoveEndings:
         elif answer.get("destination_state") is None:
             self.silent_hosts.add(order["destination"])
 
-    def _restarted(self, order: MoveOrder, status: str, message: str, answer: MoveAnswer) -> tuple[str, str, MoveAnswer]:
+    def _restarted(
+        self, order: MoveOrder, status: str, message: str, answer: MoveAnswer
+    ) -> tuple[str, str, MoveAnswer]:
         """Start an instance that was shut down for its move again, at its present place.
 
         If the start fails, the migration stays open, and the next run tries again.
@@ -130,11 +145,26 @@ class MoveEndings:
         problem = self._power.start(order, there)
         if problem is not None:
             where = order["destination"] if there else order["source"]
-            return "conflict", f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(), answer
-        running: MoveAnswer = {**answer, "destination_state": "running"} if there else {**answer, "source_state": "running"}
+            return (
+                "conflict",
+                f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(),
+                answer,
+            )
+        running: MoveAnswer = (
+            {**answer, "destination_state": "running"}
+            if there
+            else {**answer, "source_state": "running"}
+        )
         return status, message, running
 
-    def _end(self, ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None, hidden: bool = False) -> None:
+    def _end(
+        self,
+        ends: MoveEnds,
+        status: str,
+        message: str,
+        answer: MoveAnswer | None = None,
+        hidden: bool = False,
+    ) -> None:
         outcome = outcome_of(ends, status, message, answer)
         self.outcomes.append(outcome)
         if hidden:
@@ -144,7 +174,9 @@ class MoveEndings:
         self._progress.ended(outcome, answer.get("destination_state") if answer else None)
 
 
-def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> MoveOutcome:
+def outcome_of(
+    ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None
+) -> MoveOutcome:
     """Return the outcome of a move.
 
     :param answer: the last answer of its source; None without an answer.
@@ -168,7 +200,11 @@ def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
     Return None for both if not plausible.
     """
     said: Any = answer.get("copies")
-    amounts: list[Any] = [said.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(said, Mapping) else [None]
+    amounts: list[Any] = (
+        [said.get(key) for key in ("memory_mib", "disk_mib")]
+        if isinstance(said, Mapping)
+        else [None]
+    )
     seconds: Any = answer.get("elapsed_s")
     if not all(_is_number(each, int) and 0 <= each < MOST_MIB for each in amounts):
         return None, None
@@ -193,6 +229,4 @@ def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
         return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
     if here in (None, "absent"):
         return f"It was not seen at {source}."
-    return (
-        f"It is {here} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."
-    )
+    return f"It is {here} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."

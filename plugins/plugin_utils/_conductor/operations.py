@@ -55,9 +55,20 @@ class Operations:
     :param proofs: the proofs of the run; by default the proofs of this work alone.
     """
 
-    def __init__(self, ports: Ports, hand: Hand, host: str, check_mode: bool = False, proofs: Starting | None = None) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        hand: Hand,
+        host: str,
+        check_mode: bool = False,
+        proofs: Starting | None = None,
+    ) -> None:
         self.store, self.hand, self.host, self.check_mode = ports.store, hand, host, check_mode
-        self.fleet, self._proofs, self._own = ports.hosts.names(), proofs or Starting(ports), ports.own
+        self.fleet, self._proofs, self._own = (
+            ports.hosts.names(),
+            proofs or Starting(ports),
+            ports.own,
+        )
         self._removing = Removing(ports)
 
     def carry_out(
@@ -76,14 +87,23 @@ class Operations:
             self._own.refuse_stop(found, NOT_DONE[state])
         self._refuse_unread(found, state, options)
         if state in ("labelled", "set"):
-            outcomes, differences = self.settle(found, {key: options[key] for key in ("labels", "policy", "autostart") if key in options})
+            outcomes, differences = self.settle(
+                found,
+                {key: options[key] for key in ("labels", "policy", "autostart") if key in options},
+            )
         else:
             given = {key: options[key] for key in ("timeout", "force")}
             if state == "absent":
-                outcomes, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+                outcomes, differences = self.remove(
+                    found, {**given, "remove_disks": not options["keep_disks"]}
+                )
             else:
                 outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
-        return outcomes, differences, [self._sentence(each) for each in outcomes if each["status"] != "done"]
+        return (
+            outcomes,
+            differences,
+            [self._sentence(each) for each in outcomes if each["status"] != "done"],
+        )
 
     def _sentence(self, outcome: InstanceOutcome) -> str:
         """Return the sentence on a failed instance. Many messages already contain its name."""
@@ -106,7 +126,9 @@ class Operations:
                 )
         return found
 
-    def _refuse_unread(self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]) -> None:
+    def _refuse_unread(
+        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
+    ) -> None:
         """Refuse a state while an unread host may run an instance, or may need its disks."""
         removes = state == "absent" and not options["keep_disks"]
         # The removal frees all its room, also on storage that all hosts share. A host that was not
@@ -114,9 +136,17 @@ class Operations:
         lost = state == "absent" and any(each["state"] == "missing" for each in found)
         if found and (starts(state, options) or removes or lost):
             names = ", ".join(each["name"] for each in found)
-            refused = f"Instance {names}: {NOT_DONE[state]}" if len(found) == 1 else f"Instances {names}: nothing was done"
+            refused = (
+                f"Instance {names}: {NOT_DONE[state]}"
+                if len(found) == 1
+                else f"Instances {names}: nothing was done"
+            )
             unknown = continuity.FILES if removes else continuity.RUNNING
-            advice = " Or keep the disks: -e drover_delete_keep_disks=true." if removes and not lost else ""
+            advice = (
+                " Or keep the disks: -e drover_delete_keep_disks=true."
+                if removes and not lost
+                else ""
+            )
             with self.store.read() as connection:
                 continuity.refuse_unread(connection, refused, self.fleet, unknown, advice)
 
@@ -132,9 +162,13 @@ class Operations:
         stay: dict[str, str] = {}
         if starts(state, options):
             instances = {each["uuid"]: each["name"] for each in found}
-            proofs, stay = self._proofs.prove_each(self.host, instances, lambda dummy: NOT_DONE[state])
+            proofs, stay = self._proofs.prove_each(
+                self.host, instances, lambda dummy: NOT_DONE[state]
+            )
         given = {**options, "state": state}
-        answers, differences = self._ask("domain_power", [each for each in found if each["uuid"] not in stay], given, proofs)
+        answers, differences = self._ask(
+            "domain_power", [each for each in found if each["uuid"] not in stay], given, proofs
+        )
         refused: list[InstanceOutcome] = [
             {
                 "uuid": each["uuid"],
@@ -149,7 +183,9 @@ class Operations:
         ]
         return [*(_outcome(each, "domain") for each in answers), *refused], differences
 
-    def settle(self, found: Sequence[NamedInstance], settings: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+    def settle(
+        self, found: Sequence[NamedInstance], settings: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Change settings of instances without work in their guests.
 
         :param settings: labels and policy (texts by key; a key without a value is removed, other
@@ -160,7 +196,11 @@ class Operations:
         return [_outcome(each, "labels") for each in answers], differences
 
     def _ask(
-        self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any], proofs: Iterable[certainty.StartProof] = ()
+        self,
+        module: str,
+        found: Sequence[NamedInstance],
+        options: Mapping[str, Any],
+        proofs: Iterable[certainty.StartProof] = (),
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Let a module change domains, and record the domains that it shows afterwards.
 
@@ -170,11 +210,20 @@ class Operations:
         differences: list[dict[str, Any]] = []
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
             here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
-            wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
-            answer = starting.order(self.hand, self.host, module, {**options, "uri": uri, "domains": wanted}, proofs)
+            wanted = [
+                {"uuid": each["uuid"], "name": each["name"] if each["named"] else None}
+                for each in here
+            ]
+            answer = starting.order(
+                self.hand, self.host, module, {**options, "uri": uri, "domains": wanted}, proofs
+            )
             if answer.outcome != certainty.DONE:
-                raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}")
-            self._write_down(answer.result["domains"], options.get("state") if module == "domain_power" else None)
+                raise DroverError(
+                    f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}"
+                )
+            self._write_down(
+                answer.result["domains"], options.get("state") if module == "domain_power" else None
+            )
             answers += answer.result["domains"]
             differences += [answer.result["diff"]] if "diff" in answer.result else []
         return answers, differences
@@ -189,14 +238,28 @@ class Operations:
             return
         with self.store.write(together=True) as connection:
             for facts in [each["domain"] for each in answers if each["domain"]]:
-                record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
+                record.record_seen(
+                    connection, facts["uuid"], self.host, domain.describe(facts), time.time()
+                )
             note = power_state or "settings changed"
             done = [(each["uuid"], each["name"]) for each in answers if each["changed"]]
-            actions.note_all(connection, [{"kind": "instance", "message": note, "instance": each, "host": self.host} for each in done])
+            actions.note_all(
+                connection,
+                [
+                    {"kind": "instance", "message": note, "instance": each, "host": self.host}
+                    for each in done
+                ],
+            )
             if power_state is not None:
-                drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
+                drained.settle(
+                    connection,
+                    self.host,
+                    [each["uuid"] for each in answers if each["status"] == "done"],
+                )
 
-    def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+    def remove(
+        self, found: Iterable[NamedInstance], options: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Remove instances: domain, disks that provably belong to them, room and record.
 
         :param options: timeout (seconds), force, remove_disks.
@@ -233,12 +296,22 @@ class Operations:
         """
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
         name = instance["name"] if instance["named"] else None
-        given: dict[str, Any] = {**options, "uri": uri, "uuid": uuid, "name": name, "state": "absent"}
+        given: dict[str, Any] = {
+            **options,
+            "uri": uri,
+            "uuid": uuid,
+            "name": name,
+            "state": "absent",
+        }
         given["used_elsewhere"] = self._removing.recorded(uuid, self.host)
         foreseen = self.hand.foretell("domain", given)
         if foreseen.get("failed"):
             raise DroverError(str(foreseen.get("msg")))
-        if not foreseen["changed"] and instance["task_state"] != orders.DELETING and instance["state"] != "missing":
+        if (
+            not foreseen["changed"]
+            and instance["task_state"] != orders.DELETING
+            and instance["state"] != "missing"
+        ):
             raise DroverError(
                 f"it is not on {self.host} any more, and where it is now is not known. Nothing was removed: run drover.compute.discover, "
                 "and this again."
@@ -247,13 +320,21 @@ class Operations:
         if going:
             given["used_elsewhere"] = self._removing.look(uuid, self.host, going)
         if self.check_mode:
-            return self.hand.foretell("domain", given) if going and given["used_elsewhere"] else foreseen
+            return (
+                self.hand.foretell("domain", given)
+                if going and given["used_elsewhere"]
+                else foreseen
+            )
         order = bulk.new_uuid()
         with self.store.write(together=True) as connection:
-            orders.begin(connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"])
+            orders.begin(
+                connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"]
+            )
         withdrawn = [each for each in (instance["order_uuid"],) if each]
         if withdrawn and self.hand.look(uri, {uuid: withdrawn}, options["timeout"])[uuid] is None:
-            raise DroverError(f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}")
+            raise DroverError(
+                f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}"
+            )
         answer = starting.order(self.hand, self.host, "domain", {**given, "order": order})
         if answer.outcome != certainty.DONE:
             self._give_up(instance, order, answer)
@@ -293,7 +374,12 @@ def refuse(instance: NamedInstance, state: str) -> None:
     """
     absent = state == "absent"
     # The revert of a resize would bring back the old labels.
-    instance_lookup.refuse(instance, NOT_DONE[state], settled=absent or state == "labelled", order=orders.DELETING if absent else None)
+    instance_lookup.refuse(
+        instance,
+        NOT_DONE[state],
+        settled=absent or state == "labelled",
+        order=orders.DELETING if absent else None,
+    )
 
 
 def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> InstanceOutcome:
@@ -306,7 +392,8 @@ def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> Ins
         "name": entry["name"],
         "changed": entry["changed"],
         "status": entry["status"],
-        "message": entry["message"] + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
+        "message": entry["message"]
+        + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
     }
     outcome[more] = entry[more]
     return outcome

@@ -89,7 +89,9 @@ class OwnMachines:
     def _read(self, connection: Connection) -> list[Own]:
         if self._found is None:
             self._found = self._find(connection)
-        there = own_places.places(connection, [uuid for _what, _host, uuid in self._found if uuid is not None])
+        there = own_places.places(
+            connection, [uuid for _what, _host, uuid in self._found if uuid is not None]
+        )
         return [
             Own(what, host) if uuid is None else Own(what, there[uuid][1], uuid, there[uuid][0])
             for what, host, uuid in self._found
@@ -100,10 +102,23 @@ class OwnMachines:
         controller = self._of(connection, CONTROLLER, self._machines)
         is_apart = self._known.addresses is not None or STORE in self._known.said
         store = self._of(connection, STORE, self._servers) if is_apart else controller
-        both = {f"{CONTROLLER} and its store": controller} if controller == store else {CONTROLLER: controller, STORE: store}
-        return [(f"{PERHAPS}{what}" if len(found) > 1 else what, *place) for what, found in both.items() for place in found]
+        both = (
+            {f"{CONTROLLER} and its store": controller}
+            if controller == store
+            else {CONTROLLER: controller, STORE: store}
+        )
+        return [
+            (f"{PERHAPS}{what}" if len(found) > 1 else what, *place)
+            for what, found in both.items()
+            for place in found
+        ]
 
-    def _of(self, connection: Connection, what: str, seen: Callable[[Connection], tuple[list[str], list[str]]]) -> list[Place]:
+    def _of(
+        self,
+        connection: Connection,
+        what: str,
+        seen: Callable[[Connection], tuple[list[str], list[str]]],
+    ) -> list[Place]:
         """Return each place that may be the machine: (host, None) or (None, uuid of an instance).
 
         The list is empty if the machine is not in this fleet, or not known.
@@ -113,7 +128,11 @@ class OwnMachines:
             return []
         hosts, uuids = own_places.named(connection, said) if said else seen(connection)
         if said and len(hosts) + len(uuids) != 1:
-            why = "several hosts or instances have that name" if hosts or uuids else "the store knows no host and no instance of that name"
+            why = (
+                "several hosts or instances have that name"
+                if hosts or uuids
+                else "the store knows no host and no instance of that name"
+            )
             raise DroverError(
                 f"{VARIABLES[what]} is {said}, but {why}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
             )
@@ -128,24 +147,33 @@ class OwnMachines:
         hosts = [
             host
             for host, found in like.items()
-            if _machine.judge(_machine.read_expected({"host": host, **found}), machine) == _machine.SAME
+            if _machine.judge(_machine.read_expected({"host": host, **found}), machine)
+            == _machine.SAME
         ]
         # QEMU gives a guest the uuid of its domain as the uuid of its firmware, whatever uuid its
         # own libvirt has.
-        uuids = own_places.instances_of_uuids(connection, {*machine["uuids"], *filter(None, [machine["firmware"]])})
+        uuids = own_places.instances_of_uuids(
+            connection, {*machine["uuids"], *filter(None, [machine["firmware"]])}
+        )
         if not hosts and not uuids and not machine["read"]:
             uuids = own_places.instances_of_macs(connection, self._known.macs)
         return hosts, uuids
 
     def _servers(self, connection: Connection) -> tuple[list[str], list[str]]:
         wanted = self._known.addresses or frozenset()
-        return own_places.hosts_of_addresses(connection, wanted), own_places.instances_of_addresses(connection, wanted)
+        return own_places.hosts_of_addresses(connection, wanted), own_places.instances_of_addresses(
+            connection, wanted
+        )
 
     # The machines
 
     def hosts(self) -> dict[str, str]:
         """Return the hosts that are such machines: {host: description}."""
-        return {each.host: each.what for each in self.read() if each.uuid is None and each.host is not None}
+        return {
+            each.host: each.what
+            for each in self.read()
+            if each.uuid is None and each.host is not None
+        }
 
     def guests(self) -> dict[str, str]:
         """Return the instances that are such machines: {uuid: description}."""
@@ -154,13 +182,18 @@ class OwnMachines:
     def sentences(self) -> list[str]:
         """Return sentences on the machines, for a plan, a check and a report."""
         found = self.read()
-        variables = sorted({_variable(each.what) for each in found if each.what.startswith(PERHAPS)})
+        variables = sorted(
+            {_variable(each.what) for each in found if each.what.startswith(PERHAPS)}
+        )
         return [
             f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
             if each.uuid is None
             else f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and last, and never stopped by a run that needs it."
             for each in found
-        ] + [f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}." for variable in variables]
+        ] + [
+            f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}."
+            for variable in variables
+        ]
 
     # The refusals
 
@@ -210,10 +243,22 @@ class OwnMachines:
             other host shows that guest running.
         """
         for each in self.read():
-            if each.host != host or each.what.startswith(PERHAPS) or (each.uuid is not None and self._runs_elsewhere(each.uuid, host)):
+            if (
+                each.host != host
+                or each.what.startswith(PERHAPS)
+                or (each.uuid is not None and self._runs_elsewhere(each.uuid, host))
+            ):
                 continue
-            name, place = (host, "") if each.uuid is None else (each.name, ", which ran there when the store last heard of it,")
-            other = f", or {name} runs on another host: run drover.compute.discover, which finds it there" if each.uuid is not None else ""
+            name, place = (
+                (host, "")
+                if each.uuid is None
+                else (each.name, ", which ran there when the store last heard of it,")
+            )
+            other = (
+                f", or {name} runs on another host: run drover.compute.discover, which finds it there"
+                if each.uuid is not None
+                else ""
+            )
             raise DroverError(
                 f"{host} is not evacuated, and its power is not cut: {name}{place} is {each.what}, which works for this run. So {host} is not dead{other}. "
                 f"If something else is {each.what} by now, say what: -e {_variable(each.what)}=NAME (or {OUTSIDE}). Nothing was changed."
@@ -223,8 +268,15 @@ class OwnMachines:
         if self._store is None:
             return False
         with self._store.read() as connection:
-            return any(each["state"] != "shutoff" for each in evacuations.shown(connection, [uuid], host).get(uuid, ()))
+            return any(
+                each["state"] != "shutoff"
+                for each in evacuations.shown(connection, [uuid], host).get(uuid, ())
+            )
 
 
 def _variable(what: str) -> str:
-    return next(variable for key, variable in VARIABLES.items() if what.removeprefix(PERHAPS).startswith(key))
+    return next(
+        variable
+        for key, variable in VARIABLES.items()
+        if what.removeprefix(PERHAPS).startswith(key)
+    )

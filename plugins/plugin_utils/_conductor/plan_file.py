@@ -25,7 +25,9 @@ def read_moves(path: str) -> list[dict[str, Any]]:
         with open(path, encoding="utf-8") as file:
             plan = json.load(file)
     except OSError as problem:
-        raise DroverError(f"The plan file {path} cannot be read: {problem.strerror}. Nothing was moved.") from None
+        raise DroverError(
+            f"The plan file {path} cannot be read: {problem.strerror}. Nothing was moved."
+        ) from None
     except ValueError as problem:
         raise _no_plan(path, f"it is not JSON ({problem})") from None
     if not isinstance(plan, dict) or not isinstance(plan.get("moves"), list):
@@ -39,7 +41,9 @@ def read_moves(path: str) -> list[dict[str, Any]]:
 
 def is_same(moves: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
     """Return True if two lists have the same moves in the same order. Their costs may differ."""
-    return [{key: move[key] for key in _KEYS} for move in moves] == [{key: move[key] for key in _KEYS} for move in others]
+    return [{key: move[key] for key in _KEYS} for move in moves] == [
+        {key: move[key] for key in _KEYS} for move in others
+    ]
 
 
 def _no_plan(path: str, why: str) -> DroverError:

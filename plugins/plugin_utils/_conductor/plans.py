@@ -46,14 +46,20 @@ from .own_machines import OwnMachines
 from .scheduling import read_fleet, read_whole_fleet
 
 
-def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> list[PlannedInstance]:
+def live_and_last(
+    instances: list[PlannedInstance], own: Mapping[str, str]
+) -> list[PlannedInstance]:
     """Return the instances of a plan.
 
     The run's own machines move live and last, whatever their policy.
     """
     for each in instances:
         if each["uuid"] in own:
-            each["move_policy"], each["move_policy_error"], each["priority"] = "live", None, -MOST_PRIORITY - 1
+            each["move_policy"], each["move_policy_error"], each["priority"] = (
+                "live",
+                None,
+                -MOST_PRIORITY - 1,
+            )
     return instances
 
 
@@ -129,26 +135,36 @@ class DrainQuestion:
                 each["may_run_elsewhere"] = unread
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
-        without = addresses.nodes_without(connection, {each["uuid"]: _addresses(each) for each in there})
+        without = addresses.nodes_without(
+            connection, {each["uuid"]: _addresses(each) for each in there}
+        )
         for each in there:
             each["bindings"] = [*(each["bindings"] or ()), *(held or {}).get(each["uuid"], ())]
             if each["uuid"] in without:
                 excluded[each["uuid"]] = {**without[each["uuid"]], **excluded.get(each["uuid"], {})}
             if each["host"] in unreached:
-                excluded[each["uuid"]] = {**unreached[each["host"]], **excluded.get(each["uuid"], {})}
+                excluded[each["uuid"]] = {
+                    **unreached[each["host"]],
+                    **excluded.get(each["uuid"], {}),
+                }
         plan, columns = self._plan(connection, there, None, hosts, excluded, closed)
         unplaced = {each["uuid"] for each in plan["unmovable"]}
         if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
             # Read the others only now. They are needed to make room, or to prove that no room can
             # be made.
-            others = live_and_last(read_instances(connection, _concerned(columns, hosts), but=hosts), self.own)
+            others = live_and_last(
+                read_instances(connection, _concerned(columns, hosts), but=hosts), self.own
+            )
             note_open_resizes(connection, others)
             plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
         estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
         for stays in plan["unmovable"]:
             if stays["uuid"] in self.own:
                 stays["keep_running"] = True
-        lines = [*drain_lines(plan), *(own_line(each, self.own) for each in there if each["uuid"] in self.own)]
+        lines = [
+            *drain_lines(plan),
+            *(own_line(each, self.own) for each in there if each["uuid"] in self.own),
+        ]
         return {**plan, "lines": lines, "unsettled": left_open_for(connection, hosts)}
 
     def _plan(
@@ -160,7 +176,13 @@ class DrainQuestion:
         excluded: Exclusions,
         closed: Collection[str],
     ) -> tuple[DrainPlan, FleetColumns]:
-        columns = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
+        columns = read_fleet(
+            connection,
+            there + (others or []),
+            self.policy,
+            clock.now(connection),
+            self.service_down_time,
+        )
         limits: MoveLimits = {
             "per_source": self.limits.per_source,
             "per_destination": self.limits.per_destination,
@@ -205,18 +227,30 @@ class RollingQuestion:
             if getattr(self, name) < 0:
                 raise DroverError(f"{name} must be 0 or more, not {getattr(self, name)}.")
 
-    def plan(self, connection: Connection, hosts: Sequence[str] | None, empty: Collection[str] = ()) -> RollingPlan:
+    def plan(
+        self, connection: Connection, hosts: Sequence[str] | None, empty: Collection[str] = ()
+    ) -> RollingPlan:
         """Form batches of hosts.
 
         :param hosts: None for all hosts of the store.
         :param empty: hosts that count as empty, even if the store has instances there.
         :raises PlanError: an unknown host.
         """
-        columns, instances = read_whole_fleet(connection, self.policy, clock.now(connection), self.service_down_time)
+        columns, instances = read_whole_fleet(
+            connection, self.policy, clock.now(connection), self.service_down_time
+        )
         instances = [each for each in instances if each["host"] not in empty]
         if self.unmovable == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
-        plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        plan: RollingPlan = plan_rolling(
+            columns,
+            instances,
+            self.policy,
+            hosts,
+            self.spare_hosts,
+            self.batch_size or None,
+            self.back,
+        )
         plan["down"] = _down(columns, [host for batch in plan["batches"] for host in batch])
         return {**plan, "lines": rolling_lines(plan)}
 
@@ -300,8 +334,12 @@ def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
     """
     homes = {}
     for each in instances:
-        if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
-            raise DroverError(f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(each)}.")
+        if not isinstance(each, dict) or not all(
+            isinstance(each.get(key), str) for key in ("uuid", "host", "node")
+        ):
+            raise DroverError(
+                f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(each)}."
+            )
         homes[each["uuid"]] = (each["host"], each["node"])
     return homes
 
@@ -321,9 +359,17 @@ def plan_home(
     :param service_down_time: seconds.
     :param own: see DrainQuestion.
     """
-    columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
+    columns, instances = read_whole_fleet(
+        connection, policy, clock.now(connection), service_down_time
+    )
     instances = live_and_last(instances, own)
-    plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
+    plan: HomePlan = plan_return(
+        columns,
+        instances,
+        policy,
+        homes,
+        {"per_source": max_migrations, "per_destination": max_migrations},
+    )
     estimate(connection, plan, instances)
     return {**plan, "lines": home_lines(plan)}
 
@@ -344,7 +390,11 @@ def _concerned(columns: FleetColumns, hosts: Iterable[str]) -> set[str] | None:
 
 def _down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:
     """Return the hosts that are down, in their order, with the reasons."""
-    reasons = {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
+    reasons = {
+        host: reason
+        for host, reason in zip(columns["host"], columns["down_reason"])
+        if reason is not None
+    }
     return [{"host": host, "reason": reasons[host]} for host in hosts if host in reasons]
 
 
@@ -366,7 +416,12 @@ def estimate(
 
 def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[PrecheckReport]) -> None:
     """Count the disks that hypervisors have seen, in the moves, seconds and lines of a plan."""
-    known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])) for move in plan["moves"]}
+    known = {
+        move["uuid"]: LocalDisks(
+            move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])
+        )
+        for move in plan["moves"]
+    }
     for each in reports:
         if each["copies_disk_mib"] is not None:
             disks = [_seen(disk, each["copied_disks"]) for disk in known[each["uuid"]].disks]
@@ -383,7 +438,10 @@ def _seen(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
 
 def _by_source(moves: Sequence[DrainMove]) -> list[list[DrainMove]]:
     """Return moves in the order of StagedMoves: all moves of one host before the next."""
-    return [[move for move in moves if move["from_host"] == source] for source in dict.fromkeys(move["from_host"] for move in moves)]
+    return [
+        [move for move in moves if move["from_host"] == source]
+        for source in dict.fromkeys(move["from_host"] for move in moves)
+    ]
 
 
 def _expect(

@@ -65,7 +65,12 @@ class PoolDrain:
 
     def __init__(self, ports: Ports, request: PoolDrainRequest) -> None:
         self._ports, self.request = ports, request
-        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._store, self._hosts, self._leasing, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.say,
+        )
         #: The reasons why a disk cannot go to a pool, by the name of the pool.
         self._refused: dict[DiskKey, dict[str, str]] = {}
         #: Pairs of a disk and a pool; a hypervisor has foretold that this move is possible.
@@ -102,16 +107,29 @@ class PoolDrain:
                 self._refuse_unmovable()
                 places = drained_pools.places_of(pools)
                 with self._store.read() as connection:
-                    self.would_change = bool(self.moves) or len(pool_drains.reasons(connection, places)) < len(places)
+                    self.would_change = bool(self.moves) or len(
+                        pool_drains.reasons(connection, places)
+                    ) < len(places)
                 return self._result(
-                    pools, "planned", f"Nothing was changed: this is the plan of a drain of the storage pool {self.request.pool}."
+                    pools,
+                    "planned",
+                    f"Nothing was changed: this is the plan of a drain of the storage pool {self.request.pool}.",
                 )
             with self._leasing.held(hosts, f"drain of the storage pool {self.request.pool}"):
                 return self._carry_out(hosts)
         except DroverError as problem:
-            ended = {"disks": self.disks, "staying": self.staying, "plan": self.plan, "kept": self.kept}
-            problem.details.update({key: value for key, value in ended.items() if key not in problem.details})
-            problem.details.setdefault("hosts", [{"host": host, "status": "failed", "message": ""} for host in hosts])
+            ended = {
+                "disks": self.disks,
+                "staying": self.staying,
+                "plan": self.plan,
+                "kept": self.kept,
+            }
+            problem.details.update(
+                {key: value for key, value in ended.items() if key not in problem.details}
+            )
+            problem.details.setdefault(
+                "hosts", [{"host": host, "status": "failed", "message": ""} for host in hosts]
+            )
             raise
 
     def _find(self) -> list[HostPool]:
@@ -120,7 +138,13 @@ class PoolDrain:
             if any(each.shared_id for each in pools):
                 # A host that was not read may have the pool too, with disks in it.
                 refused = f"The storage pool {self.request.pool} is not drained"
-                continuity.refuse_unread(connection, refused, self._hosts.names(), "whether it has disks there is", later=True)
+                continuity.refuse_unread(
+                    connection,
+                    refused,
+                    self._hosts.names(),
+                    "whether it has disks there is",
+                    later=True,
+                )
             return pools
 
     def _carry_out(self, hosts: Sequence[str]) -> dict[str, Any]:
@@ -132,7 +156,9 @@ class PoolDrain:
         with self._store.write() as connection:
             for host in hosts:
                 self._leasing.renew(connection, host)
-            self.changed |= pool_drains.begin(connection, drained_pools.places_of(pools), self.request.reason)
+            self.changed |= pool_drains.begin(
+                connection, drained_pools.places_of(pools), self.request.reason
+            )
         # Disks that came before the pool was closed are not in the plan; later rounds move them.
         for _round in range(self.request.rounds):
             failed = self._move()
@@ -157,7 +183,13 @@ class PoolDrain:
         with self._store.read() as connection:
             contents = Contents(connection, pools)
         while True:
-            self.moves, unmovable = planner.plan(contents.disks, contents.spaces, contents.taken, self.request.destination, self._refused)
+            self.moves, unmovable = planner.plan(
+                contents.disks,
+                contents.spaces,
+                contents.taken,
+                self.request.destination,
+                self._refused,
+            )
             if not self._check(contents):
                 break
         self.staying = [_staying(each) for each in unmovable]
@@ -165,7 +197,13 @@ class PoolDrain:
         off = {each.uuid for each in contents.domains if each.state in ("shutoff", "crashed")}
         shown = [_shown(each, each.disk.uuid not in off) for each in self.moves]
         lines = report.lines(self.request.pool, hosts, shown, self.staying)
-        self.plan = {"pool": self.request.pool, "hosts": list(hosts), "moves": shown, "unmovable": self.staying, "lines": lines}
+        self.plan = {
+            "pool": self.request.pool,
+            "hosts": list(hosts),
+            "moves": shown,
+            "unmovable": self.staying,
+            "lines": lines,
+        }
         for line in lines if show else ():
             self._say(line)
         return pools
@@ -177,8 +215,15 @@ class PoolDrain:
             if (move.disk.key, move.space.name) in self._foretold:
                 continue
             disk, node = move.disk, contents.nodes[move.disk.node]
-            given = {"uuid": disk.uuid, "target": disk.target, "pool": move.space.destination, "whole": disk.whole}
-            answer = self._hosts.hand(disk.host).foretell("_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **given})
+            given = {
+                "uuid": disk.uuid,
+                "target": disk.target,
+                "pool": move.space.destination,
+                "whole": disk.whole,
+            }
+            answer = self._hosts.hand(disk.host).foretell(
+                "_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **given}
+            )
             if answer.get("failed"):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(answer.get("msg"))
                 found = True
@@ -188,7 +233,9 @@ class PoolDrain:
 
     def _refuse_unmovable(self) -> None:
         if self.staying and not self.request.skip:
-            raise DroverError(report.cannot_move(self.request.pool, self.staying), changed=self.changed)
+            raise DroverError(
+                report.cannot_move(self.request.pool, self.staying), changed=self.changed
+            )
 
     # -- the moves ---------------------------------------------------------------------------------
 
@@ -209,7 +256,9 @@ class PoolDrain:
                     continue
                 if sum(each.host == move.disk.host for each in beside) < self.request.limit:
                     waiting.remove(move)
-                    self._say(f"{move.disk.name}: {move.disk.target} to {move.space.name} on {move.disk.host}, started")
+                    self._say(
+                        f"{move.disk.name}: {move.disk.target} to {move.space.name} on {move.disk.host}, started"
+                    )
                     running.append((move, self._steps(move)))
             for each in list(running):
                 ended = self._advance(*each)
@@ -221,7 +270,13 @@ class PoolDrain:
     def _steps(self, move: PoolMove) -> Steps:
         disk = move.disk
         request = DiskMoveRequest(
-            disk.uuid, disk.target, move.space.destination, self.request.options, False, disk.whole, TURN if len(self.moves) > 1 else None
+            disk.uuid,
+            disk.target,
+            move.space.destination,
+            self.request.options,
+            False,
+            disk.whole,
+            TURN if len(self.moves) > 1 else None,
         )
         return DiskMove(self._ports, request).steps()
 
@@ -231,7 +286,13 @@ class PoolDrain:
         :returns: the result of the move; None while it is under way.
         """
         disk = move.disk
-        found: dict[str, Any] = {"uuid": disk.uuid, "name": disk.name, "disk": disk.target, "host": disk.host, "source": disk.source}
+        found: dict[str, Any] = {
+            "uuid": disk.uuid,
+            "name": disk.name,
+            "disk": disk.target,
+            "host": disk.host,
+            "source": disk.source,
+        }
         try:
             next(steps)
             return None
@@ -240,7 +301,9 @@ class PoolDrain:
             self.changed |= bool(result["changed"])
             found.update(destination=result["destination"], status="moved", message="")
             self.kept += [{**each, "host": disk.host} for each in result.get("kept") or ()]
-            self._say(f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]")
+            self._say(
+                f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]"
+            )
         except RunOver:
             raise
         except DroverError as problem:
@@ -253,7 +316,10 @@ class PoolDrain:
 
     def _count(self) -> int:
         planned = {move.disk.key for move in self.moves}
-        return sum(each["status"] == "moved" and (each["uuid"], each["disk"]) in planned for each in self.disks)
+        return sum(
+            each["status"] == "moved" and (each["uuid"], each["disk"]) in planned
+            for each in self.disks
+        )
 
     # -- the proof ---------------------------------------------------------------------------------
 
@@ -264,31 +330,50 @@ class PoolDrain:
         """
         with self._store.read() as connection:
             contents = Contents(connection, pools)
-        said = list(dict.fromkeys(each["message"] for each in self.disks if each["status"] == "failed" and not self._has_moved(each)))
+        said = list(
+            dict.fromkeys(
+                each["message"]
+                for each in self.disks
+                if each["status"] == "failed" and not self._has_moved(each)
+            )
+        )
         said += [report.named_reason(each) for each in self.staying]
         ends, problems = [], []
         for left in pool_proof.look(self._ports, contents, pools):
             name, host = left.pool.name, left.pool.node.host
             if left.is_empty:
                 known = {each["path"] for each in self.kept if each["host"] == host}
-                self.kept += [{**each, "host": host} for each in left.others if each["path"] not in known]
+                self.kept += [
+                    {**each, "host": host} for each in left.others if each["path"] not in known
+                ]
                 message = report.ending(name, host, left.others)
             else:
                 message = report.not_empty(name, host, left.needed, left.doubts, said)
                 problems.append(message)
-            ends.append({"host": host, "status": "empty" if left.is_empty else "failed", "message": message})
+            ends.append(
+                {"host": host, "status": "empty" if left.is_empty else "failed", "message": message}
+            )
         if problems:
             raise DroverError(" ".join(problems), hosts=ends, changed=self.changed)
-        return {**self._result(pools, "empty", " ".join(each["message"] for each in ends)), "hosts": ends}
+        return {
+            **self._result(pools, "empty", " ".join(each["message"] for each in ends)),
+            "hosts": ends,
+        }
 
     def _has_moved(self, failed: Mapping[str, Any]) -> bool:
-        return any(each["status"] == "moved" and (each["uuid"], each["disk"]) == (failed["uuid"], failed["disk"]) for each in self.disks)
+        return any(
+            each["status"] == "moved"
+            and (each["uuid"], each["disk"]) == (failed["uuid"], failed["disk"])
+            for each in self.disks
+        )
 
     def _result(self, pools: Sequence[HostPool], status: str, message: str) -> dict[str, Any]:
         return {
             "changed": self.changed,
             "pool": self.request.pool,
-            "hosts": [{"host": host, "status": status, "message": message} for host in _hosts(pools)],
+            "hosts": [
+                {"host": host, "status": status, "message": message} for host in _hosts(pools)
+            ],
             "plan": self.plan,
             "disks": self.disks,
             "staying": self.staying,
@@ -318,4 +403,11 @@ def _shown(move: PoolMove, live: bool) -> dict[str, Any]:
 
 def _staying(each: Unmovable) -> dict[str, Any]:
     disk = each.disk
-    return {"uuid": disk.uuid, "name": disk.name, "disk": disk.target, "host": disk.host, "reason": each.reason, "way_out": each.way_out}
+    return {
+        "uuid": disk.uuid,
+        "name": disk.name,
+        "disk": disk.target,
+        "host": disk.host,
+        "reason": each.reason,
+        "way_out": each.way_out,
+    }

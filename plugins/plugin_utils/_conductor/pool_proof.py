@@ -70,10 +70,20 @@ def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
     with ports.store.read() as connection:
         owners = pool_domains.named_for(connection, paths)
         unseen = _unseen(connection, pool)
-    needed.update({path: f"it is named for the instance {name}, whose domain does not have it" for path, name in owners.items()})
+    needed.update(
+        {
+            path: f"it is named for the instance {name}, whose domain does not have it"
+            for path, name in owners.items()
+        }
+    )
     needed.update(elsewhere)
     others = [each for each in found["others"] if each["path"] not in needed]
-    return Left(pool, [{"path": path, "reason": reason} for path, reason in sorted(needed.items())], others, [*found["doubts"], *unseen])
+    return Left(
+        pool,
+        [{"path": path, "reason": reason} for path, reason in sorted(needed.items())],
+        others,
+        [*found["doubts"], *unseen],
+    )
 
 
 def _unseen(connection: Connection, pool: HostPool) -> list[str]:
@@ -86,5 +96,8 @@ def _unseen(connection: Connection, pool: HostPool) -> list[str]:
     return [
         f"where the disks of the instance {name} are, which has space in the pool and is {state} on {pool.node.host}"
         for uuid, name, state in instances
-        if any(held.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource) for provider, resource in pool.places)
+        if any(
+            held.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource)
+            for provider, resource in pool.places
+        )
     ]

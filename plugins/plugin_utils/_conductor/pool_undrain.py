@@ -14,7 +14,9 @@ from . import drained_pools
 from .ports import Ports
 
 
-def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False) -> dict[str, Any]:
+def bring_back(
+    ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False
+) -> dict[str, Any]:
     """Give a pool its state from before its drain, on the given hosts or on all its hosts.
 
     :returns: a dict: changed, pool, hosts (their names), started (always empty), message.
@@ -28,7 +30,10 @@ def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool =
             drained = set(pool_drains.reasons(connection, drained_pools.places_of(found)))
     else:
         # A running drain holds the lease, so the undrain is refused then.
-        with ports.leasing.held(names, f"undrain of the storage pool {pool}"), ports.store.write() as connection:
+        with (
+            ports.leasing.held(names, f"undrain of the storage pool {pool}"),
+            ports.store.write() as connection,
+        ):
             drained = pool_drains.end(connection, drained_pools.places_of(found))
     messages = []
     for each in found:

@@ -59,7 +59,9 @@ class Hand(Protocol):
     def act(self, module: str, args: dict[str, Any]) -> Answer:
         """Run a module that may change the host."""
 
-    def look(self, uri: str, orders: Mapping[str, Iterable[str]], patience: int) -> Mapping[str, DomainLook | None]:
+    def look(
+        self, uri: str, orders: Mapping[str, Iterable[str]], patience: int
+    ) -> Mapping[str, DomainLook | None]:
         """Withdraw orders, and look at the domains of their instances.
 
         :param uri: the URI of libvirt there.
@@ -88,7 +90,9 @@ class Hosts(Protocol):
         :param limit: seconds that each call may take.
         """
 
-    def at_once(self, questions: Mapping[str, Callable[[Hand], dict[str, Any]]], limit: int) -> dict[str, dict[str, Any] | DroverError]:
+    def at_once(
+        self, questions: Mapping[str, Callable[[Hand], dict[str, Any]]], limit: int
+    ) -> dict[str, dict[str, Any] | DroverError]:
         """Put a question to each of several hosts, at the same time. The questions change nothing.
 
         :param questions: dict host -> function. It may run in another process, without the store,

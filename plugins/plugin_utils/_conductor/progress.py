@@ -90,7 +90,10 @@ class Progress:
         self._mentioned[order["uuid"]] = now
         kind = "live" if order["live"] else "cold"
         again = ", shut down first" if order["restart"] else ""
-        self._tell(f"{_way(order['name'], order['source'], order['destination'])}, {kind}, started{again}", now)
+        self._tell(
+            f"{_way(order['name'], order['source'], order['destination'])}, {kind}, started{again}",
+            now,
+        )
 
     def goes_on(self, order: MoveOrder, answer: MoveAnswer, count: int) -> None:
         """Show the progress of a move, one of ``count`` that are under way."""
@@ -108,7 +111,12 @@ class Progress:
 
         :param state: the state of the domain at the destination; None if it is not known.
         """
-        uuid, status, message, took = outcome["uuid"], outcome["status"], outcome["message"], outcome["elapsed_s"]
+        uuid, status, message, took = (
+            outcome["uuid"],
+            outcome["status"],
+            outcome["message"],
+            outcome["elapsed_s"],
+        )
         self._shares[uuid] = 1.0
         self._ends.pop(uuid, None)
         self._seconds.setdefault(uuid, SETUP_SECONDS)
@@ -117,7 +125,10 @@ class Progress:
             said = f"{state or 'there'} there{after}" + (f" ({message})" if message else "")
         else:
             said = f"{status}: {message}"
-        self._tell(f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said}", self._clock.monotonic())
+        self._tell(
+            f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said}",
+            self._clock.monotonic(),
+        )
 
     def _tell(self, event: str, now: float) -> None:
         """Show an event and the progress of all moves: ``[2 of 3, 45 %, about 2 min left]``.
@@ -134,7 +145,9 @@ class Progress:
             # Use the rate of this run so far, because it includes the links and the other load of
             # the hosts. The estimate does not end before the slowest move.
             slowest = max([end - now for end in self._ends.values()], default=0.0)
-            parts.append(f"about {formatting.duration(max(round(max(left * (now - self._began) / done, slowest)), 1))} left")
+            parts.append(
+                f"about {formatting.duration(max(round(max(left * (now - self._began) / done, slowest)), 1))} left"
+            )
         self._say(f"{event} [{', '.join(parts)}]")
 
 
@@ -144,11 +157,20 @@ def _way(name: str, source: str, destination: str) -> str:
 
 def _state(name: str, answer: MoveAnswer) -> str:
     """Return a line on a move that is under way: ``web1: 43 %, 1.2 of 2.8 GiB, about 20 s left``."""
-    elapsed, total, left = answer.get("elapsed_s"), answer.get("total_mib"), answer.get("remaining_mib")
+    elapsed, total, left = (
+        answer.get("elapsed_s"),
+        answer.get("total_mib"),
+        answer.get("remaining_mib"),
+    )
     if not total or left is None:
-        return f"{name}: under way" + ("" if elapsed is None else f" for {formatting.duration(round(elapsed))}")
+        return f"{name}: under way" + (
+            "" if elapsed is None else f" for {formatting.duration(round(elapsed))}"
+        )
     done, unit = max(total - left, 0), 1024 if total >= 1024 else 1
-    parts = [f"{answer.get('percent') or 0:.0f} %", f"{formatting.number(done / unit)} of {formatting.memory(total)}"]
+    parts = [
+        f"{answer.get('percent') or 0:.0f} %",
+        f"{formatting.number(done / unit)} of {formatting.memory(total)}",
+    ]
     seconds = _seconds_left(answer)
     if seconds is not None:
         parts.append(f"about {formatting.duration(round(seconds))} left")
@@ -157,6 +179,10 @@ def _state(name: str, answer: MoveAnswer) -> str:
 
 def _seconds_left(answer: MoveAnswer) -> float | None:
     """Return the seconds that a running move still takes by its own rate; None if not known."""
-    elapsed, total, left = answer.get("elapsed_s"), answer.get("total_mib"), answer.get("remaining_mib")
+    elapsed, total, left = (
+        answer.get("elapsed_s"),
+        answer.get("total_mib"),
+        answer.get("remaining_mib"),
+    )
     done = (total or 0) - (left or 0)
     return left * elapsed / done if elapsed and left is not None and done > 0 else None

@@ -26,7 +26,14 @@ def kept(store: Store, purpose: str, actor: str, now: float) -> Iterator[None]:
         yield
     except NoValidHost as problem:
         if problem.instance is not None:
-            row = decisions.row(purpose, actor, problem.instance, now, explanation=problem.explanation, message=str(problem))
+            row = decisions.row(
+                purpose,
+                actor,
+                problem.instance,
+                now,
+                explanation=problem.explanation,
+                message=str(problem),
+            )
             with store.write(together=True) as connection:
                 decisions.record(connection, [row])
         raise

@@ -53,16 +53,23 @@ class Removing:
         """
         with self._store.read() as connection:
             found: list[Need] = list(used_files.elsewhere(connection, uuid, host, paths))
-        return found + self._fresh(host, set(paths) - set(found), None if counts else uuid, everywhere=True)
+        return found + self._fresh(
+            host, set(paths) - set(found), None if counts else uuid, everywhere=True
+        )
 
     def look_shared(self, host: str, paths: Collection[str]) -> dict[str, str]:
         """Return the files of a host that hosts with its shared storage need, and the reasons."""
         with self._store.read() as connection:
-            found = dict.fromkeys(used_files.shared_elsewhere(connection, host, paths), "a domain of another host uses it")
+            found = dict.fromkeys(
+                used_files.shared_elsewhere(connection, host, paths),
+                "a domain of another host uses it",
+            )
         fresh = self._fresh(host, set(paths) - set(found), None, everywhere=False)
         return {**{each["path"]: f"{each['who']} {each['how']}" for each in fresh}, **found}
 
-    def refuse_taken(self, uuid: str, name: str, host: str, paths: Collection[str], written: bool = False) -> None:
+    def refuse_taken(
+        self, uuid: str, name: str, host: str, paths: Collection[str], written: bool = False
+    ) -> None:
         """Refuse to give an instance an existing file that another host uses or may use.
 
         The other host may have another name for the file.
@@ -73,7 +80,11 @@ class Removing:
         needs = self._fresh(host, paths, uuid, everywhere=True, written=written)
         if needs:
             path, who, how = (needs[0][key] for key in ("path", "who", "how"))
-            why = "what is read from it would change" if written else "two users that write to one disk destroy it"
+            why = (
+                "what is read from it would change"
+                if written
+                else "two users that write to one disk destroy it"
+            )
             raise DroverError(
                 f"Instance {name} on {host}: {path} is not given to it: {who} {how}. Nothing was begun, as {why}. Give it another file, or a copy.",
                 host=host,
@@ -81,7 +92,10 @@ class Removing:
             )
 
     def of_moves(
-        self, orders: Sequence[Mapping[str, Any]], options: Mapping[str, Mapping[str, Any]], fresh: bool
+        self,
+        orders: Sequence[Mapping[str, Any]],
+        options: Mapping[str, Mapping[str, Any]],
+        fresh: bool,
     ) -> dict[str, dict[str, Any]]:
         """Collect the facts of destinations and other hosts that the sources of moves need.
 
@@ -96,16 +110,32 @@ class Removing:
         ways = {order["uuid"]: (order["source"], order["destination"]) for order in orders}
         with self._store.read() as connection:
             found = used_files.of_ways(connection, ways)
-            needed, going = used_files.on_ways(connection, ways), used_files.own(connection, list(ways))
-            seen = addresses.of_hosts(connection, {destination for _source, destination in ways.values()})
+            needed, going = (
+                used_files.on_ways(connection, ways),
+                used_files.own(connection, list(ways)),
+            )
+            seen = addresses.of_hosts(
+                connection, {destination for _source, destination in ways.values()}
+            )
         for uuid, (source, destination) in ways.items():
             found[uuid]["addresses_there"] = sorted(seen.get(destination, ()))
             copies = options[uuid].get("copy_storage") == "always"
-            paths = {path for path, identity in going[uuid] if fresh and (identity is None or copies)} - set(needed[uuid])
-            found[uuid]["used_elsewhere"] = needed[uuid] + self._fresh(source, paths, uuid, everywhere=False)
+            paths = {
+                path for path, identity in going[uuid] if fresh and (identity is None or copies)
+            } - set(needed[uuid])
+            found[uuid]["used_elsewhere"] = needed[uuid] + self._fresh(
+                source, paths, uuid, everywhere=False
+            )
         return found
 
-    def _fresh(self, host: str, paths: Collection[str], but: str | None, everywhere: bool, written: bool = False) -> list[Need]:
+    def _fresh(
+        self,
+        host: str,
+        paths: Collection[str],
+        but: str | None,
+        everywhere: bool,
+        written: bool = False,
+    ) -> list[Need]:
         """Look for files on the other hosts.
 
         :param but: the uuid of an instance; its own needs do not count.
@@ -129,15 +159,28 @@ class Removing:
         seen: dict[str, set[str]] = {}
         for path in sorted(paths):
             name, text = names[path], _text(names[path], nodes[host])
-            near = {names[folder]["inode"] for folder in reported if names[folder]["mount"] == name["mount"]} - {None}
+            near = {
+                names[folder]["inode"]
+                for folder in reported
+                if names[folder]["mount"] == name["mount"]
+            } - {None}
             for other in others:
-                sees = other not in known or storage_identity.may_see(name, text, nodes[host], nodes[other], near)
+                sees = other not in known or storage_identity.may_see(
+                    name, text, nodes[host], nodes[other], near
+                )
                 if sees:
                     seen.setdefault(other, set()).add(path)
                 if sees or (everywhere and len(others) < asking.ALL):
-                    wanted.setdefault(other, []).append({**_question(name, text, nodes[other]), "written": written})
+                    wanted.setdefault(other, []).append(
+                        {**_question(name, text, nodes[other]), "written": written}
+                    )
         given = {
-            other: {"uris": looks.uris_of(known, other), "uuid": but, "files": questions, "folders_seen": looked_into}
+            other: {
+                "uris": looks.uris_of(known, other),
+                "uuid": but,
+                "files": questions,
+                "folders_seen": looked_into,
+            }
             for other, questions in sorted(wanted.items(), key=lambda each: natural(each[0]))
         }
         answers, silent = asking.ask(self._hosts, MODULE, given) if given else ({}, {})
@@ -148,7 +191,9 @@ class Removing:
         ]
         if written:
             return needs
-        return needs + self._doubts({other: seen.get(other, set()) for other in silent if other not in self._rules.absent})
+        return needs + self._doubts(
+            {other: seen.get(other, set()) for other in silent if other not in self._rules.absent}
+        )
 
     def _names(self, host: str, paths: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return the names of files and folders of a host, from the host itself.
@@ -157,7 +202,10 @@ class Removing:
         """
         described = self._hosts.hand(host).read(MODULE, {"paths": sorted(paths)})
         if described.get("failed"):
-            raise DroverError(f"Host {host} does not say where its files are, so none is removed: {described.get('msg')}", host=host)
+            raise DroverError(
+                f"Host {host} does not say where its files are, so none is removed: {described.get('msg')}",
+                host=host,
+            )
         return {each["path"]: each for each in described["names"]}
 
     def _others(self, host: str) -> list[str]:
@@ -170,17 +218,23 @@ class Removing:
         found = []
         for path in sorted(set().union(*silent.values())):
             hosts = sorted((host for host, paths in silent.items() if path in paths), key=natural)
-            how = (
-                f"not answer, and a domain there may need it; where it is certain that none does: -e drover_absent_hosts={','.join(hosts)}"
+            how = f"not answer, and a domain there may need it; where it is certain that none does: -e drover_absent_hosts={','.join(hosts)}"
+            found.append(
+                {
+                    "path": path,
+                    "who": some(hosts),
+                    "how": f"{'does' if len(hosts) == 1 else 'do'} {how}",
+                }
             )
-            found.append({"path": path, "who": some(hosts), "how": f"{'does' if len(hosts) == 1 else 'do'} {how}"})
         return found
 
 
 def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
     """Return the text of a file, from the new answer of its host or from a declaration."""
     for path in (name["path"], name["real_path"]):
-        known = path and (storage_identity.of_path(path, node) or storage_identity.of_device(path, node))
+        known = path and (
+            storage_identity.of_path(path, node) or storage_identity.of_device(path, node)
+        )
         if known:
             return str(known)
     text: str | None = name["shared_id"]
@@ -190,9 +244,16 @@ def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
 def _question(name: Mapping[str, Any], text: str | None, there: NodeStorage) -> dict[str, Any]:
     """Return a file as an argument of the module for another host."""
     path = name["path"]
-    asked: dict[str, Any] = {"name": path, "shared_id": name["shared_id"], "inode": name["inode"], "device": name.get("device")}
+    asked: dict[str, Any] = {
+        "name": path,
+        "shared_id": name["shared_id"],
+        "inode": name["inode"],
+        "device": name.get("device"),
+    }
     if name["real_path"] is None:
         asked["volume"] = path.rpartition("/")[2]
         return asked
-    asked["paths"] = sorted({path, name["real_path"], *(storage_identity.paths_at(text, there) if text else ())})
+    asked["paths"] = sorted(
+        {path, name["real_path"], *(storage_identity.paths_at(text, there) if text else ())}
+    )
     return asked

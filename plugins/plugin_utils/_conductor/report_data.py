@@ -50,8 +50,16 @@ def read(
     addresses = instances.addresses(connection)
     for each in listed:
         each["addresses"] = addresses.get(each["uuid"], [])
-    losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed), evacuations.with_local_disks(connection))
-    seen = {**overview.read(connection, now, service_down_time, columns), "instances": listed, "own": [each._asdict() for each in own]}
+    losses = host_losses(
+        wanted,
+        plan_capacities(columns, specs, policy, placed),
+        evacuations.with_local_disks(connection),
+    )
+    seen = {
+        **overview.read(connection, now, service_down_time, columns),
+        "instances": listed,
+        "own": [each._asdict() for each in own],
+    }
     seen["further_pools"] = pools_listing.of_fleet(connection)
     found = view(seen, losses["fatal"])
     return {
@@ -63,7 +71,9 @@ def read(
     }
 
 
-def _specs(connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: Policy) -> list[RequestSpec]:
+def _specs(
+    connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: Policy
+) -> list[RequestSpec]:
     """Return the requests to count for sizes.
 
     If a flavor needs an image to complete it, use only its size.
@@ -77,7 +87,11 @@ def _specs(connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: 
             try:
                 found += scheduling.read_specs(connection, [request], policy)
             except RequestError:
-                found += scheduling.read_specs(connection, [_request({key: each[key] for key in each if key != "flavor"})], policy)
+                found += scheduling.read_specs(
+                    connection,
+                    [_request({key: each[key] for key in each if key != "flavor"})],
+                    policy,
+                )
         return found
 
 

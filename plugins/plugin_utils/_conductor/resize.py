@@ -29,7 +29,11 @@ from .settings import ResizeSettings
 #: The ends of a resize.
 CONFIRM, REVERT = "confirm", "revert"
 #: The beginning of a refusal, by the ending; None for a resize.
-NOT_DONE = {None: "It is not resized", CONFIRM: "Its resize is not confirmed", REVERT: "Its resize is not reverted"}
+NOT_DONE = {
+    None: "It is not resized",
+    CONFIRM: "Its resize is not confirmed",
+    REVERT: "Its resize is not reverted",
+}
 #: Seconds of a lease beyond the time that its work may take.
 SPARE = 300
 
@@ -64,7 +68,12 @@ class Resize:
 
     def __init__(self, ports: Ports, request: ResizeRequest) -> None:
         self.request, self._settings = request, request.settings
-        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._store, self._hosts, self._leasing, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.say,
+        )
         self._steps, self._own = ResizeSteps(ports, request.settings), ports.own
         self._removing = Removing(ports)
         #: The failures, a sentence for each instance.
@@ -113,7 +122,11 @@ class Resize:
         self._own.refuse_stop([instance], "It is not resized")
         self._refuse_unread(instance, None)
         with self._held([source] if source else [], f"resize of {instance['name']}"):
-            begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.size, self.request.host)
+            begun = self._steps.begin(
+                *self._steps.find(instance_lookup.as_named(instance)),
+                self.request.size,
+                self.request.host,
+            )
             self._note(instance["name"], begun)
             if self._settings.check_mode and begun.changed and begun.resize is not None:
                 self._say(_foreseen(begun.resize))
@@ -142,7 +155,9 @@ class Resize:
             self._take(self._steps.undo, resize, str(problem))
         except DroverError as another:
             raise DroverError(f"{problem} {another}", **another.details) from None
-        raise DroverError(f"{problem} It is on {resize['source']} with its old size, as before.") from None
+        raise DroverError(
+            f"{problem} It is on {resize['source']} with its old size, as before."
+        ) from None
 
     # The end of a resize
 
@@ -156,7 +171,9 @@ class Resize:
     def _end(self, instance: NamedInstance) -> None:
         _instance, resize = self._steps.find(instance_lookup.as_named(instance))
         if resize is None:
-            self._say(f"{instance['name']} has no resize that waits to be confirmed; nothing is done.")
+            self._say(
+                f"{instance['name']} has no resize that waits to be confirmed; nothing is done."
+            )
             return
         self._refuse_unread(instance, self.request.ending)
         if self.request.ending == CONFIRM:
@@ -168,7 +185,9 @@ class Resize:
     def _revert(self, resize: orders.Resize) -> None:
         source, destination = resize["source"], resize["destination"]
         self._own.refuse_stop([resize], "Its resize is not reverted")
-        with self._held(list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"):
+        with self._held(
+            list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"
+        ):
             self._take(self._steps.leave_again, resize)
             if not resize["same_host"] and not self._settings.check_mode:
                 self._move(self._now(resize)["back"], destination, resize["destination_uri"])
@@ -186,7 +205,11 @@ class Resize:
             continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
 
     def _take(
-        self, step: Callable[Concatenate[orders.Resize, More], Step], resize: orders.Resize, *more: More.args, **named: More.kwargs
+        self,
+        step: Callable[Concatenate[orders.Resize, More], Step],
+        resize: orders.Resize,
+        *more: More.args,
+        **named: More.kwargs,
     ) -> None:
         """Take a step of a resize in its present state in the store."""
         self._note(resize["name"], step(self._now(resize), *more, **named))
@@ -220,17 +243,26 @@ class Resize:
         :param order: as the module _domain_migration takes it.
         """
         name, destination = order["name"], order["destination"]
-        order = {**order, **self._removing.of_moves([{**order, "source": source}], {order["uuid"]: order}, fresh=True)[order["uuid"]]}
+        order = {
+            **order,
+            **self._removing.of_moves(
+                [{**order, "source": source}], {order["uuid"]: order}, fresh=True
+            )[order["uuid"]],
+        }
         way, wait = f"{name}: {source} -> {destination}", MENTION
         self._say(f"{way}, cold, started")
         while True:
-            answer = self._hosts.hand(source).act("_domain_migration", {"uri": uri, "start": [order], "wait": wait})
+            answer = self._hosts.hand(source).act(
+                "_domain_migration", {"uri": uri, "start": [order], "wait": wait}
+            )
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Instance {name} on {source}: {answer.message}")
             (found,) = answer.result["moves"]
             status, message = found["status"], found.get("message") or ""
             if status in ("failed", "cancelled"):
-                raise DroverError(f"Instance {name} did not move from {source} to {destination}: {message}")
+                raise DroverError(
+                    f"Instance {name} did not move from {source} to {destination}: {message}"
+                )
             if status == "conflict" and certainty.runs_there(found):
                 # A killed run had already started it there.
                 return
@@ -277,8 +309,18 @@ class Resize:
 
 def _foreseen(resize: orders.Resize) -> str:
     """Return the line of a dry run on a resize or a cold migration."""
-    where = f"on {resize['source']}" if resize["same_host"] else f"from {resize['source']} to {resize['destination']}"
-    old, new = (f"{size['vcpus']} vCPU, {size['memory_mb']} MiB" for size in (resize["old"], resize["new"]))
-    what = f"would be resized {where}: {old} -> {new}" if old != new or resize["same_host"] else f"would move cold {where}"
+    where = (
+        f"on {resize['source']}"
+        if resize["same_host"]
+        else f"from {resize['source']} to {resize['destination']}"
+    )
+    old, new = (
+        f"{size['vcpus']} vCPU, {size['memory_mb']} MiB" for size in (resize["old"], resize["new"])
+    )
+    what = (
+        f"would be resized {where}: {old} -> {new}"
+        if old != new or resize["same_host"]
+        else f"would move cold {where}"
+    )
     stops = ". It would be shut down for that, and started again" if resize["running"] else ""
     return f"{resize['name']}: {what}{stops}."

@@ -42,7 +42,11 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
         found["flavor"] = instance["flavor"]
     if instance["extra_specs"]:
         found["extra_specs"] = instance["extra_specs"]
-    image = {"name": instance["image_name"], "id": instance["image_id"], "disk_format": instance["image_format"]}
+    image = {
+        "name": instance["image_name"],
+        "id": instance["image_id"],
+        "disk_format": instance["image_format"],
+    }
     if instance["image"] or any(image.values()):
         found["image"] = {**image, "properties": instance["image"]}
     return found
@@ -92,19 +96,26 @@ def find_destination(
     if not selection.get("host_request"):
         _refuse_tied(connection, instance, of_instance, policy)
     held: Resources = {}
-    for amounts in allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values():
+    for amounts in (
+        allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values()
+    ):
         for each, amount in amounts.items():
             if each not in SIZED:
                 held[each] = held.get(each, 0) + amount
     return {**selection, "resources": {**held, **selection["resources"]}}, size
 
 
-def _refuse_tied(connection: Connection, instance: NamedInstance, asked: dict[str, Any], policy: Policy) -> None:
+def _refuse_tied(
+    connection: Connection, instance: NamedInstance, asked: dict[str, Any], policy: Policy
+) -> None:
     """Refuse an instance that a person pinned by hand.
 
     No record has its needs on another host or with another size.
     """
-    cells = any(uuid == instance["uuid"] for dummy, uuid in numa.of_consumers(connection, [instance["uuid"]]))
+    cells = any(
+        uuid == instance["uuid"]
+        for dummy, uuid in numa.of_consumers(connection, [instance["uuid"]])
+    )
     if cells and read_specs(connection, [asked], policy)[0].host_request.topology is None:
         raise DroverError(
             f"Instance {instance['name']} has CPUs or NUMA cells of {instance['host']} for itself, and neither its flavor nor its extra specs "
@@ -146,7 +157,12 @@ def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | 
             f"Flavor {name} has a disk of {disk_gb} GiB, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made "
             "smaller. Nothing was done; choose a flavor with a larger disk, or one without."
         )
-    return {"flavor": name, "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": disk_gb}
+    return {
+        "flavor": name,
+        "vcpus": found["vcpus"],
+        "memory_mb": found["memory_mb"],
+        "disk_gb": disk_gb,
+    }
 
 
 def _of_sizes(instance: NamedInstance, sizes: Sizes) -> Size:

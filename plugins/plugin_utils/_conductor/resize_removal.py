@@ -35,7 +35,11 @@ KEPT = "its domain is gone, and nothing else says that the file is its own: look
 def is_resized(instance: NamedInstance) -> bool:
     """Return True if an instance on a host has an open or unconfirmed resize."""
     migration = instance["migration"]
-    return migration is not None and migration["type"] == migration_claims.RESIZE and instance["host"] is not None
+    return (
+        migration is not None
+        and migration["type"] == migration_claims.RESIZE
+        and instance["host"] is not None
+    )
 
 
 class ResizeRemoval:
@@ -46,7 +50,12 @@ class ResizeRemoval:
 
     def __init__(self, ports: Ports, patience: int, check_mode: bool = False) -> None:
         self._store: Store = ports.store
-        self._hosts, self._clock, self._patience, self._check_mode = ports.hosts, ports.clock, patience, check_mode
+        self._hosts, self._clock, self._patience, self._check_mode = (
+            ports.hosts,
+            ports.clock,
+            patience,
+            check_mode,
+        )
 
     def hosts(self, uuid: str) -> list[str]:
         """Return the hosts with leases that remove() needs.
@@ -74,12 +83,20 @@ class ResizeRemoval:
         """
         instance, resize = self._read(uuid)
         name = instance["name"]
-        ends = {resize["source"]: resize["source_uri"], resize["destination"]: resize["destination_uri"]}
+        ends = {
+            resize["source"]: resize["source_uri"],
+            resize["destination"]: resize["destination_uri"],
+        }
         self._refuse_shown_elsewhere(instance, ends)
         with self._store.read() as connection:
             # A store from a backup may not know that the resize has ended, nor where the instance
             # runs now.
-            continuity.refuse_unread(connection, f"Instance {name}: It is not removed", self._hosts.names(), continuity.RUNNING)
+            continuity.refuse_unread(
+                connection,
+                f"Instance {name}: It is not removed",
+                self._hosts.names(),
+                continuity.RUNNING,
+            )
         # Look first without a withdrawal: if a domain exists, the resize must continue.
         proofs = self._look(instance, ends, [])
         if not self._check_mode:
@@ -113,10 +130,14 @@ class ResizeRemoval:
                 f"removed: take it back to {instance['host']} by hand, or undefine it there and run drover.compute.discover, and then this again."
             )
 
-    def _look(self, instance: NamedInstance, ends: dict[str, str], withdrawn: list[str]) -> list[certainty.Proof]:
+    def _look(
+        self, instance: NamedInstance, ends: dict[str, str], withdrawn: list[str]
+    ) -> list[certainty.Proof]:
         proofs = []
         for host, uri in ends.items():
-            found = self._hosts.hand(host).look(uri, {instance["uuid"]: withdrawn}, self._patience)[instance["uuid"]]
+            found = self._hosts.hand(host).look(uri, {instance["uuid"]: withdrawn}, self._patience)[
+                instance["uuid"]
+            ]
             if found is None:
                 raise DroverError(
                     f"Instance {instance['name']} has a resize that is open, and {host} does not answer, so it may have its domain. It is not "
@@ -125,6 +146,8 @@ class ResizeRemoval:
             proof = certainty.is_absent(host, found)
             if proof is None:
                 refuse(instance, "absent")
-                raise DroverError(f"Instance {instance['name']}: {host} is at work on it. It is not removed: run this again later.")
+                raise DroverError(
+                    f"Instance {instance['name']}: {host} is at work on it. It is not removed: run this again later."
+                )
             proofs.append(proof)
         return proofs

@@ -59,8 +59,15 @@ class ResizeSteps:
     :raises DroverError: the options of migrations contradict each other.
     """
 
-    def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Hand] | None = None) -> None:
-        self._store, self._clock, self._say, self._settings = ports.store, ports.clock, ports.say, settings
+    def __init__(
+        self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Hand] | None = None
+    ) -> None:
+        self._store, self._clock, self._say, self._settings = (
+            ports.store,
+            ports.clock,
+            ports.say,
+            settings,
+        )
         self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
         self._options, self._proofs = Options(settings.migration), Starting(ports)
 
@@ -82,13 +89,18 @@ class ResizeSteps:
         options = self._options.of(resize)
         resize.pop("migration_options", None)
         uuid, source, destination = resize["uuid"], resize["source"], resize["destination"]
-        for move, way in ((resize["order"], (source, destination)), (resize["back"], (destination, source))):
+        for move, way in (
+            (resize["order"], (source, destination)),
+            (resize["back"], (destination, source)),
+        ):
             move.update(used_files.of_ways(connection, {uuid: way})[uuid], **options)
         return resize
 
     # The way to the new size
 
-    def begin(self, instance: NamedInstance, resize: Resize | None, new: NewSize | None, host: str | None) -> Step:
+    def begin(
+        self, instance: NamedInstance, resize: Resize | None, new: NewSize | None, host: str | None
+    ) -> Step:
         """Find the size and the destination, let the hypervisor check them, and record the resize.
 
         :param instance, resize: as find() returns them; an open resize is continued.
@@ -107,21 +119,36 @@ class ResizeSteps:
         if instance["host"] is None or (new is None and host == instance["host"]):
             # refuse() has refused an instance without a host.
             return Step(False, None)
-        settings, now, purpose = self._settings, self._clock.time(), "migrate" if new is None else "resize"
+        settings, now, purpose = (
+            self._settings,
+            self._clock.time(),
+            "migrate" if new is None else "resize",
+        )
         hand = self._hand(instance["host"])
         have = size_of(instance)
-        with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
-            if new is not None and host in (None, instance["host"]) and wanted_size(connection, instance, new) == have:
+        with (
+            refusals.kept(self._store, purpose, self._actor, now),
+            self._store.read() as connection,
+        ):
+            if (
+                new is not None
+                and host in (None, instance["host"])
+                and wanted_size(connection, instance, new) == have
+            ):
                 # No search for room here: the host need not have room for both sizes if nothing
                 # changes.
                 return Step(False, None)
-            selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
+            selection, size = find_destination(
+                connection, instance, new, host, settings.policy, now, settings.service_down_time
+            )
             cells = numa.of_consumers(connection, [instance["uuid"]])
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
         # Its cells are known only after the claim. The look only finds out if the size can be
         # changed.
-        facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
+        facts = self._look(
+            hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size
+        )
         if new is None or new.sizes:
             _refuse_stale(instance, facts)
         if facts["state"] == "paused":
@@ -132,7 +159,12 @@ class ResizeSteps:
         if selection["host"] != instance["host"] and not cells:
             _refuse_bound(instance, selection["host"], facts)
         if facts["state"] not in OFF:
-            self._proofs.foresee(instance["host"], instance["uuid"], instance["name"], f"Instance {instance['name']}: Nothing was done")
+            self._proofs.foresee(
+                instance["host"],
+                instance["uuid"],
+                instance["name"],
+                f"Instance {instance['name']}: Nothing was done",
+            )
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
         there = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
         wanted: ResizeTarget = {
@@ -147,11 +179,22 @@ class ResizeSteps:
             wanted["given"] = new.sizes
         with self._store.write(together=True) as connection:
             opened = migration_claims.begin_resize(
-                connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
+                connection,
+                instance["uuid"],
+                selection["host"],
+                selection["node"],
+                wanted,
+                now,
+                instance["host"],
             )
             resize = self._described(connection, opened["uuid"])
-            whose, place = (instance["uuid"], instance["name"]), (selection["host"], selection["node"])
-            decided = decisions.row(purpose, self._actor, whose, now, place, explanation=selection["explanation"])
+            whose, place = (
+                (instance["uuid"], instance["name"]),
+                (selection["host"], selection["node"]),
+            )
+            decided = decisions.row(
+                purpose, self._actor, whose, now, place, explanation=selection["explanation"]
+            )
             decisions.record(connection, [decided])
         before = {**have, **old, "host": instance["host"]}
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
@@ -167,12 +210,16 @@ class ResizeSteps:
             resize = {**resize, "arrived": False, "undone": True}
             if not self._settings.check_mode:
                 with self._store.write() as connection:
-                    migration_claims.note(connection, resize["migration"], {"arrived": False}, self._clock.time())
+                    migration_claims.note(
+                        connection, resize["migration"], {"arrived": False}, self._clock.time()
+                    )
         return Step(not has_arrived(resize), resize)
 
     def _has_old_size(self, resize: Resize) -> bool:
         """Return True if an instance has its old size again, after it was seen with the new one."""
-        old, new = ((resize[which]["vcpus"], resize[which]["memory_mb"]) for which in ("old", "new"))
+        old, new = (
+            (resize[which]["vcpus"], resize[which]["memory_mb"]) for which in ("old", "new")
+        )
         if old == new:
             return False
         given = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "state": "present"}
@@ -186,7 +233,11 @@ class ResizeSteps:
         :returns: the facts of its domain.
         """
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
-        given = {**self._sized(instance, instance["uri"], size), "state": "stopped", "disk_gb": size["disk_gb"] or None}
+        given = {
+            **self._sized(instance, instance["uri"], size),
+            "state": "stopped",
+            "disk_gb": size["disk_gb"] or None,
+        }
         _foretell(hand, given, sentence)
         given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
         return _foretell(hand, given, sentence)["domain"]
@@ -197,9 +248,13 @@ class ResizeSteps:
             if not resize["undone"]:
                 return Step(False, resize)
             self._foresee(resize, resize["destination"])
-            return self._off(resize, resize["destination"], resize["destination_uri"], resize["new"], None)
+            return self._off(
+                resize, resize["destination"], resize["destination_uri"], resize["new"], None
+            )
         self._foresee(resize, resize["source"])
-        return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
+        return self._off(
+            resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"]
+        )
 
     def arrive(self, resize: Resize) -> Step:
         """Find the instance at its destination, give it the new size, and start it if it ran."""
@@ -211,21 +266,37 @@ class ResizeSteps:
         shown, new = self._domain(hand, host, given, resize)["domain"], resize["new"]
         proof = certainty.is_shown(host, shown["state"])
         with self._store.write(together=True) as connection:
-            migration_claims.finish(connection, resize["migration"], proof, "shutoff", self._clock.time())
+            migration_claims.finish(
+                connection, resize["migration"], proof, "shutoff", self._clock.time()
+            )
         # A person may have started it there before it had the new size.
-        started = shown["state"] not in OFF and (shown["vcpus"], shown["memory_mb"]) != (new["vcpus"], new["memory_mb"])
+        started = shown["state"] not in OFF and (shown["vcpus"], shown["memory_mb"]) != (
+            new["vcpus"],
+            new["memory_mb"],
+        )
         if started:
             self._foresee(resize, host)
         try:
-            self._domain(hand, host, {**self._sized(resize, uri, new), "state": "stopped" if started else "present"}, resize)
+            self._domain(
+                hand,
+                host,
+                {**self._sized(resize, uri, new), "state": "stopped" if started else "present"},
+                resize,
+            )
         except DroverError as problem:
             raise DroverError(
                 f"{problem} It is there with another size. {_again(resize)} Or revert it with drover_resize=revert."
             ) from None
-        facts = self._power(hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted.")
+        facts = self._power(
+            hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted."
+        )
         with self._store.write(together=True) as connection:
-            record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
-            migration_claims.note(connection, resize["migration"], {"arrived": True}, self._clock.time())
+            record.record_seen(
+                connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
+            )
+            migration_claims.note(
+                connection, resize["migration"], {"arrived": True}, self._clock.time()
+            )
         self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
         return Step(True, {**resize, "status": "finished", "arrived": True})
 
@@ -251,8 +322,16 @@ class ResizeSteps:
             )
         facts = self._back(hand, resize)
         with self._store.write(together=True) as connection:
-            migration_claims.undo(connection, resize["migration"], proof, message or "undone", self._clock.time())
-            record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), self._clock.time())
+            migration_claims.undo(
+                connection, resize["migration"], proof, message or "undone", self._clock.time()
+            )
+            record.record_seen(
+                connection,
+                resize["uuid"],
+                resize["source"],
+                domain.describe(facts),
+                self._clock.time(),
+            )
         return Step(True, None)
 
     def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
@@ -265,7 +344,9 @@ class ResizeSteps:
         source, destination = resize["source"], resize["destination"]
         gone = certainty.is_absent(source, here) is not None
         if gone and not resize["same_host"]:
-            foreseen = hand.foretell("_domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
+            foreseen = hand.foretell(
+                "_domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]}
+            )
             gone = all(certainty.is_nowhere(each) for each in foreseen.get("moves") or [{}])
         if gone:
             with self._store.write() as connection:
@@ -287,7 +368,12 @@ class ResizeSteps:
                 f"Instance {resize['name']} on {host} has the size of before, {_size_text(resize['old'])}: somebody has taken its resize back, so it is not "
                 f"confirmed. Nothing was done. {_again(resize)} Or revert it with drover_resize=revert."
             )
-        given: dict[str, Any] = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
+        given: dict[str, Any] = {
+            "uri": resize["destination_uri"],
+            "uuid": resize["uuid"],
+            "name": resize["name"],
+            "state": "present",
+        }
         if resize["new"]["disk_gb"]:
             given["disk_gb"] = resize["new"]["disk_gb"]
         hand = self._hand(host)
@@ -304,7 +390,13 @@ class ResizeSteps:
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
             with self._store.write(together=True) as connection:
-                record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), self._clock.time())
+                record.record_seen(
+                    connection,
+                    resize["uuid"],
+                    host,
+                    domain.describe(done["domain"]),
+                    self._clock.time(),
+                )
                 migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
         difference = {"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}
         return Step(True, {**resize, "status": "confirmed"}, difference)
@@ -317,7 +409,9 @@ class ResizeSteps:
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         self._foresee(resize, resize["destination"])
-        return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
+        return self._off(
+            resize, resize["destination"], resize["destination_uri"], resize["old"], None
+        )
 
     def _refuse_gone(self, hand: Hand, resize: Resize) -> None:
         """Refuse to end a finished resize if neither its destination nor its source has a domain.
@@ -328,9 +422,14 @@ class ResizeSteps:
         name, source, destination = resize["name"], resize["source"], resize["destination"]
         nowhere, state = f"{destination} has no domain", "absent"
         if not resize["same_host"]:
-            foreseen = hand.foretell("_domain_migration", {"uri": resize["destination_uri"], "start": [resize["back"]]})
+            foreseen = hand.foretell(
+                "_domain_migration", {"uri": resize["destination_uri"], "start": [resize["back"]]}
+            )
             (found,) = foreseen.get("moves") or [{}]
-            nowhere, state = f"neither {source} nor {destination} has a domain", found.get("destination_state")
+            nowhere, state = (
+                f"neither {source} nor {destination} has a domain",
+                found.get("destination_state"),
+            )
         if state is None:
             raise DroverError(
                 f"Instance {name} is not on {destination} any more, and {source} does not answer, so it may be there. Nothing was done: "
@@ -358,9 +457,15 @@ class ResizeSteps:
             facts = self._back(self._hand(host), resize)
             proof = certainty.is_shown(host, facts["state"])
             with self._store.write(together=True) as connection:
-                migration_claims.revert(connection, resize["migration"], proof, facts["state"], self._clock.time())
-                record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
-            self._say(f"{resize['name']}: {_size_text(resize['old'])} again, {facts['state']} on {host}")
+                migration_claims.revert(
+                    connection, resize["migration"], proof, facts["state"], self._clock.time()
+                )
+                record.record_seen(
+                    connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
+                )
+            self._say(
+                f"{resize['name']}: {_size_text(resize['old'])} again, {facts['state']} on {host}"
+            )
         new, old = {**resize["new"], "host": resize["destination"]}, {**resize["old"], "host": host}
         return Step(True, {**resize, "status": "reverted"}, (new, old))
 
@@ -369,7 +474,12 @@ class ResizeSteps:
     def _foresee(self, resize: Resize, host: str) -> None:
         """Check, before a shutdown, that the instance may start again."""
         if resize["running"]:
-            self._proofs.foresee(host, resize["uuid"], resize["name"], f"Instance {resize['name']}: It is not shut down")
+            self._proofs.foresee(
+                host,
+                resize["uuid"],
+                resize["name"],
+                f"Instance {resize['name']}: It is not shut down",
+            )
 
     def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
         """Shut the instance down.
@@ -393,7 +503,9 @@ class ResizeSteps:
             return Step(False, resize)
         if resize["nowhere"] and not self._settings.check_mode:
             with self._store.write() as connection:
-                migration_claims.note_nowhere(connection, resize["migration"], self._clock.time(), nowhere=False)
+                migration_claims.note_nowhere(
+                    connection, resize["migration"], self._clock.time(), nowhere=False
+                )
         return Step(bool(result["changed"]), resize)
 
     def _back(self, hand: Hand, resize: Resize) -> dict[str, Any]:
@@ -403,21 +515,33 @@ class ResizeSteps:
         """
         host, uri = resize["source"], resize["source_uri"]
         given = {**self._sized(resize, uri, resize["old"]), "state": "present"}
-        _foretell(hand, given, f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}")
+        _foretell(
+            hand,
+            given,
+            f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}",
+        )
         self._domain(hand, host, given, resize)
-        return self._power(hand, host, uri, resize, "It has its old size there; the resize stays open.")
+        return self._power(
+            hand, host, uri, resize, "It has its old size there; the resize stays open."
+        )
 
     def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> dict[str, Any]:
         given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
             uuid, name = resize["uuid"], resize["name"]
-            proofs = [self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started")] if resize["running"] else []
+            proofs = (
+                [self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started")]
+                if resize["running"]
+                else []
+            )
             return self._domain(hand, host, {**given, "state": state}, resize, proofs)["domain"]
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
-    def _sized(self, instance: NamedInstance | Resize, uri: str | None, size: Size) -> dict[str, Any]:
+    def _sized(
+        self, instance: NamedInstance | Resize, uri: str | None, size: Size
+    ) -> dict[str, Any]:
         """Return the arguments of the module domain that give an instance a size."""
         in_cells = {"numa": size["numa"]} if "numa" in size else {}
         return {
@@ -440,7 +564,11 @@ class ResizeSteps:
 
     @staticmethod
     def _domain(
-        hand: Hand, host: str, given: dict[str, Any], resize: Resize, proofs: Sequence[certainty.StartProof] = ()
+        hand: Hand,
+        host: str,
+        given: dict[str, Any],
+        resize: Resize,
+        proofs: Sequence[certainty.StartProof] = (),
     ) -> dict[str, Any]:
         answer = starting.order(hand, host, "domain", given, proofs)
         if answer.outcome != certainty.DONE:
@@ -478,13 +606,17 @@ def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
     """Return True if an open resize has the requested size; None is a cold migration."""
     if new is not None and new.sizes:
         there: Mapping[str, Any] = resize["new"]
-        return bool(resize["given"]) and all(there[name] == size for name, size in new.sizes.items())
+        return bool(resize["given"]) and all(
+            there[name] == size for name, size in new.sizes.items()
+        )
     flavor = new.flavor if new is not None else resize["old"]["flavor"]
     return not resize["given"] and flavor == resize["new"]["flavor"]
 
 
 def _refuse_unfinished(resize: Resize) -> NoReturn:
-    raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}")
+    raise DroverError(
+        f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}"
+    )
 
 
 def _again(resize: Resize) -> str:
@@ -492,12 +624,16 @@ def _again(resize: Resize) -> str:
 
 
 def _command(resize: Resize) -> str:
-    return migrations_open.how_to_end({key: resize[key] for key in ("old", "new", "given")}, resize["destination"])
+    return migrations_open.how_to_end(
+        {key: resize[key] for key in ("old", "new", "given")}, resize["destination"]
+    )
 
 
 def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
     policy = instance["policy"] or {}
-    kept = movability.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
+    kept = movability.why_policy_keeps(
+        policy.get("move"), policy.get("error"), instance["state"], cold=True
+    )
     if kept:
         raise DroverError(
             f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "

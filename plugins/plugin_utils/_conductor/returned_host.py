@@ -19,7 +19,10 @@ from .ports import Ports
 
 
 def settle(
-    ports: Ports, host: str, patience: int = EvacuationRequest.start_timeout, limit: int = EvacuationRequest.call_timeout
+    ports: Ports,
+    host: str,
+    patience: int = EvacuationRequest.start_timeout,
+    limit: int = EvacuationRequest.call_timeout,
 ) -> tuple[list[str], list[StayingInstance]]:
     """Withdraw the orders of open restarts at their destinations, and close decided restarts.
 
@@ -34,7 +37,13 @@ def settle(
         begun = evacuations.begun_destinations(connection, host) if places else []
     if not places:
         return [], []
-    dead = DeadHost(ports.store, host, (), lambda connection: ports.leasing.renew(connection, host), clock=ports.clock)
+    dead = DeadHost(
+        ports.store,
+        host,
+        (),
+        lambda connection: ports.leasing.renew(connection, host),
+        clock=ports.clock,
+    )
     settling, said = EvacuationSettling(dead), []
     for place in begun:
         said += settling.withdraw(place, ports.hosts.hand(place, limit + patience), patience)

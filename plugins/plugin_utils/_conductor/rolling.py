@@ -75,7 +75,10 @@ STEPS = (
     Step("back", "back", "back"),
 )
 #: The stages of a drained host, before and after its return.
-EMPTIED, BROUGHT_BACK = ("after_drain", "reboot", "after_reboot"), ("enable", "after_enable", "back")
+EMPTIED, BROUGHT_BACK = (
+    ("after_drain", "reboot", "after_reboot"),
+    ("enable", "after_enable", "back"),
+)
 #: The stages after the undrain.
 ENABLED = ("after_enable", "back")
 HOOKS = tuple(step.name for step in STEPS if step.tasks == "hook")
@@ -86,7 +89,12 @@ class Rolling:
 
     def __init__(self, ports: Ports, request: RollingRequest) -> None:
         self.request, self._ports = request, ports
-        self._store, self._hosts, self._say, self._own = ports.store, ports.hosts, ports.say, ports.own
+        self._store, self._hosts, self._say, self._own = (
+            ports.store,
+            ports.hosts,
+            ports.say,
+            ports.own,
+        )
         self._records = RollingRecords(ports.store, ports.clock, request.hosts)
 
     # The steps for all hosts
@@ -126,7 +134,9 @@ class Rolling:
     def _plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
         records = self._records.read()
         if records:
-            self._say(rolling_text.goes_on(self._records.begun(records), self._records.left(records)))
+            self._say(
+                rolling_text.goes_on(self._records.begun(records), self._records.left(records))
+            )
             records = self._as_they_are(records)
         todo, out = self._chosen(seen, records)
         plan = self._batches(todo, records)
@@ -140,7 +150,11 @@ class Rolling:
         for line in said_once((each["host"], f"{each['host']}: {each['reason']}") for each in out):
             self._say(line)
         blocked = {each["host"] for each in plan["blocked"]}
-        new = [] if self.request.plan_only else [host for host in todo if host not in blocked and host not in records]
+        new = (
+            []
+            if self.request.plan_only
+            else [host for host in todo if host not in blocked and host not in records]
+        )
         self._records.write(new, {})
         return {
             "changed": bool(new),
@@ -163,11 +177,19 @@ class Rolling:
         self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
         plan = self._batches(self._own_last(self._records.begun(records) or left, left), records)
         if not plan["batches"]:
-            raise DroverError(". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + ".")
+            raise DroverError(
+                ". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + "."
+            )
         batch = plan["batches"][0]
         self._say(f"This batch: {', '.join(batch)}. {_waiting(len(left) - len(batch))}")
-        steps = [step for step in STEPS if step.name not in HOOKS or step.name in self.request.hooks]
-        wanted = [step._asdict() for step in steps if any(self._is_ahead(step, records[host]) for host in batch)]
+        steps = [
+            step for step in STEPS if step.name not in HOOKS or step.name in self.request.hooks
+        ]
+        wanted = [
+            step._asdict()
+            for step in steps
+            if any(self._is_ahead(step, records[host]) for host in batch)
+        ]
         return {"finished": False, "hosts": batch, "steps": wanted}
 
     def close(self, batch: list[str]) -> dict[str, Any]:
@@ -195,9 +217,14 @@ class Rolling:
         """
         self._ports.leasing.release([LEASE])
         with self._store.read() as connection:
-            found = hosts.listing(connection, clock.now(connection), self.request.question.service_down_time)
+            found = hosts.listing(
+                connection, clock.now(connection), self.request.question.service_down_time
+            )
         known = {each["host"]: each for each in found}
-        states = [rolling_text.host_state(record, known.get(name)) for name, record in self._records.read().items()]
+        states = [
+            rolling_text.host_state(record, known.get(name))
+            for name, record in self._records.read().items()
+        ]
         waiting = [each["host"] for each in states if each["stage"] != "done"]
         for line in rolling_text.lines(states, left_out):
             self._say(line)
@@ -215,7 +242,11 @@ class Rolling:
             need = self._need(host)
             return {"host": host, "unread": None, "needed": need.needed, "why": need.why}
         except DroverError as problem:
-            why = str(problem.cause_of_it).strip() if isinstance(problem, Unreachable) else str(problem)
+            why = (
+                str(problem.cause_of_it).strip()
+                if isinstance(problem, Unreachable)
+                else str(problem)
+            )
             return {"host": host, "unread": why, "needed": None, "why": ""}
 
     def step(self, host: str, name: str) -> dict[str, Any]:
@@ -230,7 +261,10 @@ class Rolling:
         if not self._is_due(step, records[host]):
             return {"changed": False}
         if step.tasks == "hook":
-            return {"changed": self._records.begin(host, step.stage), "hook": os.path.realpath(self.request.hooks[name])}
+            return {
+                "changed": self._records.begin(host, step.stage),
+                "hook": os.path.realpath(self.request.hooks[name]),
+            }
         return getattr(self, f"_{name}")(host, records[host])
 
     def fail(self, host: str, task: str, message: str) -> dict[str, Any]:
@@ -265,7 +299,9 @@ class Rolling:
             ]
             values = {"stage": "drain", "message": "", "instances": there}
             changed = rolling.write(connection, host, values, self._ports.clock.time())
-            before, after = host_state.change(connection, host, "draining", self.request.drain.reason)
+            before, after = host_state.change(
+                connection, host, "draining", self.request.drain.reason
+            )
         return {"changed": changed or before != after}
 
     def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
@@ -289,7 +325,9 @@ class Rolling:
         if record["boot_id"] and record["boot_id"] != boot_id:
             # It had its reboot, perhaps before another drain.
             return {"changed": self._records.begin(host, "reboot")}
-        if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._is_needed(host)):
+        if self.request.reboot == NEVER or (
+            self.request.reboot == NEEDED and not self._is_needed(host)
+        ):
             # A begun reboot that is no longer wanted did not happen.
             return {"changed": self._records.write([host], {"boot_id": ""})}
         begun = self._records.begin(host, "reboot", boot_id=boot_id)
@@ -315,9 +353,13 @@ class Rolling:
                 why = "which is no file on the controller"
             else:
                 continue
-            raise DroverError(f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed.")
+            raise DroverError(
+                f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed."
+            )
 
-    def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
+    def _chosen(
+        self, seen: Sequence[Seen], records: Records
+    ) -> tuple[list[str], list[BlockedHost]]:
         """Return the hosts that take part, and those left out, each with the reason."""
         with self._store.read() as connection:
             drained = services.drained_hosts(connection)
@@ -326,7 +368,9 @@ class Rolling:
         every = self.request.reboot != NEEDED or self.request.all_hosts
         for each in seen:
             stage = records[each["host"]]["stage"] if each["host"] in records else None
-            if stage == "done" or (stage is None and not (every or each["unread"]) and each["needed"] is False):
+            if stage == "done" or (
+                stage is None and not (every or each["unread"]) and each["needed"] is False
+            ):
                 continue
             reason = None
             if stage in (None, "waiting"):
@@ -351,7 +395,9 @@ class Rolling:
         """
         found = dict(records)
         begun = self._records.begun(records)
-        self._refuse_drained({host: records[host]["stage"] for host in begun if records[host]["stage"] in ENABLED})
+        self._refuse_drained(
+            {host: records[host]["stage"] for host in begun if records[host]["stage"] in ENABLED}
+        )
         for host in begun:
             if records[host]["stage"] not in EMPTIED:
                 continue
@@ -390,26 +436,44 @@ class Rolling:
 
     def _batches(self, wanted: Sequence[str], records: Records) -> RollingPlan:
         # At these stages only instances that are off may still be on the host.
-        empty = [host for host, record in records.items() if record["stage"] in (*EMPTIED, *BROUGHT_BACK)]
+        empty = [
+            host for host, record in records.items() if record["stage"] in (*EMPTIED, *BROUGHT_BACK)
+        ]
         with self._store.read() as connection:
             return self.request.question.plan(connection, wanted, empty)
 
     def _own_last(self, hosts: Sequence[str], left: Sequence[str]) -> Sequence[str]:
         """Return the hosts without the run's own machines, as long as others are left."""
         own = self._own.hosts()
-        return [host for host in hosts if host not in own] or [host for host in left if host not in own] or hosts
+        return (
+            [host for host in hosts if host not in own]
+            or [host for host in left if host not in own]
+            or hosts
+        )
 
     def _bring_back(self, homes: Sequence[Home]) -> None:
         question, moves = self.request.question, self.request.drain.moves
-        wanted, staged = {each["uuid"]: (each["host"], each["node"]) for each in homes}, StagedMoves(self._ports, moves)
+        wanted, staged = (
+            {each["uuid"]: (each["host"], each["node"]) for each in homes},
+            StagedMoves(self._ports, moves),
+        )
         with self._store.read() as connection:
-            left_open = {row.source for row in open_moves(connection) if row.instance_uuid in wanted}
+            left_open = {
+                row.source for row in open_moves(connection) if row.instance_uuid in wanted
+            }
         for source in sorted(left_open):
             # An earlier run had begun their return.
             staged.settle(source)
         own = self._own.guests()
         with self._store.read() as connection:
-            plan = plan_home(connection, wanted, question.policy, moves.limits.per_source, question.service_down_time, own)
+            plan = plan_home(
+                connection,
+                wanted,
+                question.policy,
+                moves.limits.per_source,
+                question.service_down_time,
+                own,
+            )
         for line in plan["lines"]:
             self._say(line)
         moved = staged.run(plan["moves"], "bringing instances back")
@@ -441,7 +505,9 @@ def _unknown(why: str) -> str:
 
 def _refuse_stranger(host: str, records: Records) -> None:
     if host not in records:
-        raise DroverError(f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance.")
+        raise DroverError(
+            f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance."
+        )
 
 
 def rounds(count: int) -> list[list[int]]:

@@ -47,7 +47,11 @@ class RollingRecords:
 
     def left(self, records: Records) -> list[str]:
         """Return the hosts that are not done."""
-        return [host for host, record in records.items() if host in self._hosts and record["stage"] != "done"]
+        return [
+            host
+            for host, record in records.items()
+            if host in self._hosts and record["stage"] != "done"
+        ]
 
     def begun(self, records: Records) -> list[str]:
         """Return the hosts that were begun and are not done."""

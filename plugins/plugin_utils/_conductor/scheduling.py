@@ -36,7 +36,9 @@ from .._store.migrations_open import note_open_resizes
 from .._store.provider_arrays import ProviderArrays
 
 
-def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy | None = None) -> list[RequestSpec]:
+def read_specs(
+    connection: Connection, requests: Iterable[Any], policy: Policy | None = None
+) -> list[RequestSpec]:
     """Make specs of request mappings.
 
     Flavors and images by name come from the store, names of PCI devices from the policy.
@@ -44,9 +46,16 @@ def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy |
     :raises RequestError: a malformed request; the message has the key and the expected value.
     """
     flavors, images = _named(requests, "flavor"), _named(requests, "image")
-    of_store = read_flavors(connection, flavors) if flavors else None, read_images(connection, images) if images else None
+    of_store = (
+        read_flavors(connection, flavors) if flavors else None,
+        read_images(connection, images) if images else None,
+    )
     aliases = policy.aliases if policy is not None else None
-    return [spec for request in requests for spec in RequestSpec.expand(request, *of_store, aliases=aliases)]
+    return [
+        spec
+        for request in requests
+        for spec in RequestSpec.expand(request, *of_store, aliases=aliases)
+    ]
 
 
 def refuse_unknown(requests: Iterable[Any]) -> None:
@@ -60,11 +69,19 @@ def refuse_unknown(requests: Iterable[Any]) -> None:
 
 
 def _named(requests: Iterable[Any], key: str) -> set[str]:
-    return {request[key] for request in requests if isinstance(request, dict) and is_line(request.get(key))}
+    return {
+        request[key]
+        for request in requests
+        if isinstance(request, dict) and is_line(request.get(key))
+    }
 
 
 def read_states(
-    connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
+    connection: Connection,
+    specs: Sequence[RequestSpec],
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
 ) -> HostStates:
     """Read the host states that these specs and this policy need, in a fixed number of queries.
 
@@ -78,7 +95,10 @@ def read_states(
 
 def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQuery:
     """Return the columns of the store that these specs and this policy need."""
-    instances, groups = {spec.key for spec in specs}, {spec.server_group.name for spec in specs if spec.server_group is not None}
+    instances, groups = (
+        {spec.key for spec in specs},
+        {spec.server_group.name for spec in specs if spec.server_group is not None},
+    )
     found = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
     for spec in specs:
         found.classes.update(spec.resources)
@@ -89,16 +109,24 @@ def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQue
     return found
 
 
-def columns_for_moves(instances: Sequence[PlannedInstance | InstanceAmounts], policy: Policy, whole: bool = False) -> ColumnQuery:
+def columns_for_moves(
+    instances: Sequence[PlannedInstance | InstanceAmounts], policy: Policy, whole: bool = False
+) -> ColumnQuery:
     """Return the columns of the store for a plan that moves these instances.
 
     :param whole: True if these are all instances; then they are not read again.
     """
-    different = {(*RequestSpec.likeness(each), bool(each.get("server_group"))): each for each in instances}
+    different = {
+        (*RequestSpec.likeness(each), bool(each.get("server_group"))): each for each in instances
+    }
     columns = policy.needs(RequestSpec.from_instance(each) for each in different.values())
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    of_pools = {each.partition(":")[2] for instance in instances for each in instance.get("required_pool_traits") or ()}
+    of_pools = {
+        each.partition(":")[2]
+        for instance in instances
+        for each in instance.get("required_pool_traits") or ()
+    }
     if of_pools:
         columns = {*columns, "pool_traits"}
     return ColumnQuery(
@@ -116,10 +144,16 @@ def classes_of(instances: Iterable[PlannedInstance | InstanceAmounts]) -> set[st
 
 
 def read_fleet(
-    connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
+    connection: Connection,
+    instances: Sequence[PlannedInstance],
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
 ) -> FleetColumns:
     """Read the columns of the fleet for a plan that moves these instances."""
-    return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
+    return read_all_columns(
+        connection, now, service_down_time, columns_for_moves(instances, policy)
+    )
 
 
 def read_whole_fleet(
@@ -128,11 +162,17 @@ def read_whole_fleet(
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
     note_open_resizes(connection, instances)
-    return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+    return read_all_columns(
+        connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)
+    ), instances
 
 
 def read_for_losses(
-    connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
+    connection: Connection,
+    specs: Sequence[RequestSpec],
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
 ) -> tuple[FleetColumns, list[InstanceAmounts]]:
     """Read the columns and all amounts of instances, for the capacity after a loss of a host."""
     placed = read_amounts(connection)
@@ -140,20 +180,29 @@ def read_for_losses(
     query.groups, query.instances = ALL, placed
     query.classes |= classes_of(placed)
     # Most instances have no requirement except their size.
-    asking = columns_for_moves([each for each in placed if each.get("extra_specs") or each.get("image")], policy)
+    asking = columns_for_moves(
+        [each for each in placed if each.get("extra_specs") or each.get("image")], policy
+    )
     query.columns |= asking.columns
     query.provider_traits |= asking.provider_traits
     return read_all_columns(connection, now, service_down_time, query), placed
 
 
-def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
+def read_all_columns(
+    connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery
+) -> FleetColumns:
     """Read the columns of a query.
 
     The query may name ``numa``: the hosts in the form for the fit to cells and devices.
     """
     if "numa" not in wanted.columns:
         return read_columns(connection, now, service_down_time, wanted)
-    columns = read_columns(connection, now, service_down_time, replace(wanted, columns=wanted.columns - {"numa"} | stored_hosts.COLUMNS))
+    columns = read_columns(
+        connection,
+        now,
+        service_down_time,
+        replace(wanted, columns=wanted.columns - {"numa"} | stored_hosts.COLUMNS),
+    )
     columns["numa"] = stored_hosts.hosts_of(columns)
     return columns
 
@@ -177,7 +226,9 @@ def decide(
     return selections
 
 
-def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays) -> ProviderCapacity | None:
+def provider_capacity(
+    specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays
+) -> ProviderCapacity | None:
     """Return the capacity of providers for specs.
 
     Return None if the columns of VCPU, MEMORY_MB and DISK_GB are enough.
@@ -209,7 +260,9 @@ class ProviderCapacity:
 
     def decides(self, resource_class: str, spec: RequestSpec) -> bool:
         """Return True if this capacity decides on a class for a spec, and not the column."""
-        return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
+        return resource_class not in self._sure or any(
+            resource_class in dict(group.resources) for group in spec.groups
+        )
 
     def fits(self, spec: RequestSpec, resource_class: str | None = None) -> BoolArray:
         """Return True for each node with room for all amounts of the request, or for one class."""
@@ -226,18 +279,29 @@ class ProviderCapacity:
     def candidates(self, spec: RequestSpec, node: int) -> Iterator[Candidate]:
         """Return the candidates on a node for a request for PCI devices, the best first."""
         if node not in self._keys:
-            self._keys[node] = provider_uuids.keys_of(self._states.uuid[node], self._states.devices(node))
+            self._keys[node] = provider_uuids.keys_of(
+                self._states.uuid[node], self._states.devices(node)
+            )
         suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
         for each in self._capacity.candidates(self._query(spec, None), node):
             mappings = {suffix: each["mappings"][suffix] for suffix in suffixes}
-            yield Candidate(batch.allocations_of(each), mappings, spec.host_request.on_providers(mappings, self._keys[node]))
+            yield Candidate(
+                batch.allocations_of(each),
+                mappings,
+                spec.host_request.on_providers(mappings, self._keys[node]),
+            )
 
     def count(self, allocations: Allocations, sign: int) -> None:
         """Count allocations as used (1) or as free again (-1)."""
         self._capacity.count(allocations, sign)
 
     def _query(self, spec: RequestSpec, resource_class: str | None) -> query.Query:
-        key = (tuple(sorted(spec.resources.items())), spec.groups, spec.group_policy, resource_class)
+        key = (
+            tuple(sorted(spec.resources.items())),
+            spec.groups,
+            spec.group_policy,
+            resource_class,
+        )
         if key not in self._queries:
             self._queries[key] = _query(spec, resource_class)
         return self._queries[key]
@@ -257,5 +321,8 @@ def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
     spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
     if spread:
         groups = {"": query.Group("", spread), **groups}
-    equal = [[suffix for suffix in suffixes if suffix in groups] for suffixes in spec.host_request.device_groups]
+    equal = [
+        [suffix for suffix in suffixes if suffix in groups]
+        for suffixes in spec.host_request.device_groups
+    ]
     return query.Query(groups, spec.group_policy, equal_groups=equal)

@@ -68,13 +68,19 @@ class StagedMoves:
         self._progress.expect({move["uuid"]: move.get("seconds") for move in moves})
         with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
             for stage in sorted({move.get("stage", 1) for move in moves}):
-                wanted = [move for move in moves if move.get("stage", 1) == stage and move["from_host"] not in problems]
+                wanted = [
+                    move
+                    for move in moves
+                    if move.get("stage", 1) == stage and move["from_host"] not in problems
+                ]
                 ready = [move for move in wanted if done.issuperset(move.get("after", ()))]
                 skipped += [move for move in wanted if move not in ready]
                 self._progress.leave_out(move["uuid"] for move in skipped)
                 if len(ready) < len(wanted):
                     names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
-                    self._ports.say(f"Not begun, as a move that was to make room before was not done: {names}.")
+                    self._ports.say(
+                        f"Not begun, as a move that was to make room before was not done: {names}."
+                    )
                 for source in dict.fromkeys(move["from_host"] for move in ready):
                     try:
                         migrations += self._of_host(source).carry_out(_of(ready, source))
@@ -84,9 +90,18 @@ class StagedMoves:
                         if source not in apart:
                             raise
                         problems[source] = problem
-                        self._progress.leave_out(move["uuid"] for move in _of(moves, source) if move.get("stage", 1) > stage)
+                        self._progress.leave_out(
+                            move["uuid"]
+                            for move in _of(moves, source)
+                            if move.get("stage", 1) > stage
+                        )
                 done = {each["uuid"] for each in migrations if each["status"] == "completed"}
-        return Moved(migrations, [each for each in migrations if each["status"] != "completed"], skipped, problems)
+        return Moved(
+            migrations,
+            [each for each in migrations if each["status"] != "completed"],
+            skipped,
+            problems,
+        )
 
 
 def _of(moves: Iterable[Move], source: str) -> list[Move]:

@@ -36,13 +36,21 @@ STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
         if given["state"] == "running" or (given["state"] == "rebooted" and given["hard"])
         else []
     ),
-    "_domain_restart": lambda given: [each["uuid"] for each in given.get("instances") or () if each["running"]],
+    "_domain_restart": lambda given: [
+        each["uuid"] for each in given.get("instances") or () if each["running"]
+    ],
     # A snapshot may have the memory of a running guest.
     "_domain_snapshot": lambda given: [given["uuid"]] if given.get("state") == "reverted" else [],
 }
 
 
-def order(hand: Hand, host: str, module: str, given: dict[str, Any], proofs: Iterable[certainty.StartProof] = ()) -> certainty.Answer:
+def order(
+    hand: Hand,
+    host: str,
+    module: str,
+    given: dict[str, Any],
+    proofs: Iterable[certainty.StartProof] = (),
+) -> certainty.Answer:
     """Call a module that may start domains on a host.
 
     :param proofs: results of Starting.prove(), one for each domain that it may start.
@@ -81,7 +89,13 @@ class Starting:
     """
 
     def __init__(self, ports: Ports, read: Callable[[], Collection[str]] | None = None) -> None:
-        self._store, self._hosts, self._clock, self._rules, self._read = ports.store, ports.hosts, ports.clock, ports.start_rules, read
+        self._store, self._hosts, self._clock, self._rules, self._read = (
+            ports.store,
+            ports.hosts,
+            ports.clock,
+            ports.start_rules,
+            read,
+        )
         self._last: _Look | None = None
         #: The last look of foresee(). The run may shut down and move instances after it, so it
         #: proves nothing.
@@ -108,39 +122,65 @@ class Starting:
         targets = set(hosts)
         with self._store.read() as connection:
             known = looks.hosts(connection)
-            every = {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
+            every = (
+                {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
+            )
             wanted = self._to_read(every, known, targets, clock.now(connection))
-            recorded = evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
+            recorded = (
+                evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
+            )
         at = self._clock.monotonic()
         given = {"uuids": sorted(instances), "names": sorted(names)}
         given.update({kind: sorted(missing) for kind, missing in (plugs or {}).items()})
-        answers, silent = asking.ask(self._hosts, MODULE, {host: {"uris": looks.uris_of(known, host), **given} for host in wanted})
+        answers, silent = asking.ask(
+            self._hosts,
+            MODULE,
+            {host: {"uris": looks.uris_of(known, host), **given} for host in wanted},
+        )
         seen: dict[str, dict[str, str]] = {}
         named: dict[str, dict[str, str]] = {}
         lacking: dict[str, dict[str, str]] = {}
         for host, answer in answers.items():
             found, lacking[host] = answer["domains"], answer.get("lacking") or {}
-            seen[host] = {each["uuid"]: each["state"] for each in found if each["uuid"] in instances}
+            seen[host] = {
+                each["uuid"]: each["state"] for each in found if each["uuid"] in instances
+            }
             named[host] = {each["name"]: each["uuid"] for each in found if each["name"] in names}
         for uuid, places in recorded.items():
             for place in places:
                 if place["host"] not in wanted and place["host"] in every:
                     seen.setdefault(place["host"], {})[uuid] = place["state"]
         off = {host for host, each in known.items() if each.is_off}
-        silent = {host: why for host, why in silent.items() if host not in off and host not in self._rules.absent}
+        silent = {
+            host: why
+            for host, why in silent.items()
+            if host not in off and host not in self._rules.absent
+        }
         self._last = _Look(at, frozenset(instances), seen, named, silent, lacking)
         return self._last
 
-    def _to_read(self, every: AbstractSet[str], known: Mapping[str, looks.KnownHost], targets: Collection[str], now: float) -> list[str]:
+    def _to_read(
+        self,
+        every: AbstractSet[str],
+        known: Mapping[str, looks.KnownHost],
+        targets: Collection[str],
+        now: float,
+    ) -> list[str]:
         """Return the hosts that a look reads."""
         if len(every) > asking.ALL:
             cells = {cell for host in targets if host in known for cell in known[host].cells}
             # The absolute difference: a look with a clock that was ahead may be old too.
-            old = {host for host, each in known.items() if cells & each.cells and abs(now - each.read_at) > self._rules.max_age}
+            old = {
+                host
+                for host, each in known.items()
+                if cells & each.cells and abs(now - each.read_at) > self._rules.max_age
+            }
             every = (every & old) | (every - set(known)) | (every & set(targets))
         return sorted(every, key=natural)
 
-    def prove(self, host: str, uuid: str, name: str, refused: str, silent: bool = True) -> certainty.StartProof:
+    def prove(
+        self, host: str, uuid: str, name: str, refused: str, silent: bool = True
+    ) -> certainty.StartProof:
         """Prove that an instance may start on a host.
 
         :param refused: the beginning of a refusal.
@@ -149,14 +189,22 @@ class Starting:
         :raises DroverError: another host shows the instance, or does not answer and may have it.
         """
         look = self._fresh({uuid: name}, host)
-        may_have = {each for each in look.silent if silent and each != host and each not in self._without.get(uuid, ())}
+        may_have = {
+            each
+            for each in look.silent
+            if silent and each != host and each not in self._without.get(uuid, ())
+        }
         seen = {place: domains.get(uuid) for place, domains in look.seen.items()}
-        proof = certainty.may_start(host, uuid, seen if silent else self._without_old(host, uuid, seen), may_have)
+        proof = certainty.may_start(
+            host, uuid, seen if silent else self._without_old(host, uuid, seen), may_have
+        )
         if proof is None:
             _refuse(look, may_have, host, uuid, refused)
         return proof
 
-    def _without_old(self, host: str, uuid: str, seen: Mapping[str, str | None]) -> Mapping[str, str | None]:
+    def _without_old(
+        self, host: str, uuid: str, seen: Mapping[str, str | None]
+    ) -> Mapping[str, str | None]:
         """Return the states without old definitions of an earlier evacuation that are off.
 
         The next evacuation does not wait for them.
@@ -168,7 +216,11 @@ class Starting:
         return {place: state for place, state in seen.items() if place not in off}
 
     def prove_each(
-        self, host: str, instances: Mapping[str, str], refused: Callable[[str], str], silent: bool = True
+        self,
+        host: str,
+        instances: Mapping[str, str],
+        refused: Callable[[str], str],
+        silent: bool = True,
     ) -> tuple[list[certainty.StartProof], dict[str, str]]:
         """Prove for several instances that they may start on a host.
 
@@ -203,16 +255,24 @@ class Starting:
             # The instance needs no shutdown: it is off, or an earlier run has moved it.
             return
         silent = [each for each in look.silent if each != host]
-        others = [place for place, domains in look.seen.items() if uuid in domains and place != host]
+        others = [
+            place for place, domains in look.seen.items() if uuid in domains and place != host
+        ]
         if others or silent:
             _refuse(look, silent, host, uuid, refused)
         self._without[uuid] = {place for place in look.seen if place != host}
 
     def places(self, uuid: str) -> set[str]:
         """Return the hosts that showed an instance in the last look."""
-        return {host for host, domains in self._last.seen.items() if uuid in domains} if self._last is not None else set()
+        return (
+            {host for host, domains in self._last.seen.items() if uuid in domains}
+            if self._last is not None
+            else set()
+        )
 
-    def prove_new(self, host: str, uuid: str, name: str, looked_at: float | None, now: float) -> certainty.StartProof:
+    def prove_new(
+        self, host: str, uuid: str, name: str, looked_at: float | None, now: float
+    ) -> certainty.StartProof:
         """Prove that an instance may be built on a host.
 
         The store knows the host of each begun build, so a host that does not answer has nothing of
@@ -232,7 +292,10 @@ class Starting:
             return len({*looks.hosts(connection), *self._hosts.names()}) <= asking.ALL
 
     def refuse_namesakes(
-        self, names: Mapping[str, str | None], plugs: Mapping[str, Collection[str]] | None = None, hosts: Collection[str] = ()
+        self,
+        names: Mapping[str, str | None],
+        plugs: Mapping[str, Collection[str]] | None = None,
+        hosts: Collection[str] = (),
     ) -> tuple[list[str], dict[str, dict[str, str]]]:
         """Refuse new instances if a host has an unknown domain with their name or uuid.
 
@@ -244,11 +307,21 @@ class Starting:
         """
         by_uuid = {uuid: name for name, uuid in names.items() if uuid}
         look = self.look(by_uuid, hosts, names, plugs)
-        found = {(host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains}
-        found |= {(host, name, uuid) for host, domains in look.named.items() for name, uuid in domains.items()}
+        found = {
+            (host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains
+        }
+        found |= {
+            (host, name, uuid)
+            for host, domains in look.named.items()
+            for name, uuid in domains.items()
+        }
         with self._store.read() as connection:
             known = instance_lookup.known(connection, {uuid for _host, _name, uuid in found})
-        there = [f"{host} has {name} (uuid {uuid})" for host, name, uuid in sorted(found) if uuid not in known]
+        there = [
+            f"{host} has {name} (uuid {uuid})"
+            for host, name, uuid in sorted(found)
+            if uuid not in known
+        ]
         if there:
             raise DroverError(
                 f"Nothing was placed, as hosts have domains that this store does not know, with the name or uuid of what is new: {'; '.join(there)}. Somebody "
@@ -269,7 +342,11 @@ class Starting:
 
 
 def _refuse(look: _Look, silent: Collection[str], host: str, uuid: str, refused: str) -> NoReturn:
-    others = [f"{place} ({domains[uuid]})" for place, domains in look.seen.items() if uuid in domains and place != host]
+    others = [
+        f"{place} ({domains[uuid]})"
+        for place, domains in look.seen.items()
+        if uuid in domains and place != host
+    ]
     if others:
         here = look.seen.get(host, {}).get(uuid)
         there = f"{host} ({here})" if here is not None else host

@@ -43,7 +43,11 @@ def is_done(connection: Connection, host: str) -> bool:
     That is, no instance and no open migration of the host is left.
     """
     fenced = any(each["cut"] for each in storage_fences.read(connection, host))
-    return fenced and not evacuations.instances(connection, host) and not evacuations.open_migrations(connection, host)
+    return (
+        fenced
+        and not evacuations.instances(connection, host)
+        and not evacuations.open_migrations(connection, host)
+    )
 
 
 def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> str | None:
@@ -61,9 +65,15 @@ def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> st
     for each in fences:
         if each["fence"] != CEPH:
             continue
-        question = {"state": "verified", "addresses": each["addresses"], "arguments": variables.get("drover_ceph_arguments") or []}
+        question = {
+            "state": "verified",
+            "addresses": each["addresses"],
+            "arguments": variables.get("drover_ceph_arguments") or [],
+        }
         try:
-            seen = ports.hosts.hand(variables.get("drover_ceph_admin") or "localhost", ASKED).read("_ceph_fence", question)
+            seen = ports.hosts.hand(variables.get("drover_ceph_admin") or "localhost", ASKED).read(
+                "_ceph_fence", question
+            )
         except (Unreachable, Late) as problem:
             return str(problem)
         if seen.get("failed"):
@@ -111,10 +121,14 @@ class StorageFencing:
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
             if is_done(connection, self.host):
-                self._ports.say(f"{self.host} was shut out of its storage before, and nothing is left of it that could be restarted.")
+                self._ports.say(
+                    f"{self.host} was shut out of its storage before, and nothing is left of it that could be restarted."
+                )
                 return {"addresses": [], "disks": []}
             addresses, disks = self._targets(connection, declared)
-            every = storage_fences.begin(connection, self.host, fence, addresses, clock.now(connection))
+            every = storage_fences.begin(
+                connection, self.host, fence, addresses, clock.now(connection)
+            )
         return {"addresses": every, "disks": disks}
 
     def foresee(self, fence: str, declared: Collection[str] = ()) -> None:
@@ -129,7 +143,9 @@ class StorageFencing:
             if not is_done(connection, self.host):
                 self._targets(connection, declared)
 
-    def _targets(self, connection: Connection, declared: Collection[str]) -> tuple[set[str], list[str]]:
+    def _targets(
+        self, connection: Connection, declared: Collection[str]
+    ) -> tuple[set[str], list[str]]:
         """Return the addresses to shut out, and the texts of the disks."""
         addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
         if not addresses:
@@ -139,19 +155,33 @@ class StorageFencing:
             )
         disks = sorted(self._disks(connection))
         if not disks:
-            raise DroverError(f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off.")
+            raise DroverError(
+                f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off."
+            )
         return addresses, disks
 
     def _disks(self, connection: Connection) -> set[str]:
-        nodes = {each["node"]: each for each in evacuations.storage(connection).values() if each["host"] == self.host}
+        nodes = {
+            each["node"]: each
+            for each in evacuations.storage(connection).values()
+            if each["host"] == self.host
+        }
         return {
             text
             for each in evacuations.instances(connection, self.host)
             for disk in storage_identity.all_disks(each)
-            if disk.get("source") and is_written(disk) and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
+            if disk.get("source")
+            and is_written(disk)
+            and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
         }
 
-    def verified(self, fence: str, cut: Collection[str], others: Collection[str] = (), lifted: Collection[str] = ()) -> None:
+    def verified(
+        self,
+        fence: str,
+        cut: Collection[str],
+        others: Collection[str] = (),
+        lifted: Collection[str] = (),
+    ) -> None:
         """Record the disks that a fence has cut the host off from.
 
         The tasks of a fence report them, and they may be wrong. So other hypervisors look for
@@ -192,7 +222,9 @@ class StorageFencing:
     def _open(self, peer: str, images: list[str]) -> set[str]:
         """Return the images that a client has open, as another hypervisor sees them."""
         try:
-            seen = self._ports.hosts.hand(peer, evidence.PROBE).read("_host_probe", {"addresses": [], "disks": images})
+            seen = self._ports.hosts.hand(peer, evidence.PROBE).read(
+                "_host_probe", {"addresses": [], "disks": images}
+            )
         except (Unreachable, Late):
             return set()
         return set(seen.get("in_use") or ())

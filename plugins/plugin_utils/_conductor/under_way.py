@@ -22,7 +22,9 @@ class UnderWay:
         self._left: list[tuple[str, Sequence[str]]] = []
 
     @contextlib.contextmanager
-    def known(self, clause: str, names: Callable[[], Sequence[str]], after_error: bool = False) -> Iterator[None]:
+    def known(
+        self, clause: str, names: Callable[[], Sequence[str]], after_error: bool = False
+    ) -> Iterator[None]:
         """Count names as under way, as long as the block runs.
 
         :param names: a function that returns the names at the time of need.
@@ -58,5 +60,9 @@ def _sentence(known: Sequence[tuple[str, Sequence[str]]]) -> str:
     found: dict[str, list[str]] = {}
     for clause, names in known:
         found.setdefault(clause, []).extend(names)
-    said = [f"{clause.format(some(list(dict.fromkeys(names))))}." for clause, names in found.items() if names]
+    said = [
+        f"{clause.format(some(list(dict.fromkeys(names))))}."
+        for clause, names in found.items()
+        if names
+    ]
     return " ".join([*said, "Give the same command again."]) if said else ""

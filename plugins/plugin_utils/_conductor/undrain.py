@@ -48,7 +48,12 @@ class Undrain:
 
     def __init__(self, ports: Ports, request: UndrainRequest) -> None:
         self._ports, self._request, self.hosts = ports, request, host_names(request.hosts)
-        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._store, self._hosts, self._leasing, self._say = (
+            ports.store,
+            ports.hosts,
+            ports.leasing,
+            ports.say,
+        )
         self._proofs, self.changed = Starting(ports), False
         #: The states of the hosts that are back: a dict host and host_state.FIELDS for each.
         self.states: list[dict[str, Any]] = []
@@ -64,7 +69,10 @@ class Undrain:
             or an instance does not start, but its host is back.
         """
         with self._store.read() as connection:
-            drained_before = {host: services.is_drained(services.get(connection, host).status_before_drain) for host in self.hosts}
+            drained_before = {
+                host: services.is_drained(services.get(connection, host).status_before_drain)
+                for host in self.hosts
+            }
         messages: list[str] = []
         problems: list[DroverError] = []
         for host, was_drained in drained_before.items():
@@ -79,7 +87,10 @@ class Undrain:
         result = {"changed": self.changed, "hosts": self.states, "started": self.started}
         if problems:
             details = {key: value for problem in problems for key, value in problem.details.items()}
-            raise DroverError(" ".join([*(str(problem) for problem in problems), *messages]), **{**details, **result})
+            raise DroverError(
+                " ".join([*(str(problem) for problem in problems), *messages]),
+                **{**details, **result},
+            )
         return {**result, "message": " ".join(messages)}
 
     def _bring_back(self, host: str, was_drained: bool) -> str:
@@ -94,7 +105,9 @@ class Undrain:
             self._settle(host)
             state, to_start = self._restore(host)
             self.states.append({"host": host, **state})
-            message = _message(host, was_drained, state, to_start, self._request.check_mode) + self._maintenance(host)
+            message = _message(
+                host, was_drained, state, to_start, self._request.check_mode
+            ) + self._maintenance(host)
             self._say(message)
             if to_start:
                 self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
@@ -125,7 +138,13 @@ class Undrain:
         """
         with self._store.read() as connection:
             stages = {each["host"]: each["stage"] for each in rolling.read(connection)}
-        if stages.get(host) not in ("before_drain", "drain", "after_drain", "reboot", "after_reboot"):
+        if stages.get(host) not in (
+            "before_drain",
+            "drain",
+            "after_drain",
+            "reboot",
+            "after_reboot",
+        ):
             return ""
         return (
             f" It is in a rolling maintenance that has not finished (stage {stages[host]}): drover.compute.rolling_maintenance drains it again and "
@@ -140,7 +159,9 @@ class Undrain:
         if self._request.check_mode:
             return
         try:
-            self.changed |= bool(HostMoves(self._ports, host, self._request.moves).carry_out(begin=False))
+            self.changed |= bool(
+                HostMoves(self._ports, host, self._request.moves).carry_out(begin=False)
+            )
         except RunOver:
             raise
         except DroverError as problem:
@@ -167,9 +188,13 @@ class Undrain:
             if not self._request.check_mode:
                 self._leasing.extend(host, self._request.timeout + SPARE)
             self._say(f"{instance['name']}: starting on {host}")
-            operations = Operations(self._ports, self._hosts.hand(host), host, self._request.check_mode, self._proofs)
+            operations = Operations(
+                self._ports, self._hosts.hand(host), host, self._request.check_mode, self._proofs
+            )
             outcomes, _differences, failed = operations.carry_out(
-                [instance["uuid"]], "running", {"timeout": self._request.timeout, "force": False, "hard": False}
+                [instance["uuid"]],
+                "running",
+                {"timeout": self._request.timeout, "force": False, "hard": False},
             )
         except RunOver:
             raise
@@ -180,9 +205,19 @@ class Undrain:
         return failed
 
 
-def _message(host: str, was_drained: bool, state: dict[str, Any], to_start: list[dict[str, str]], check_mode: bool) -> str:
+def _message(
+    host: str,
+    was_drained: bool,
+    state: dict[str, Any],
+    to_start: list[dict[str, str]],
+    check_mode: bool,
+) -> str:
     is_now = "would be" if check_mode else "is"
-    was = f"{is_now} as it was before its drain or evacuation" if was_drained else "was not drained; nothing was changed"
+    was = (
+        f"{is_now} as it was before its drain or evacuation"
+        if was_drained
+        else "was not drained; nothing was changed"
+    )
     now = f"disabled ({state['disabled_reason']})" if state["disabled"] else "enabled"
     names = ", ".join(each["name"] for each in to_start)
     started = "which would be started" if check_mode else "to be started now"

@@ -18,7 +18,9 @@ from .._store.engine import Connection
 Name = tuple[str, str | None]
 
 
-def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[str] = ()) -> list[str]:
+def elsewhere(
+    connection: Connection, uuid: str, host: str, paths: Collection[str] = ()
+) -> list[str]:
     """Return the paths of an instance's disks that instances of other hosts also need.
 
     :param paths: further files of the instance that the store has not seen.
@@ -32,22 +34,29 @@ def of_instance(connection: Connection, uuid: str) -> list[str]:
     return sorted({path for path, _identity in own(connection, [uuid])[uuid]})
 
 
-def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
+def refuse_taken(
+    connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]
+) -> None:
     """Refuse to build an instance with a disk that belongs to another instance on any host."""
     for path, user in _users(connection, uuid, host, paths):
         raise _nothing_begun(
-            f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was begun: give it another path", host
+            f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was begun: give it another path",
+            host,
         )
 
 
-def refuse_taken_origins(connection: Connection, uuid: str, name: str, host: str, disks: Collection[Mapping[str, Any]]) -> None:
+def refuse_taken_origins(
+    connection: Connection, uuid: str, name: str, host: str, disks: Collection[Mapping[str, Any]]
+) -> None:
     """Refuse to build an instance with a disk on the network that another instance has.
 
     :param disks: disks as in the facts of a domain.
     """
     for disk in disks:
         if disk.get("origin"):
-            user = files.user_of_origin(connection, disk["origin"], str(disk["source"]).partition(":")[2], uuid)
+            user = files.user_of_origin(
+                connection, disk["origin"], str(disk["source"]).partition(":")[2], uuid
+            )
             if user is not None:
                 raise _nothing_begun(
                     f"Instance {name} on {host}: its disk {disk['source']} is one that {user['name']} on {user['host']} uses, and two writers "
@@ -56,7 +65,9 @@ def refuse_taken_origins(connection: Connection, uuid: str, name: str, host: str
                 )
 
 
-def refuse_written(connection: Connection, uuid: str, name: str, host: str, images: Collection[str]) -> None:
+def refuse_written(
+    connection: Connection, uuid: str, name: str, host: str, images: Collection[str]
+) -> None:
     """Refuse to back a disk by a file that an instance of any host may write to.
 
     Each write would destroy the new disk.
@@ -69,7 +80,9 @@ def refuse_written(connection: Connection, uuid: str, name: str, host: str, imag
         )
 
 
-def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
+def refuse_read(
+    connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]
+) -> None:
     """Refuse to let an instance read a disk or medium that an instance of any host may write to."""
     for path, user in _users(connection, uuid, host, paths, writes=True):
         raise _nothing_begun(
@@ -89,7 +102,9 @@ def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) 
     return {path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))}
 
 
-def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
+def _users(
+    connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False
+) -> Iterator[tuple[str, str]]:
     """Return the paths that another instance needs or may write to, with its name and host."""
     for path, identity in sorted(_named(connection, host, paths), key=str):
         user = files.user(connection, path, identity, uuid, writes)
@@ -111,10 +126,15 @@ def on_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
     for source in sorted({source for source, _there in ways.values()}):
         disks = [disks_of[uuid] for uuid, way in ways.items() if way[0] == source]
         rows[source] = files.needed(connection, set().union(*disks), source)
-    return {uuid: _meant(disks_of[uuid], rows[source], uuid) for uuid, (source, _destination) in ways.items()}
+    return {
+        uuid: _meant(disks_of[uuid], rows[source], uuid)
+        for uuid, (source, _destination) in ways.items()
+    }
 
 
-def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
+def of_ways(
+    connection: Connection, ways: Mapping[str, tuple[str, str]]
+) -> dict[str, dict[str, Any]]:
     """Collect the facts on the storage of both ends that the sources of moves need.
 
     :param ways: dict uuid of an instance -> (source, destination).
@@ -128,7 +148,13 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
         here, there = hosts[(source, None)], hosts[(destination, None)]
         paths = {path for path, _identity in needed[uuid]}
         found[uuid] = {
-            "shared_folders": sorted({pool["path"] for pool in here["pools"] if pool.get("path") and pool.get("shared_id")}),
+            "shared_folders": sorted(
+                {
+                    pool["path"]
+                    for pool in here["pools"]
+                    if pool.get("path") and pool.get("shared_id")
+                }
+            ),
             "devices_there": _devices(paths, here, there),
             "file_systems_there": storage_identity.file_systems(there),
             "images_there": [image for image in there["images"] if image["path"] in paths],
@@ -143,14 +169,20 @@ def own(connection: Connection, uuids: Collection[str]) -> dict[str, set[Name]]:
     """
     needed = files.of_instances(connection, uuids)
     read = files.only_read(connection, uuids)
-    return {uuid: {name for name in names if name[0] not in read[uuid]} for uuid, names in needed.items()}
+    return {
+        uuid: {name for name in names if name[0] not in read[uuid]}
+        for uuid, names in needed.items()
+    }
 
 
 def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:
     if not paths:
         return set()
     node = files.nodes_of(connection, [(host, None)])[(host, None)]
-    return {(path, storage_identity.of_path(path, node) or storage_identity.of_device(path, node)) for path in paths}
+    return {
+        (path, storage_identity.of_path(path, node) or storage_identity.of_device(path, node))
+        for path in paths
+    }
 
 
 def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) -> list[str]:
@@ -161,7 +193,9 @@ def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) 
     """
     others = [row for row in rows if {row["first"], row["last"]} != {uuid}]
     taken = {row[key] for row in others for key in ("path", "identity")}
-    return sorted({path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))})
+    return sorted(
+        {path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))}
+    )
 
 
 def _devices(paths: Iterable[str], here: NodeStorage, there: NodeStorage) -> dict[str, str]:

@@ -19,7 +19,13 @@ from . import disk_files, disk_sources, fields, hardware, hardware_fields, reque
 Where = Callable[[Any], str]
 
 #: The word for one item of a section.
-WORDS = {"instances": "instance", "server_groups": "server group", "flavors": "flavor", "images": "image", "aggregates": "aggregate"}
+WORDS = {
+    "instances": "instance",
+    "server_groups": "server group",
+    "flavors": "flavor",
+    "images": "image",
+    "aggregates": "aggregate",
+}
 #: Keys that only one instance can have, so not one of several of a count.
 OF_ONE = ("uuid", "host")
 
@@ -55,7 +61,11 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         for number, network in enumerate(item.get("networks", []), 1):
             hardware_fields.network(network, f"{place}, network {number}")
             if network.get("mac") and item.get("state") != "absent":
-                plug = network.get("bridge") or network.get("network") or network.get("physical_network")
+                plug = (
+                    network.get("bridge")
+                    or network.get("network")
+                    or network.get("physical_network")
+                )
                 _unique(macs, f"{network['mac']} on {plug}", f"{place}, network {number}", "mac")
         hardware.refuse({"disks": [], "networks": [], **item}, None, None, place)
         if isinstance(item.get("server_group"), dict):
@@ -64,7 +74,10 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         item = {"labels": {}, "networks": [], **item}
         if not requests.names_flavor(item):
             item = requests.complete(item, None, place)
-        checked.extend({**{key: value for key, value in item.items() if key != "count"}, "name": name} for name in names_of(item))
+        checked.extend(
+            {**{key: value for key, value in item.items() if key != "count"}, "name": name}
+            for name in names_of(item)
+        )
     return checked
 
 
@@ -94,7 +107,9 @@ def aggregates(items: Any, where: Where) -> list[dict[str, Any]]:
     return _section("aggregates", items, where, lambda item, place: None)
 
 
-def _section(name: str, items: Any, where: Where, rule: Callable[[dict[str, Any], str], None]) -> list[dict[str, Any]]:
+def _section(
+    name: str, items: Any, where: Where, rule: Callable[[dict[str, Any], str], None]
+) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
     found = []
     for item, place in _read(name, items, where):
@@ -109,19 +124,29 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
     it.
     """
     word = WORDS[section]
-    required = " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required)
+    required = " and ".join(
+        key for key, field in tables.SECTIONS[section].items() if field.required
+    )
     if not isinstance(items, list):
-        raise DroverError(f"{where(items)}: {section} must be a list of mappings, each with {required}.")
+        raise DroverError(
+            f"{where(items)}: {section} must be a list of mappings, each with {required}."
+        )
     for item in items:
         place = where(item)
         if not isinstance(item, dict):
-            raise DroverError(f"{place}: each {word} is a mapping with a name, not {validation.shown(item)}.")
+            raise DroverError(
+                f"{place}: each {word} is a mapping with a name, not {validation.shown(item)}."
+            )
         if isinstance(item.get("name"), (list, dict)):
-            raise DroverError(f"{place}: each {word} is a mapping with a name that is a text, not {validation.shown(item['name'])}.")
+            raise DroverError(
+                f"{place}: each {word} is a mapping with a name that is a text, not {validation.shown(item['name'])}."
+            )
         if item.get("name") is not None and not isinstance(item["name"], str):
             raise DroverError(f"{place}: {fields.no_text('name', item['name'])}")
         if not (item.get("name") or "").strip():
-            raise DroverError(f"{place}: each {word} is a mapping with a name, and this one has none. Add one, such as name: web1.")
+            raise DroverError(
+                f"{place}: each {word} is a mapping with a name, and this one has none. Add one, such as name: web1."
+            )
         # In a sentence nothing may break its line or turn its direction.
         name = item["name"] if item["name"].isprintable() else ascii(item["name"])
         place = f"{place}: {word} {name}"
@@ -133,11 +158,25 @@ def _one_of_many(item: Mapping[str, Any], place: str) -> None:
     if item.get("count") is None:
         return
     given = [key for key in OF_ONE if item.get(key)]
-    given += [f"the path of disk {number}" for number, disk in enumerate(item.get("disks", []), 1) if disk.get("path")]
-    given += [f"the source of disk {number}" for number, disk in enumerate(item.get("disks", []), 1) if disk.get("source")]
-    given += [f"the mac of network {number}" for number, network in enumerate(item.get("networks", []), 1) if network.get("mac")]
+    given += [
+        f"the path of disk {number}"
+        for number, disk in enumerate(item.get("disks", []), 1)
+        if disk.get("path")
+    ]
+    given += [
+        f"the source of disk {number}"
+        for number, disk in enumerate(item.get("disks", []), 1)
+        if disk.get("source")
+    ]
+    given += [
+        f"the mac of network {number}"
+        for number, network in enumerate(item.get("networks", []), 1)
+        if network.get("mac")
+    ]
     if given and item["count"] > 1:
-        raise DroverError(f"{place}: {given[0]} can be of one instance only, and count is {item['count']}. Take one of them out.")
+        raise DroverError(
+            f"{place}: {given[0]} can be of one instance only, and count is {item['count']}. Take one of them out."
+        )
 
 
 def _source(disk: Mapping[str, Any]) -> str:
@@ -147,14 +186,19 @@ def _source(disk: Mapping[str, Any]) -> str:
 
 
 def _group(item: dict[str, Any], place: str) -> None:
-    if item.get("max_server_per_host") is not None and item["policy"] != placement_groups.ANTI_AFFINITY:
+    if (
+        item.get("max_server_per_host") is not None
+        and item["policy"] != placement_groups.ANTI_AFFINITY
+    ):
         raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
 
 
 def extra_specs(given: Mapping[Any, Any], place: str) -> dict[str, str | None]:
     """Check extra specs and return them as texts; a value of None, which removes a key, stays."""
     spec_names.refuse_unknown({str(key): value for key, value in given.items()}, {}, place)
-    read = request_fields.extra_specs({"extra_specs": {key: value for key, value in given.items() if value is not None}}, place)
+    read = request_fields.extra_specs(
+        {"extra_specs": {key: value for key, value in given.items() if value is not None}}, place
+    )
     return {**{str(key): None for key in given}, **read}
 
 
@@ -165,13 +209,19 @@ def _flavor(item: dict[str, Any], place: str) -> None:
 def _image(item: dict[str, Any], place: str) -> None:
     source = item.get("source")
     if source and not source.startswith(("/", "http://", "https://")):
-        raise DroverError(f"{place}: source must be a URL of http or https, or an absolute path, not {validation.shown(source)}.")
-    spec_names.refuse_unknown({}, {str(key): value for key, value in (item.get("properties") or {}).items()}, place)
+        raise DroverError(
+            f"{place}: source must be a URL of http or https, or an absolute path, not {validation.shown(source)}."
+        )
+    spec_names.refuse_unknown(
+        {}, {str(key): value for key, value in (item.get("properties") or {}).items()}, place
+    )
     request_fields.read_image({"name": item["name"], "properties": item.get("properties")}, place)
 
 
 def with_flavors(
-    items: Iterable[dict[str, Any]], flavors: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]
+    items: Iterable[dict[str, Any]],
+    flavors: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, str],
 ) -> list[dict[str, Any]]:
     """Fill in the sizes of instances that name a flavor.
 
@@ -185,7 +235,9 @@ def with_flavors(
         if requests.names_flavor(item):
             if item["flavor"] not in flavors:
                 raise _unknown(item, "flavors", item["flavor"], flavors, places)
-            item = requests.complete(item, flavors[item["flavor"]], f"{places[item['name']]}: instance {item['name']}")
+            item = requests.complete(
+                item, flavors[item["flavor"]], f"{places[item['name']]}: instance {item['name']}"
+            )
         found.append(item)
     return found
 
@@ -206,7 +258,12 @@ def known_names(
     """
     for item, resolved in instances:
         name = item.get(section.removesuffix("s"))
-        if isinstance(name, str) and name and name not in known and resolved["state"] in ("new", "building"):
+        if (
+            isinstance(name, str)
+            and name
+            and name not in known
+            and resolved["state"] in ("new", "building")
+        ):
             raise _unknown(item, section, name, known, places)
 
 
@@ -242,8 +299,17 @@ def known_pools(
             )
 
 
-def _unknown(item: Mapping[str, Any], section: str, name: str, known: Collection[str], places: Mapping[str, str]) -> DroverError:
-    word, needs = WORDS[section], " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required)
+def _unknown(
+    item: Mapping[str, Any],
+    section: str,
+    name: str,
+    known: Collection[str],
+    places: Mapping[str, str],
+) -> DroverError:
+    word, needs = (
+        WORDS[section],
+        " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required),
+    )
     has = f"There are: {some(sorted(known, key=natural))}" if known else "There is none"
     return DroverError(
         f"{places[item['name']]}: instance {item['name']}: {word} {name} is neither under {section} nor in the "
@@ -254,5 +320,7 @@ def _unknown(item: Mapping[str, Any], section: str, name: str, known: Collection
 
 def _unique(seen: dict[Any, str], value: Any, place: str, what: str) -> None:
     if value in seen:
-        raise DroverError(f"{place}: the {what} {value} stands twice; first at {seen[value]}. Nothing was placed.")
+        raise DroverError(
+            f"{place}: the {what} {value} stands twice; first at {seen[value]}. Nothing was placed."
+        )
     seen[value] = place

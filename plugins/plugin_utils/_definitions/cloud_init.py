@@ -78,9 +78,13 @@ def _mapping(value: Any, what: str) -> Mapping[str, Any]:
     except yaml.YAMLError as problem:
         mark = getattr(problem, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark is not None else ""
-        raise DroverError(f"{what} is no YAML:{line} cannot be read. The guest would ignore it. Nothing was placed.") from problem
+        raise DroverError(
+            f"{what} is no YAML:{line} cannot be read. The guest would ignore it. Nothing was placed."
+        ) from problem
     if read is not None and not isinstance(read, dict):
-        raise DroverError(f"{what} must be a mapping, or a text of one, not {shown(read)}. The guest would ignore it. Nothing was placed.")
+        raise DroverError(
+            f"{what} must be a mapping, or a text of one, not {shown(read)}. The guest would ignore it. Nothing was placed."
+        )
     return read or {}
 
 

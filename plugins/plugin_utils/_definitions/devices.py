@@ -14,7 +14,10 @@ from .._numa.device_requests import VNICS
 
 
 def with_devices(
-    networks: Sequence[Mapping[str, Any]], pci_devices: Sequence[Mapping[str, Any]], mdevs: Iterable[Mapping[str, Any]], where: str
+    networks: Sequence[Mapping[str, Any]],
+    pci_devices: Sequence[Mapping[str, Any]],
+    mdevs: Iterable[Mapping[str, Any]],
+    where: str,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the interfaces of a domain, each with its device if it is one, and the other devices
     of the domain.
@@ -31,7 +34,9 @@ def with_devices(
     """
     of_request: dict[int, list[Mapping[str, Any]]] = {}
     for each in sorted(pci_devices, key=lambda device: str(device["address"])):
-        of_request.setdefault(-1 if each.get("request") is None else each["request"], []).append(each)
+        of_request.setdefault(-1 if each.get("request") is None else each["request"], []).append(
+            each
+        )
     numbers = sorted(of_request)
     ports = [number for number, network in enumerate(networks) if network.get("vnic")]
     if len(ports) > len([number for number in numbers if number >= 0]):
@@ -41,7 +46,12 @@ def with_devices(
         )
     chosen = dict(zip(ports, numbers[len(numbers) - len(ports) :]))
     interfaces: list[dict[str, Any]] = []
-    hostdevs = [_pci(each) for number in numbers if number not in chosen.values() for each in of_request[number]]
+    hostdevs = [
+        _pci(each)
+        for number in numbers
+        if number not in chosen.values()
+        for each in of_request[number]
+    ]
     for number, network in enumerate(networks):
         if number not in chosen:
             interfaces.append({**network, "type": "bridge" if network.get("bridge") else "network"})

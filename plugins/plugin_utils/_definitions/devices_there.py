@@ -19,7 +19,14 @@ from . import disk_files, disk_sources, hardware, hardware_there
 GIB = 2**30
 #: The kinds of changes. The first four are kinds of _conductor.instance_devices.DeviceRequest, with
 #: the options of their modules.
-DISK, INTERFACE, CDROM, GROWTH, SETTINGS, RESIZE = "disk", "interface", "cdrom", "growth", "settings", "resize"
+DISK, INTERFACE, CDROM, GROWTH, SETTINGS, RESIZE = (
+    "disk",
+    "interface",
+    "cdrom",
+    "growth",
+    "settings",
+    "resize",
+)
 
 
 class Change(NamedTuple):
@@ -45,7 +52,9 @@ class Difference(NamedTuple):
     way: str = ""
 
 
-def disks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element, folder: str) -> list[Difference]:
+def disks(
+    definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element, folder: str
+) -> list[Difference]:
     """Compare disks.
 
     :param definition: a result of identity.resolve().
@@ -78,15 +87,21 @@ def disks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element
     return found
 
 
-def _file_of(definition: Mapping[str, Any], target: str, disk: Mapping[str, Any], folder: str) -> str:
+def _file_of(
+    definition: Mapping[str, Any], target: str, disk: Mapping[str, Any], folder: str
+) -> str:
     if disk.get("source"):
         return disk_sources.text_of(disk)
     base = posixpath.join(folder, disk_files.base(definition["name"], definition["uuid"]))
-    return disk_files.normal(disk["path"]) if disk.get("path") else disk_files.by_default(base, target)
+    return (
+        disk_files.normal(disk["path"]) if disk.get("path") else disk_files.by_default(base, target)
+    )
 
 
 def _pairs(
-    wished: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], there: Sequence[Mapping[str, Any]]
+    wished: Sequence[tuple[str, Mapping[str, Any]]],
+    files: Sequence[str],
+    there: Sequence[Mapping[str, Any]],
 ) -> dict[int, Mapping[str, Any]]:
     """Return the disk of the domain for each number of a disk of the definition that has one.
 
@@ -106,14 +121,23 @@ def _pairs(
             take(number, [each for each, known in zip(left, names) if path in known])
         else:
             own = posixpath.basename(path)
-            take(number, [each for each, known in zip(left, names) if own in {posixpath.basename(name) for name in known if name}])
+            take(
+                number,
+                [
+                    each
+                    for each, known in zip(left, names)
+                    if own in {posixpath.basename(name) for name in known if name}
+                ],
+            )
     for number, (_target, disk) in enumerate(wished, 1):
         if not disk.get("path") and not disk.get("source"):
             take(number, left[:1])
     return pairs
 
 
-def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str) -> Difference:
+def _missing_disk(
+    definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str
+) -> Difference:
     # The module attaches only a disk with the defaults of place.
     odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
     if disk.get("image") or disk.get("pool") or disk.get("source"):
@@ -123,7 +147,19 @@ def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str,
     if not odd:
         # It may be the first one of a bus.
         bus = disk.get("bus") or _asked(definition)["disk_bus"]
-        change, way = Change(DISK, {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", "bus": bus, "readonly": False}), ""
+        change, way = (
+            Change(
+                DISK,
+                {
+                    "path": path,
+                    "size_gb": disk["size_gb"],
+                    "format": "qcow2",
+                    "bus": bus,
+                    "readonly": False,
+                },
+            ),
+            "",
+        )
     wanted = path if disk.get("source") else f"{path}, {disk['size_gb']} GiB"
     return Difference(f"disk {number}", "none", wanted, change, way)
 
@@ -132,22 +168,34 @@ def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str,
 _PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, "iotune": None}
 
 
-def _differing_disk(number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element) -> list[Difference]:
+def _differing_disk(
+    number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element
+) -> list[Difference]:
     found, key = [], f"disk {number}"
     capacity = have.get("capacity_bytes")
     if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
         change, way = None, "a disk is never made smaller; correct the definition"
         if capacity < disk["size_gb"] * GIB:
             change, way = Change(GROWTH, {"target": have["target"], "size_gb": disk["size_gb"]}), ""
-        found.append(Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", change, way))
+        found.append(
+            Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", change, way)
+        )
     chain, image = have.get("chain"), disk.get("image") or ""
-    if image.startswith("/") and chain is not None and image not in {name for each in chain for name in (each["path"], each["real_path"])}:
+    if (
+        image.startswith("/")
+        and chain is not None
+        and image not in {name for each in chain for name in (each["path"], each["real_path"])}
+    ):
         there = chain[0]["path"] if chain else "none"
         found.append(Difference(f"{key} image", there, image, way=ONLY_WHEN_BUILT))
     shown = hardware_there.of_disk(root, have.get("target"))
     for name in ("bus", "cache", "io", "discard", "serial"):
         if disk.get(name) and shown.get(name) != disk[name]:
-            found.append(Difference(f"{key} {name}", shown.get(name, "none"), str(disk[name]), way=ONLY_WHEN_BUILT))
+            found.append(
+                Difference(
+                    f"{key} {name}", shown.get(name, "none"), str(disk[name]), way=ONLY_WHEN_BUILT
+                )
+            )
     return found
 
 
@@ -159,7 +207,9 @@ def _gib(size: int) -> str:
 ONLY_WHEN_BUILT = "only a new instance gets it: change the domain with virsh edit, or remove the instance and place it again"
 
 
-def networks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element) -> list[Difference]:
+def networks(
+    definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element
+) -> list[Difference]:
     """Compare interfaces; for the parameters see disks()."""
     there = list(facts["interfaces"])
     wished = hardware.networks(_asked(definition), definition["networks"], definition["name"])
@@ -180,7 +230,10 @@ def networks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Elem
             found += _differing_interface(number + 1, each, written, pairs[number], root)
         else:
             others = [nic for nic in facts["interfaces"] if _is_in(nic, each)]
-            first = not any(_source(other) == _source(each) and not other.get("mac") for other in wished[:number])
+            first = not any(
+                _source(other) == _source(each) and not other.get("mac")
+                for other in wished[:number]
+            )
             found.append(_missing_interface(number + 1, each, not others and first))
     found += [
         Difference(
@@ -211,19 +264,29 @@ def _missing_interface(number: int, wanted: Mapping[str, Any], alone: bool) -> D
     without a MAC address.
     """
     kind, source = _source(wanted)
-    odd = [key for key in ("queues", "mtu", "openvswitch", "vlan") if wanted.get(key) not in (None, False)]
+    odd = [
+        key
+        for key in ("queues", "mtu", "openvswitch", "vlan")
+        if wanted.get(key) not in (None, False)
+    ]
     change, way = None, ""
     if odd:
         way = f"drover.compute.instance_interface attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
     elif not wanted.get("mac") and not alone:
         way = f"it would be a further one in the {kind} {source}: give it a mac in the definition"
     else:
-        change = Change(INTERFACE, {kind: source, "mac": wanted.get("mac"), "model": wanted["model"]})
+        change = Change(
+            INTERFACE, {kind: source, "mac": wanted.get("mac"), "model": wanted["model"]}
+        )
     return Difference(f"network {number}", "none", f"{kind} {source}", change, way)
 
 
 def _differing_interface(
-    number: int, wanted: Mapping[str, Any], written: Mapping[str, Any], nic: Mapping[str, Any], root: Element
+    number: int,
+    wanted: Mapping[str, Any],
+    written: Mapping[str, Any],
+    nic: Mapping[str, Any],
+    root: Element,
 ) -> list[Difference]:
     found, key, (kind, source) = [], f"network {number}", _source(wanted)
     if not _is_in(nic, wanted):
@@ -240,7 +303,9 @@ def _differing_interface(
     for name, value in asked.items():
         text = "" if value is None or (name == "queues" and value == 1) else str(value)
         if text and shown.get(name) != text:
-            found.append(Difference(f"{key} {name}", shown.get(name, "none"), text, way=ONLY_WHEN_BUILT))
+            found.append(
+                Difference(f"{key} {name}", shown.get(name, "none"), text, way=ONLY_WHEN_BUILT)
+            )
     return found
 
 
@@ -253,13 +318,17 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
     drives = [each for each in drives if posixpath.basename(each.get("source") or "") != seed]
     found = []
     wished = definition.get("cdroms") or []
-    pairs = _pairs_of_drives([each.get("bus") or _asked(definition)["cdrom_bus"] for each in wished], drives)
+    pairs = _pairs_of_drives(
+        [each.get("bus") or _asked(definition)["cdrom_bus"] for each in wished], drives
+    )
     for number, wanted in enumerate(wished, 1):
         path = disk_files.normal(wanted["path"]) if wanted.get("path") else None
         drive = pairs.get(number)
         if drive is None:
             way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
-            found.append(Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way))
+            found.append(
+                Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way)
+            )
             continue
         names = {drive.get("source"), drive.get("path"), drive.get("real_path")} - {None}
         if path in names or (path is None and not names):
@@ -267,8 +336,15 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
         change: Change | None = Change(CDROM, {"path": path, "target": drive["target"]})
         way = ""
         if path is None:
-            change, way = None, f"eject it with drover.compute.instance_cdrom, target {drive['target']}"
-        found.append(Difference(f"cdrom {number}", drive.get("source") or "empty", path or "empty", change, way))
+            change, way = (
+                None,
+                f"eject it with drover.compute.instance_cdrom, target {drive['target']}",
+            )
+        found.append(
+            Difference(
+                f"cdrom {number}", drive.get("source") or "empty", path or "empty", change, way
+            )
+        )
     matched = [id(each) for each in pairs.values()]
     for each in drives:
         if id(each) not in matched and each.get("source"):
@@ -277,7 +353,9 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
     return found
 
 
-def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+def _pairs_of_drives(
+    buses: Sequence[str], drives: Sequence[Mapping[str, Any]]
+) -> dict[int, Mapping[str, Any]]:
     """Return the drive of the domain for each number of a drive of the definition that has one.
 
     By the bus, since libvirt sorts devices by their buses and keeps the order on each of them; else the first that is left, since the instance
@@ -288,7 +366,10 @@ def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Mapping[str, Any]]) 
     left, pairs = list(drives), {}
     for by_bus in (True, False):
         for number, bus in enumerate(buses, 1):
-            place = next((place for place, each in enumerate(left) if not by_bus or each.get("bus") == bus), None)
+            place = next(
+                (place for place, each in enumerate(left) if not by_bus or each.get("bus") == bus),
+                None,
+            )
             if number not in pairs and place is not None:
                 pairs[number] = left.pop(place)
     return pairs

@@ -68,13 +68,22 @@ def found(
     if facts is not None:
         metadata, name = facts.get("metadata") or {}, definition["name"]
         there |= {key: facts[key] for key in ("vcpus", "memory_mb", "autostart")}
-        there |= {"policy": move_policy.from_metadata(metadata, name), "labels": labels.from_metadata(metadata, name)[0]}
+        there |= {
+            "policy": move_policy.from_metadata(metadata, name),
+            "labels": labels.from_metadata(metadata, name)[0],
+        }
     differing = []
     for key in COMPARED:
         # The disks of the domain are compared instead: they show more.
         if (key != "disk_gb" or facts is None) and _value(key, there) != _value(key, definition):
             differing.append(
-                Difference(key, _value(key, there), _value(key, definition), _change(key, definition, there, flavors), _way(key))
+                Difference(
+                    key,
+                    _value(key, there),
+                    _value(key, definition),
+                    _change(key, definition, there, flavors),
+                    _way(key),
+                )
             )
     differing += requests_there.differing(definition, there, flavors or {}, facts is not None)
     if facts is None:
@@ -90,12 +99,18 @@ def found(
     if facts["name"] != definition["name"]:
         # A domain that may be another one is not changed.
         way = "rename the domain with virsh domrename while it is shut off, or correct the definition, first"
-        differing = [Difference("name", facts["name"], definition["name"], way=way), *(each._replace(change=None) for each in differing)]
+        differing = [
+            Difference("name", facts["name"], definition["name"], way=way),
+            *(each._replace(change=None) for each in differing),
+        ]
     return differing
 
 
 def _change(
-    key: str, definition: Mapping[str, Any], there: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None
+    key: str,
+    definition: Mapping[str, Any],
+    there: Mapping[str, Any],
+    flavors: Mapping[str, Mapping[str, Any]] | None,
 ) -> Change | None:
     if key in _SIZES:
         return Change(RESIZE, {key: definition[key]})
@@ -116,7 +131,11 @@ def _change(
         return Change(SETTINGS, {"policy": {each: texts.get(each) for each in move_policy.KEYS}})
     if key == "labels":
         wanted = definition.get("labels") or {}
-        missing = {name: text for name, text in wanted.items() if (there.get("labels") or {}).get(name) != text}
+        missing = {
+            name: text
+            for name, text in wanted.items()
+            if (there.get("labels") or {}).get(name) != text
+        }
         return Change(SETTINGS, {"labels": missing}) if missing else None
     return None
 
@@ -145,7 +164,10 @@ def lines(name: str, differing: Sequence[Difference]) -> list[str]:
     for each in differing:
         if each.change is None and each.way:
             ways.setdefault(each.way, []).append(each.key)
-    named = [f"{name}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not changed here: {way}." for way, keys in ways.items()]
+    named = [
+        f"{name}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not changed here: {way}."
+        for way, keys in ways.items()
+    ]
     return [f"{name}: {'; '.join(parts)}.", *named]
 
 
@@ -155,7 +177,9 @@ def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[st
     :param definition: a result of check.instances().
     """
     name = definition["name"]
-    if definition.get("uuid") or instance["definition"] == orders.definition_of(definition.get("project"), name):
+    if definition.get("uuid") or instance["definition"] == orders.definition_of(
+        definition.get("project"), name
+    ):
         return []
     return [
         f"{name}: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
@@ -168,7 +192,10 @@ def _value(key: str, of: Mapping[str, Any]) -> str:
     if key == "autostart":
         return "yes" if value else "no"
     if key == "policy" and value:
-        texts = {**move_policy.to_metadata(value), **({"error": value["error"]} if "error" in value else {})}
+        texts = {
+            **move_policy.to_metadata(value),
+            **({"error": value["error"]} if "error" in value else {}),
+        }
         return " and ".join(f"{word} {text}" for word, text in sorted(texts.items()))
     if key == "labels":
         value = labels.as_text(value)

@@ -64,11 +64,17 @@ def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
     owners = {}
     for each in instances:
         first = base(each["name"], each["uuid"])
-        names = [by_default(first, target) for target, disk in targets(each["disks"]) if not (disk.get("path") or disk.get("source"))]
+        names = [
+            by_default(first, target)
+            for target, disk in targets(each["disks"])
+            if not (disk.get("path") or disk.get("source"))
+        ]
         owners.update(dict.fromkeys([*names, first + SEED], each))
     for each in instances:
         for number, disk in enumerate(each["disks"], 1):
-            owner = owners.get(posixpath.basename(normal(disk["path"]))) if disk.get("path") else None
+            owner = (
+                owners.get(posixpath.basename(normal(disk["path"]))) if disk.get("path") else None
+            )
             if owner is not None:
                 whose = "the same instance" if owner is each else f"instance {owner['name']}"
                 raise DroverError(

@@ -23,7 +23,11 @@ from .fields import LIST, LONGEST_PATH, MAPPING, TEXT, WHOLE, Field, Table, abso
 #: By protocol the form of its name, an example, and libvirt's word for its secrets.
 _NAMES = {
     "rbd": (re.compile(r"[^/@\s]+(/[^/@\s]+){1,2}"), "POOL/IMAGE", "ceph"),
-    "iscsi": (re.compile(r"[^/\s]+/[0-9]+"), "TARGET/UNIT, such as iqn.2026-01.com.example:vms/1", "iscsi"),
+    "iscsi": (
+        re.compile(r"[^/\s]+/[0-9]+"),
+        "TARGET/UNIT, such as iqn.2026-01.com.example:vms/1",
+        "iscsi",
+    ),
     "nbd": (re.compile(r"[^\s]+"), "the name of an export", None),
     "gluster": (re.compile(r"[^/\s]+/[^\s]+"), "VOLUME/FILE", None),
     "nfs": (re.compile(r"/[^\s]+"), "/EXPORT/FILE", None),
@@ -40,7 +44,10 @@ _NOT_WITH = ("image", "image_format", "path", "traits")
 
 SOURCE: Table = {
     "protocol": Field(
-        TEXT, "The disk is on the network, and QEMU reaches it by this protocol. Give this or `path`.", "rbd", choices=PROTOCOLS
+        TEXT,
+        "The disk is on the network, and QEMU reaches it by this protocol. Give this or `path`.",
+        "rbd",
+        choices=PROTOCOLS,
     ),
     "name": Field(
         TEXT,
@@ -54,8 +61,16 @@ SOURCE: Table = {
         "Its servers.",
         [{"name": "mon1.example.com", "port": 6789}],
         fields={
-            "name": Field(TEXT, "The name or address of a server.", "mon1.example.com", required=True),
-            "port": Field(WHOLE, "Its port [that of the protocol]. For nfs there is no other.", 6789, least=1, most=65535),
+            "name": Field(
+                TEXT, "The name or address of a server.", "mon1.example.com", required=True
+            ),
+            "port": Field(
+                WHOLE,
+                "Its port [that of the protocol]. For nfs there is no other.",
+                6789,
+                least=1,
+                most=65535,
+            ),
         },
     ),
     "identity": Field(
@@ -102,13 +117,21 @@ def check(disk: Mapping[str, Any], place: str) -> None:
         return
     extra = next((key for key in _NOT_WITH if disk.get(key)), None)
     if extra:
-        raise DroverError(f"{place}: source is a disk that exists, so {extra} does not go with it. Take one of them out.")
+        raise DroverError(
+            f"{place}: source is a disk that exists, so {extra} does not go with it. Take one of them out."
+        )
     if bool(source.get("protocol")) == bool(source.get("path")):
-        raise DroverError(f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them.")
+        raise DroverError(
+            f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them."
+        )
     if source.get("path"):
-        given = next((key for key in ("name", "hosts", "auth", "identity") if source.get(key)), None)
+        given = next(
+            (key for key in ("name", "hosts", "auth", "identity") if source.get(key)), None
+        )
         if given:
-            raise DroverError(f"{place}, source: {given} goes with protocol only. Take it out, or take path out.")
+            raise DroverError(
+                f"{place}, source: {given} goes with protocol only. Take it out, or take path out."
+            )
         if not disk.get("size_gb"):
             raise DroverError(
                 f"{place}: size_gb is missing. What is at the path of a source counts on its host as other disks do: give the size that it has."
@@ -126,9 +149,13 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
     protocol, name = source["protocol"], source.get("name")
     form, example, secret = _NAMES[protocol]
     if not (name and form.fullmatch(name) and name.isprintable()):
-        raise DroverError(f"{place}, source: the name for {protocol} must be {example}, not {validation.shown(name)}.")
+        raise DroverError(
+            f"{place}, source: the name for {protocol} must be {example}, not {validation.shown(name)}."
+        )
     if not source.get("hosts"):
-        raise DroverError(f"{place}, source: hosts is missing. For example: hosts: [{{name: server1.example.com}}].")
+        raise DroverError(
+            f"{place}, source: hosts is missing. For example: hosts: [{{name: server1.example.com}}]."
+        )
     here = next((host["name"] for host in source["hosts"] if is_here(host["name"])), None)
     if here is not None:
         raise DroverError(
@@ -140,7 +167,9 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
         if source.get("identity"):
             raise DroverError(f"{place}, source: {protocol} has no identity. Take it out.")
     elif len(source["hosts"]) > 1:
-        raise DroverError(f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}. Keep one.")
+        raise DroverError(
+            f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}. Keep one."
+        )
     elif source["hosts"][0].get("port"):
         raise DroverError(f"{place}, source: QEMU asks an NFS server for its port. Take port out.")
 
@@ -165,7 +194,11 @@ def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
     auth = source.get("auth")
     if auth:
         key = "uuid" if _UUID.fullmatch(auth["secret"]) else "usage"
-        auth = {"username": auth["username"], "type": _NAMES[source["protocol"]][2], key: auth["secret"]}
+        auth = {
+            "username": auth["username"],
+            "type": _NAMES[source["protocol"]][2],
+            key: auth["secret"],
+        }
     return {
         **found,
         "type": "network",

@@ -24,7 +24,10 @@ from .._common.errors import DroverError, require
 from .._common.plain import to_plain
 from . import tables
 
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")}
+_TAGS = {
+    f"tag:yaml.org,2002:{name}"
+    for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
+}
 
 
 class Document:
@@ -56,9 +59,13 @@ class Document:
                 f"The definitions file {path} is empty. Give it the key instances, with a list; instances: [] is a list of none."
             )
         if not isinstance(self.data, dict):
-            raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
+            raise DroverError(
+                f"The definitions file {path} must be a mapping with the key instances."
+            )
         # Keys that begin so are the reader's own, such as anchors that instances share.
-        validation.check_keys(path, [key for key in self.data if not str(key).startswith(tables.OWN)], tables.SECTIONS)
+        validation.check_keys(
+            path, [key for key in self.data if not str(key).startswith(tables.OWN)], tables.SECTIONS
+        )
 
     def section(self, name: str) -> Any:
         """Return a section, one of tables.SECTIONS; an empty list if the file has none."""
@@ -71,7 +78,9 @@ class Document:
         if mark is not None:
             return f"{self.path} line {mark.line + 1}"
         for section in tables.SECTIONS:
-            for number, other in enumerate(self.section(section) if hasattr(self.section(section), "lc") else []):
+            for number, other in enumerate(
+                self.section(section) if hasattr(self.section(section), "lc") else []
+            ):
                 if other is item:
                     return f"{self.path} line {self.section(section).lc.item(number)[0] + 1}"
         return self.path
@@ -118,7 +127,11 @@ class Document:
             if isinstance(node.value, list):
                 above.add(id(node))
                 nodes.append((node, True))
-                nodes.extend((part, False) for item in node.value for part in (item if isinstance(item, tuple) else [item]))
+                nodes.extend(
+                    (part, False)
+                    for item in node.value
+                    for part in (item if isinstance(item, tuple) else [item])
+                )
 
     def set(self, number: int, values: Mapping[str, str]) -> None:
         """Set keys of an instance, touching nothing else of the file.
@@ -145,7 +158,9 @@ class Document:
             self._edits.append((end, end, "".join(f", {line}" for line in new)))
         else:
             # After the comment that may stand on the same line.
-            end = len(self.before) if "\n" not in self.before[end:] else self.before.index("\n", end)
+            end = (
+                len(self.before) if "\n" not in self.before[end:] else self.before.index("\n", end)
+            )
             end -= self.before[:end].endswith("\r")
             newline = "\r\n" if "\r\n" in self.before else "\n"
             indent = " " * name[0].start_mark.column
@@ -191,7 +206,8 @@ class Document:
             same = False
         if not same:
             lines = "; ".join(
-                f"{expected['instances'][number]['name'].strip()}: " + ", ".join(f"{key}: {value}" for key, value in values.items())
+                f"{expected['instances'][number]['name'].strip()}: "
+                + ", ".join(f"{key}: {value}" for key, value in values.items())
                 for number, values in self._wanted.items()
             )
             raise DroverError(
@@ -218,7 +234,9 @@ class Document:
                 same = stream.read() == self.before
         except (OSError, UnicodeDecodeError) as problem:
             reason = getattr(problem, "strerror", None) or "it is not UTF-8 text any more"
-            raise DroverError(f"The definitions file {self.path} cannot be written: {reason}.") from problem
+            raise DroverError(
+                f"The definitions file {self.path} cannot be written: {reason}."
+            ) from problem
         if not same:
             raise DroverError(
                 f"The definitions file {self.path} was changed by somebody else during this run and is left as "
@@ -228,7 +246,9 @@ class Document:
             # A link is followed: git tracks the file that it names.
             self._replace(os.path.realpath(self.path), text)
         except OSError as problem:
-            raise DroverError(f"The definitions file {self.path} cannot be written: {problem.strerror}.") from problem
+            raise DroverError(
+                f"The definitions file {self.path} cannot be written: {problem.strerror}."
+            ) from problem
 
     def _replace(self, target: str, text: str) -> None:
         # The replacement of a file needs no right to write it, but a person who removed that right
@@ -264,7 +284,11 @@ def _scalar(text: str) -> str:
                 # looks for them itself.
                 warnings.simplefilter("ignore")
                 # Alone, and inside of [] or {}, where more characters mean something.
-                if not text.isprintable() or yaml.load(text) != text or yaml.load(f"[{text}]") != [text]:
+                if (
+                    not text.isprintable()
+                    or yaml.load(text) != text
+                    or yaml.load(f"[{text}]") != [text]
+                ):
                     return _quoted(text)
         except (YAMLError, ValueError):
             return _quoted(text)

@@ -14,13 +14,36 @@ from .._common import sizes, validation
 from .._common.errors import DroverError, either
 
 #: The kinds of values, as a sentence names them and as JSON Schema does.
-TEXT, WHOLE, SWITCH, LIST, MAPPING, MIB, GIB, ANY = "text", "whole", "switch", "list", "mapping", "mib", "gib", "any"
-_WORDS = {TEXT: "a text", WHOLE: "a whole number", SWITCH: "true or false", LIST: "a list", MAPPING: "a mapping"}
+TEXT, WHOLE, SWITCH, LIST, MAPPING, MIB, GIB, ANY = (
+    "text",
+    "whole",
+    "switch",
+    "list",
+    "mapping",
+    "mib",
+    "gib",
+    "any",
+)
+_WORDS = {
+    TEXT: "a text",
+    WHOLE: "a whole number",
+    SWITCH: "true or false",
+    LIST: "a list",
+    MAPPING: "a mapping",
+}
 _CLASSES: dict[str, type] = {TEXT: str, WHOLE: int, SWITCH: bool, LIST: list, MAPPING: dict}
 _UNITS = {MIB: sizes.MIB, GIB: sizes.GIB}
-_SCHEMA_TYPES = {TEXT: "string", WHOLE: "integer", SWITCH: "boolean", LIST: "array", MAPPING: "object"}
+_SCHEMA_TYPES = {
+    TEXT: "string",
+    WHOLE: "integer",
+    SWITCH: "boolean",
+    LIST: "array",
+    MAPPING: "object",
+}
 _ODD = re.compile(
-    "[\0-\x1f\x7f-\x9f\ud800-\udfff" + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)) + "]"
+    "[\0-\x1f\x7f-\x9f\ud800-\udfff"
+    + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+    + "]"
 )
 #: The most characters that the store keeps of a name, and of a path.
 LONGEST, LONGEST_PATH = 255, 1024
@@ -71,7 +94,9 @@ def absolute(value: str, place: str) -> str:
 def of_file(value: str, place: str) -> str:
     """Check that an absolute path may be the path of a file."""
     if value.startswith("/") and posixpath.basename(value) in ("", ".", ".."):
-        raise DroverError(f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add the name of the file.")
+        raise DroverError(
+            f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add the name of the file."
+        )
     return value
 
 
@@ -88,7 +113,11 @@ def read(table: Table, given: Any, place: str) -> dict[str, Any]:
     for key, field in table.items():
         if field.required and given.get(key) in (None, ""):
             raise DroverError(f"{place}: {key} is missing. For example: {key}: {field.example}.")
-    return {key: _value(table[key], value, key, place) for key, value in given.items() if value is not None}
+    return {
+        key: _value(table[key], value, key, place)
+        for key, value in given.items()
+        if value is not None
+    }
 
 
 def _value(field: Field, value: Any, key: str, place: str) -> Any:
@@ -100,13 +129,24 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
             raise DroverError(f"{place}: {no_text(key, value)}")
         words = " or ".join(_WORDS[kind] for kind in field.kinds)
         raise DroverError(f"{place}: {key} must be {words}, not {validation.shown(value)}.")
-    elif WHOLE in field.kinds and isinstance(value, int) and (field.least is not None or field.most is not None):
-        validation.check_whole(f"{place}: {key}", value, field.least, field.most if field.most is not None else validation.MOST)
+    elif (
+        WHOLE in field.kinds
+        and isinstance(value, int)
+        and (field.least is not None or field.most is not None)
+    ):
+        validation.check_whole(
+            f"{place}: {key}",
+            value,
+            field.least,
+            field.most if field.most is not None else validation.MOST,
+        )
     if TEXT in field.kinds and isinstance(value, str) and field.longest is not None:
         _refuse_text(value, field.longest, f"{place}: {key}")
     if field.choices and isinstance(value, str) and value not in field.choices:
         meant = validation.did_you_mean(value, field.choices)
-        raise DroverError(f"{place}: {key} must be {either(field.choices)}, not {validation.shown(value)}{meant}.")
+        raise DroverError(
+            f"{place}: {key} must be {either(field.choices)}, not {validation.shown(value)}{meant}."
+        )
     if isinstance(value, Mapping) and field.fields is not None:
         value = read(field.fields, value, f"{place}, {key}")
     elif isinstance(value, list):
@@ -120,7 +160,9 @@ def _refuse_text(value: str, longest: int, what: str) -> None:
         raise DroverError(f"{what} has {len(value)} characters, and can have {longest}.")
     odd = odd_character(value)
     if odd is not None:
-        raise DroverError(f"{what} must be one line without control characters, and has {ascii(odd)}. Take that out.")
+        raise DroverError(
+            f"{what} must be one line without control characters, and has {ascii(odd)}. Take that out."
+        )
 
 
 def odd_character(text: str) -> str | None:
@@ -131,9 +173,19 @@ def odd_character(text: str) -> str | None:
 
 def no_text(key: str, value: Any) -> str:
     """Return the sentence about a value that YAML does not read as a text, such as ``name: 103``."""
-    kind = "true or false" if isinstance(value, bool) else "a number" if isinstance(value, (int, float)) else "a date or the like"
+    kind = (
+        "true or false"
+        if isinstance(value, bool)
+        else "a number"
+        if isinstance(value, (int, float))
+        else "a date or the like"
+    )
     # YAML does not keep the original spelling of other numbers.
-    example = f', such as {key}: "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
+    example = (
+        f', such as {key}: "{value}"'
+        if isinstance(value, int) and not isinstance(value, bool)
+        else ""
+    )
     shown = validation.shown(value) if isinstance(value, (bool, int, float)) else value
     return f"{key} must be a text, not {shown}, which YAML reads as {kind}. Put it into quotes{example}."
 
@@ -141,7 +193,9 @@ def no_text(key: str, value: Any) -> str:
 def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:
     for number, each in enumerate(values, 1):
         where = f"{place}, {key.removesuffix('s')} {number}"
-        if field.fields is not None and not (field.items is not None and not isinstance(each, Mapping)):
+        if field.fields is not None and not (
+            field.items is not None and not isinstance(each, Mapping)
+        ):
             yield read(field.fields, each, where)
         elif field.items is not None:
             yield _value(field.items, each, key, where)
@@ -150,7 +204,9 @@ def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[An
 
 
 def _is(kind: str, value: Any) -> bool:
-    return kind == ANY or (isinstance(value, _CLASSES[kind]) and (kind == SWITCH or not isinstance(value, bool)))
+    return kind == ANY or (
+        isinstance(value, _CLASSES[kind]) and (kind == SWITCH or not isinstance(value, bool))
+    )
 
 
 def json_schema(table: Table) -> dict[str, Any]:
@@ -181,7 +237,9 @@ def _schema(field: Field) -> dict[str, Any]:
     if field.fields is not None:
         of_fields = json_schema(field.fields)
         if LIST in field.kinds:
-            found["items"] = of_fields if field.items is None else {"anyOf": [of_fields, _schema(field.items)]}
+            found["items"] = (
+                of_fields if field.items is None else {"anyOf": [of_fields, _schema(field.items)]}
+            )
         else:
             found.update({key: value for key, value in of_fields.items() if key != "type"})
     elif field.items is not None:

@@ -39,11 +39,15 @@ def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
     """
     if value in (None, "", {}):
         return None
-    cpu: dict[str, Any] = fields.read({"cpu": hardware_fields.INSTANCE_FIELDS["cpu"]}, {"cpu": value}, where)["cpu"]
+    cpu: dict[str, Any] = fields.read(
+        {"cpu": hardware_fields.INSTANCE_FIELDS["cpu"]}, {"cpu": value}, where
+    )["cpu"]
     return cpu
 
 
-def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str) -> dict[str, Any]:
+def hardware(
+    offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str
+) -> dict[str, Any]:
     """Return the hardware of a guest: its definition overrides its host's variables, and these
     override the offer of the host.
 
@@ -53,7 +57,11 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
     :raises DroverError: a value is invalid, or the host cannot provide it.
     """
     place = f"{where}, drover_domain_type and drover_cpu"
-    kind = checked_type(given.get("domain_type"), where) or checked_type(of_host.get("domain_type"), place) or offered
+    kind = (
+        checked_type(given.get("domain_type"), where)
+        or checked_type(of_host.get("domain_type"), place)
+        or offered
+    )
     cpu = checked_cpu(given.get("cpu"), where) or checked_cpu(of_host.get("cpu"), place)
     if kind == "kvm" and offered not in (None, "kvm"):
         raise DroverError(
@@ -68,7 +76,9 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
     return {"domain_type": kind, "cpu": cpu}
 
 
-def lacking(given: Mapping[str, Any], vcpus: int, arch: str | None, kinds: Collection[str]) -> list[str]:
+def lacking(
+    given: Mapping[str, Any], vcpus: int, arch: str | None, kinds: Collection[str]
+) -> list[str]:
     """Return the reasons why a host cannot build a guest, by its last discovery; an empty list if
     they are not known.
 
@@ -82,10 +92,16 @@ def lacking(given: Mapping[str, Any], vcpus: int, arch: str | None, kinds: Colle
             ("cpu", (given.get("cpu") or {}).get("mode") == PASSTHROUGH),
         ):
             if value:
-                wish = "its domain_type is kvm" if key == "domain_type" else f"a CPU of mode {PASSTHROUGH} needs KVM"
+                wish = (
+                    "its domain_type is kvm"
+                    if key == "domain_type"
+                    else f"a CPU of mode {PASSTHROUGH} needs KVM"
+                )
                 found.append(
                     f"{wish}, and that host offers only {' and '.join(sorted(kinds))}: take {key} out of its definition, or repair KVM there"
                 )
     if vcpus > MOST_VCPUS.get(arch or "", vcpus):
-        found.append(f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}: give it fewer")
+        found.append(
+            f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}: give it fewer"
+        )
     return found

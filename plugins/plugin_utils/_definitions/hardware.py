@@ -21,7 +21,12 @@ from . import hardware_fields as known
 #: Nova's words for true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
 #: The names that VMware's images have for models of cards.
-_OLD_MODELS = {"virtuale1000": "e1000", "virtuale1000e": "e1000e", "virtualpcnet32": "pcnet", "virtualvmxnet3": "vmxnet3"}
+_OLD_MODELS = {
+    "virtuale1000": "e1000",
+    "virtuale1000e": "e1000e",
+    "virtualpcnet32": "pcnet",
+    "virtualvmxnet3": "vmxnet3",
+}
 _X86 = ("x86_64", "i686")
 DISK_DEFAULTS = {"cache": "none", "io": None, "discard": "unmap", "serial": None}
 _PREFIXES = {"virtio": "vd", "ide": "hd"}
@@ -59,7 +64,9 @@ class Sources(NamedTuple):
     def chosen(self, name: str, value: str | None, choices: Sequence[str]) -> str | None:
         """Return a value that must be one of some."""
         if value is not None and value not in choices:
-            raise DroverError(f"{self.where}: {name} must be {either(choices)}, not {validation.shown(value)}.")
+            raise DroverError(
+                f"{self.where}: {name} must be {either(choices)}, not {validation.shown(value)}."
+            )
         return value
 
     def switch(self, name: str, value: str | None) -> bool | None:
@@ -67,12 +74,20 @@ class Sources(NamedTuple):
         if value is None:
             return None
         if value.lower() not in _TRUE + _FALSE:
-            raise DroverError(f"{self.where}: {name} must be true or false, not {validation.shown(value)}.")
+            raise DroverError(
+                f"{self.where}: {name} must be true or false, not {validation.shown(value)}."
+            )
         return value.lower() in _TRUE
 
-    def whole(self, name: str, value: str | None, least: int = 0, most: int = validation.MOST) -> int | None:
+    def whole(
+        self, name: str, value: str | None, least: int = 0, most: int = validation.MOST
+    ) -> int | None:
         """Return a whole number."""
-        return None if value is None else validation.read_whole(f"{self.where}: {name}", value, least, most)
+        return (
+            None
+            if value is None
+            else validation.read_whole(f"{self.where}: {name}", value, least, most)
+        )
 
 
 def hardware(
@@ -97,7 +112,11 @@ def hardware(
     :raises DroverError: the sources contradict each other, or Nova or libvirt refuses it.
     """
     given = Sources(where, definition, extra_specs or {}, properties or {})
-    machine = definition.get("machine") or given.of_image("hw_machine_type") or ("q35" if arch == "x86_64" else None)
+    machine = (
+        definition.get("machine")
+        or given.of_image("hw_machine_type")
+        or ("q35" if arch == "x86_64" else None)
+    )
     graphics = _graphics(given)
     return {
         "machine": machine,
@@ -108,7 +127,9 @@ def hardware(
         "serial_ports": _serial_ports(given),
         "console_log": bool((definition.get("console") or {}).get("log")),
         "guest_agent": _first(
-            definition.get("guest_agent"), given.switch("hw_qemu_guest_agent", given.of_image("hw_qemu_guest_agent")), False
+            definition.get("guest_agent"),
+            given.switch("hw_qemu_guest_agent", given.of_image("hw_qemu_guest_agent")),
+            False,
         ),
         "watchdog": _watchdog(given),
         "rng": _rng(given),
@@ -117,9 +138,14 @@ def hardware(
         "cpu_topology": _cpu_topology(given, vcpus),
         "inputs": _inputs(given),
         "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
-        "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES) or "virtio",
-        "cdrom_bus": given.chosen("hw_cdrom_bus", given.of_image("hw_cdrom_bus"), known.CDROM_BUSES) or _cdrom_bus(machine, arch),
-        "scsi_model": given.chosen("hw_scsi_model", given.of_image("hw_scsi_model"), known.SCSI_MODELS) or "virtio-scsi",
+        "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES)
+        or "virtio",
+        "cdrom_bus": given.chosen("hw_cdrom_bus", given.of_image("hw_cdrom_bus"), known.CDROM_BUSES)
+        or _cdrom_bus(machine, arch),
+        "scsi_model": given.chosen(
+            "hw_scsi_model", given.of_image("hw_scsi_model"), known.SCSI_MODELS
+        )
+        or "virtio-scsi",
         "iotune": _quotas(given),
         "vif_model": _vif_model(given),
         "queues": _queues(given, vcpus),
@@ -127,7 +153,11 @@ def hardware(
 
 
 def drives(
-    found: Mapping[str, Any], layout: Sequence[Mapping[str, Any]], of_definition: Sequence[Mapping[str, Any]], seed: str | None, where: str
+    found: Mapping[str, Any],
+    layout: Sequence[Mapping[str, Any]],
+    of_definition: Sequence[Mapping[str, Any]],
+    seed: str | None,
+    where: str,
 ) -> dict[str, Any]:
     """Return the disks and CD-ROM drives with all their values in the domain.
 
@@ -141,11 +171,24 @@ def drives(
     targets = _Targets()
     disks: list[dict[str, Any]] = []
     cdroms: list[dict[str, Any]] = []
-    for number, (place, wanted) in enumerate(zip(layout, [*of_definition, *({} for _dummy in layout)]), 1):
+    for number, (place, wanted) in enumerate(
+        zip(layout, [*of_definition, *({} for _dummy in layout)]), 1
+    ):
         bus = wanted.get("bus") or found["disk_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, disk {number}")
-        disk = known.disk({**DISK_DEFAULTS, **{key: wanted[key] for key in DISK_DEFAULTS if wanted.get(key)}}, f"{where}, disk {number}")
-        disks.append({**place, **disk, "bus": bus, "target": targets.following(bus), "iotune": wanted.get("iotune") or found["iotune"]})
+        disk = known.disk(
+            {**DISK_DEFAULTS, **{key: wanted[key] for key in DISK_DEFAULTS if wanted.get(key)}},
+            f"{where}, disk {number}",
+        )
+        disks.append(
+            {
+                **place,
+                **disk,
+                "bus": bus,
+                "target": targets.following(bus),
+                "iotune": wanted.get("iotune") or found["iotune"],
+            }
+        )
     for number, drive in enumerate([*([{"path": seed}] if seed else []), *found["cdroms"]], 1):
         bus = drive.get("bus") or found["cdrom_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, CD-ROM drive {number}")
@@ -157,10 +200,16 @@ def drives(
             "there. Take bus: virtio or sata for the others."
         )
     has_scsi = any(each["bus"] == "scsi" for each in (*disks, *cdroms))
-    return {"disks": disks, "cdroms": cdroms, "scsi_model": found["scsi_model"] if has_scsi else None}
+    return {
+        "disks": disks,
+        "cdroms": cdroms,
+        "scsi_model": found["scsi_model"] if has_scsi else None,
+    }
 
 
-def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
+def networks(
+    found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]], where: str
+) -> list[dict[str, Any]]:
     """Return the interfaces with all their values in the domain.
 
     :param found: the result of hardware().
@@ -174,14 +223,28 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
         model = (wanted.get("model") or found["vif_model"]) if is_emulated else None
         queues = wanted.get("queues") or (found["queues"] if model == "virtio" else None)
         interface = {**wanted, "model": model, "queues": queues if queues != 1 else None}
-        known.network({key: value for key, value in interface.items() if value is not None}, f"{where}, network {number}")
+        known.network(
+            {key: value for key, value in interface.items() if value is not None},
+            f"{where}, network {number}",
+        )
         port = wanted.get("openvswitch")
-        made.append({"vnic": None, **interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
+        made.append(
+            {
+                "vnic": None,
+                **interface,
+                "openvswitch": {} if port is True else port or None,
+                "vlan": _tags(wanted.get("vlan")),
+            }
+        )
     return made
 
 
 def refuse(
-    definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str, vcpus: int = 1
+    definition: Mapping[str, Any],
+    extra_specs: Mapping[str, Any] | None,
+    properties: Mapping[str, Any] | None,
+    where: str,
+    vcpus: int = 1,
 ) -> None:
     """Refuse a definition with hardware that contradicts itself, before a host is chosen.
 
@@ -190,7 +253,11 @@ def refuse(
     """
     found = hardware(definition, extra_specs, properties, where=where, vcpus=vcpus)
     drives(
-        found, [{} for _disk in definition["disks"]], definition["disks"], disk_files.SEED if definition.get("cloud_init") else None, where
+        found,
+        [{} for _disk in definition["disks"]],
+        definition["disks"],
+        disk_files.SEED if definition.get("cloud_init") else None,
+        where,
     )
     networks(found, definition["networks"], where)
 
@@ -248,9 +315,13 @@ def _refuse_ide(bus: str, machine: str | None, where: str) -> None:
 
 def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] | None:
     own = given.definition.get("firmware")
-    kind = own or given.chosen("hw_firmware_type", given.of_image("hw_firmware_type"), (known.BIOS, known.UEFI))
+    kind = own or given.chosen(
+        "hw_firmware_type", given.of_image("hw_firmware_type"), (known.BIOS, known.UEFI)
+    )
     policy = given.chosen(
-        "os:secure_boot and os_secure_boot", given.agreed("os:secure_boot", "os_secure_boot"), ("required", "optional", "disabled")
+        "os:secure_boot and os_secure_boot",
+        given.agreed("os:secure_boot", "os_secure_boot"),
+        ("required", "optional", "disabled"),
     )
     if own:
         # The definition's word is the last.
@@ -266,9 +337,14 @@ def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] 
         return None
     if policy == "required":
         if _is_pc(machine):
-            raise DroverError(f"{given.where}: Secure Boot needs the machine type q35, and the machine is {machine}. Take machine: q35.")
+            raise DroverError(
+                f"{given.where}: Secure Boot needs the machine type q35, and the machine is {machine}. Take machine: q35."
+            )
         # Without the keys nothing is verified.
-        return {"features": [_feature("secure-boot", True), _feature("enrolled-keys", True)], "smm": arch in _X86}
+        return {
+            "features": [_feature("secure-boot", True), _feature("enrolled-keys", True)],
+            "smm": arch in _X86,
+        }
     if policy == "optional":
         # libvirt takes the firmware of the host, first the one with Secure Boot.
         return {"features": [], "smm": arch in _X86 and _is_q35(machine)}
@@ -283,18 +359,29 @@ def _tpm(given: Sources) -> dict[str, str] | None:
     own = given.definition.get("tpm")
     if own:
         return {"version": own["version"], "model": own.get("model") or "tpm-tis"}
-    version = given.chosen("hw:tpm_version", given.agreed("hw:tpm_version", "hw_tpm_version"), known.TPM_VERSIONS)
+    version = given.chosen(
+        "hw:tpm_version", given.agreed("hw:tpm_version", "hw_tpm_version"), known.TPM_VERSIONS
+    )
     if version is None:
         return None
-    model = given.chosen("hw:tpm_model", given.agreed("hw:tpm_model", "hw_tpm_model"), known.TPM_MODELS) or "tpm-tis"
+    model = (
+        given.chosen("hw:tpm_model", given.agreed("hw:tpm_model", "hw_tpm_model"), known.TPM_MODELS)
+        or "tpm-tis"
+    )
     if model == "tpm-crb" and version != "2.0":
-        raise DroverError(f"{given.where}: hw:tpm_model tpm-crb exists with hw:tpm_version 2.0 only, not {version}.")
+        raise DroverError(
+            f"{given.where}: hw:tpm_model tpm-crb exists with hw:tpm_version 2.0 only, not {version}."
+        )
     return {"version": version, "model": model}
 
 
 def _graphics(given: Sources) -> dict[str, Any] | None:
     own = given.definition.get("graphics")
-    return own and {"type": own["type"], "listen": own.get("listen") or "127.0.0.1", "password_variable": own.get("password_variable")}
+    return own and {
+        "type": own["type"],
+        "listen": own.get("listen") or "127.0.0.1",
+        "password_variable": own.get("password_variable"),
+    }
 
 
 def _video(given: Sources, graphics: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -316,8 +403,12 @@ def _video(given: Sources, graphics: Mapping[str, Any] | None) -> dict[str, Any]
 
 def _serial_ports(given: Sources) -> int:
     own = (given.definition.get("console") or {}).get("serial_ports")
-    of_flavor = given.whole("hw:serial_port_count", given.of_flavor("hw:serial_port_count"), 0, known.MOST_SERIAL_PORTS)
-    of_image = given.whole("hw_serial_port_count", given.of_image("hw_serial_port_count"), 0, known.MOST_SERIAL_PORTS)
+    of_flavor = given.whole(
+        "hw:serial_port_count", given.of_flavor("hw:serial_port_count"), 0, known.MOST_SERIAL_PORTS
+    )
+    of_image = given.whole(
+        "hw_serial_port_count", given.of_image("hw_serial_port_count"), 0, known.MOST_SERIAL_PORTS
+    )
     if of_flavor and of_image and of_image > of_flavor:
         raise DroverError(
             f"{given.where}: its image asks for {of_image} serial ports (hw_serial_port_count), and its flavor allows {of_flavor} "
@@ -331,7 +422,9 @@ def _watchdog(given: Sources) -> dict[str, str] | None:
     if own:
         return {"model": own.get("model") or "i6300esb", "action": own["action"]}
     # Here the image has priority over the flavor.
-    action = _first(given.of_image("hw_watchdog_action"), given.of_flavor("hw:watchdog_action"), "disabled")
+    action = _first(
+        given.of_image("hw_watchdog_action"), given.of_flavor("hw:watchdog_action"), "disabled"
+    )
     given.chosen("hw:watchdog_action", action, ("none", "pause", "poweroff", "reset", "disabled"))
     return None if action == "disabled" else {"model": "i6300esb", "action": action}
 
@@ -339,7 +432,9 @@ def _watchdog(given: Sources) -> dict[str, str] | None:
 def _rng(given: Sources) -> dict[str, int | None] | None:
     own = given.definition.get("rng")
     given.chosen("hw_rng_model", given.of_image("hw_rng_model"), ("virtio",))
-    if own is False or (own is None and given.switch("hw_rng:allowed", given.of_flavor("hw_rng:allowed")) is False):
+    if own is False or (
+        own is None and given.switch("hw_rng:allowed", given.of_flavor("hw_rng:allowed")) is False
+    ):
         return None
     if isinstance(own, Mapping):
         rate, period = own.get("rate_bytes"), own.get("rate_period")
@@ -351,11 +446,20 @@ def _rng(given: Sources) -> dict[str, int | None] | None:
 
 def _boot_menu(given: Sources) -> bool:
     of_image = given.switch("hw_boot_menu", given.of_image("hw_boot_menu"))
-    return bool(_first(given.definition.get("boot_menu"), of_image, given.switch("hw:boot_menu", given.of_flavor("hw:boot_menu")), False))
+    return bool(
+        _first(
+            given.definition.get("boot_menu"),
+            of_image,
+            given.switch("hw:boot_menu", given.of_flavor("hw:boot_menu")),
+            False,
+        )
+    )
 
 
 def _inputs(given: Sources) -> list[dict[str, str]]:
-    bus = given.definition.get("input_bus") or given.chosen("hw_input_bus", given.of_image("hw_input_bus"), known.INPUT_BUSES)
+    bus = given.definition.get("input_bus") or given.chosen(
+        "hw_input_bus", given.of_image("hw_input_bus"), known.INPUT_BUSES
+    )
     pointer = given.chosen("hw_pointer_model", given.of_image("hw_pointer_model"), ("usbtablet",))
     if bus:
         return [{"type": "tablet", "bus": bus}, {"type": "keyboard", "bus": bus}]
@@ -363,7 +467,10 @@ def _inputs(given: Sources) -> list[dict[str, str]]:
 
 
 def _quotas(given: Sources) -> dict[str, int]:
-    found = {key: given.whole(f"quota:disk_{key}", given.of_flavor(f"quota:disk_{key}"), most=2**63 - 1) for key in known.LIMITS}
+    found = {
+        key: given.whole(f"quota:disk_{key}", given.of_flavor(f"quota:disk_{key}"), most=2**63 - 1)
+        for key in known.LIMITS
+    }
     limits = {key: value for key, value in found.items() if value}
     check = known.DISK_FIELDS["iotune"].check
     if check is not None:
@@ -373,12 +480,17 @@ def _quotas(given: Sources) -> dict[str, int]:
 
 def _vif_model(given: Sources) -> str:
     model = (given.of_image("hw_vif_model") or "virtio").lower()
-    return given.chosen("hw_vif_model", _OLD_MODELS.get(model, model), known.NETWORK_MODELS) or model
+    return (
+        given.chosen("hw_vif_model", _OLD_MODELS.get(model, model), known.NETWORK_MODELS) or model
+    )
 
 
 def _queues(given: Sources, vcpus: int) -> int | None:
     names = ("hw:vif_multiqueue_enabled", "hw_vif_multiqueue_enabled")
-    of_flavor, of_image = (given.switch(name, value) for name, value in zip(names, (given.of_flavor(names[0]), given.of_image(names[1]))))
+    of_flavor, of_image = (
+        given.switch(name, value)
+        for name, value in zip(names, (given.of_flavor(names[0]), given.of_image(names[1])))
+    )
     if vcpus < 2:
         return None
     if of_flavor is not None and of_image is not None and of_flavor != of_image:
@@ -394,4 +506,7 @@ def _tags(vlan: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     if "tag" in vlan:
         return {"trunk": False, "tags": [{"id": vlan["tag"], "native": False}]}
-    return {"trunk": True, "tags": [{"id": each, "native": each == vlan.get("native")} for each in vlan["trunk"]]}
+    return {
+        "trunk": True,
+        "tags": [{"id": each, "native": each == vlan.get("native")} for each in vlan["trunk"]],
+    }

@@ -50,7 +50,9 @@ MOST_SERIAL_PORTS = 4
 #: The queues of a tap device of Linux.
 MOST_QUEUES = 256
 #: The limits of libvirt's iotune that Nova has, too.
-LIMITS = tuple(f"{which}_{what}_sec" for which in ("total", "read", "write") for what in ("iops", "bytes"))
+LIMITS = tuple(
+    f"{which}_{what}_sec" for which in ("total", "read", "write") for what in ("iops", "bytes")
+)
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: The characters that libvirt's schema allows.
@@ -61,7 +63,9 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def _word(value: str, place: str) -> str:
     if not _WORD.fullmatch(value):
-        raise DroverError(f"{place} must be a name of letters, digits, dots and hyphens, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{place} must be a name of letters, digits, dots and hyphens, not {validation.shown(value)}."
+        )
     return value
 
 
@@ -70,23 +74,31 @@ def _tpm_version(value: Any, place: str) -> str:
     if isinstance(value, float):
         value = f"{value:.1f}"
     if value not in TPM_VERSIONS:
-        raise DroverError(f"{place} must be {either(TPM_VERSIONS)}, in quotes, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{place} must be {either(TPM_VERSIONS)}, in quotes, not {validation.shown(value)}."
+        )
     return str(value)
 
 
 def _tpm(value: dict[str, Any], place: str) -> dict[str, Any]:
     # N9.5: the interface CRB is part of TPM 2.0.
     if value.get("model") == "tpm-crb" and value["version"] != "2.0":
-        raise DroverError(f"{place}: model tpm-crb exists with version 2.0 only. Take model: tpm-tis, or version: '2.0'.")
+        raise DroverError(
+            f"{place}: model tpm-crb exists with version 2.0 only. Take model: tpm-tis, or version: '2.0'."
+        )
     return value
 
 
 def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
     for name, policy in value.items():
         if not _WORD.fullmatch(str(name)):
-            raise DroverError(f"{place} must have names of CPU features, such as pcid, not {validation.shown(name)}.")
+            raise DroverError(
+                f"{place} must have names of CPU features, such as pcid, not {validation.shown(name)}."
+            )
         if policy not in FEATURE_POLICIES:
-            raise DroverError(f"{place}: {name} must be {either(FEATURE_POLICIES)}, not {validation.shown(policy)}.")
+            raise DroverError(
+                f"{place}: {name} must be {either(FEATURE_POLICIES)}, not {validation.shown(policy)}."
+            )
     return dict(value)
 
 
@@ -97,11 +109,15 @@ def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
     """
     if isinstance(value, str):
         if value != FLEET:
-            raise DroverError(f"{place} must be {FLEET}, or a mapping with a mode or a model, not {validation.shown(value)}.")
+            raise DroverError(
+                f"{place} must be {FLEET}, or a mapping with a mode or a model, not {validation.shown(value)}."
+            )
         value = {"mode": FLEET}
     if value.get("mode") == FLEET and len(value) > 1:
         others = " and ".join(sorted(set(value) - {"mode"}))
-        raise DroverError(f"{place}: the mode {FLEET} has a model and features of its own. Take {others} out.")
+        raise DroverError(
+            f"{place}: the mode {FLEET} has a model and features of its own. Take {others} out."
+        )
     model = value.get("model")
     mode = value.get("mode") or ("custom" if model else None)
     if mode is None:
@@ -110,7 +126,11 @@ def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
         raise DroverError(
             f"{place} has a model with the mode custom, and only then; it has mode {mode} and model {validation.shown(model)}."
         )
-    return {"mode": mode, "model": model, **({"features": value["features"]} if value.get("features") else {})}
+    return {
+        "mode": mode,
+        "model": model,
+        **({"features": value["features"]} if value.get("features") else {}),
+    }
 
 
 def _listen(value: str, place: str) -> str:
@@ -127,13 +147,17 @@ def _listen(value: str, place: str) -> str:
 
 def _variable(value: str, place: str) -> str:
     if not _VARIABLE.fullmatch(value):
-        raise DroverError(f"{place} must be the name of a variable, such as web1_console_password, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{place} must be the name of a variable, such as web1_console_password, not {validation.shown(value)}."
+        )
     return value
 
 
 def _video(value: dict[str, Any], place: str) -> dict[str, Any]:
     if value["model"] in ("none", "ramfb") and value.get("vram_mb"):
-        raise DroverError(f"{place}: the model {value['model']} has no memory of its own. Take vram_mb out.")
+        raise DroverError(
+            f"{place}: the model {value['model']} has no memory of its own. Take vram_mb out."
+        )
     return value
 
 
@@ -145,32 +169,47 @@ def _rng(value: Any, place: str) -> Any:
 
 def _boot(value: list[Any], place: str) -> list[Any]:
     if not value or len(set(value)) != len(value):
-        raise DroverError(f"{place} must name each kind of device once, the first to try first, such as [network, hd].")
+        raise DroverError(
+            f"{place} must name each kind of device once, the first to try first, such as [network, hd]."
+        )
     return value
 
 
 def _iotune(value: dict[str, int], place: str) -> dict[str, int]:
     for what in ("iops", "bytes"):
-        total, parts = f"total_{what}_sec", [key for key in (f"read_{what}_sec", f"write_{what}_sec") if value.get(key)]
+        total, parts = (
+            f"total_{what}_sec",
+            [key for key in (f"read_{what}_sec", f"write_{what}_sec") if value.get(key)],
+        )
         if value.get(total) and parts:
-            raise DroverError(f"{place} has {total} and {parts[0]}; libvirt takes a limit of both together, or of each. Take one out.")
+            raise DroverError(
+                f"{place} has {total} and {parts[0]}; libvirt takes a limit of both together, or of each. Take one out."
+            )
     return value
 
 
 def _disk_serial(value: str, place: str) -> str:
     if not _SERIAL.fullmatch(value):
-        raise DroverError(f"{place} must have 1 to 36 letters, digits, spaces and the signs _ . + - only, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{place} must have 1 to 36 letters, digits, spaces and the signs _ . + - only, not {validation.shown(value)}."
+        )
     return value
 
 
 def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
     """Check that the keys of a disk fit together."""
     if value.get("io") == "native" and value.get("cache", "none") not in ("none", "directsync"):
-        raise DroverError(f"{place}: io native needs cache none or directsync, not {value['cache']}.")
+        raise DroverError(
+            f"{place}: io native needs cache none or directsync, not {value['cache']}."
+        )
     if value.get("pool") and value.get("path"):
-        raise DroverError(f"{place} has a pool, in whose folder its file is made, and a path. Take one of them out.")
+        raise DroverError(
+            f"{place} has a pool, in whose folder its file is made, and a path. Take one of them out."
+        )
     if value.get("traits") and not value.get("pool"):
-        raise DroverError(f"{place} has traits, which are those of its storage pool. Give the pool with them.")
+        raise DroverError(
+            f"{place} has traits, which are those of its storage pool. Give the pool with them."
+        )
     return value
 
 
@@ -186,9 +225,13 @@ def _vlan(value: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _mac(value: str, place: str) -> str:
     if not _MAC.fullmatch(value):
-        raise DroverError(f"{place} must be a MAC address such as 52:54:00:12:34:56, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{place} must be a MAC address such as 52:54:00:12:34:56, not {validation.shown(value)}."
+        )
     if int(value[:2], 16) & 1:
-        raise DroverError(f"{place} {value} is a multicast address, which no interface has. Make its first byte even, such as 52.")
+        raise DroverError(
+            f"{place} {value} is a multicast address, which no interface has. Make its first byte even, such as 52."
+        )
     return value.lower()
 
 
@@ -201,7 +244,9 @@ def network(value: dict[str, Any], place: str) -> dict[str, Any]:
     if value.get("vnic") or value.get("physical_network"):
         _refuse_port(value, place)
     elif bool(value.get("bridge")) == bool(value.get("network")):
-        raise DroverError(f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic, for a device of the host.")
+        raise DroverError(
+            f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic, for a device of the host."
+        )
     if value.get("openvswitch") and not value.get("bridge"):
         raise DroverError(
             f"{place}: openvswitch goes with bridge, the name of the Open vSwitch bridge. A libvirt network says itself what it is."
@@ -222,16 +267,22 @@ def _refuse_port(value: Mapping[str, Any], place: str) -> None:
             "bridge or network instead."
         )
     if not value.get("physical_network"):
-        raise DroverError(f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for the devices of the hosts.")
+        raise DroverError(
+            f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for the devices of the hosts."
+        )
     without = [key for key in ("bridge", "network", "openvswitch", "mtu") if value.get(key)]
     if vnic == "direct":
         without += [key for key in ("model", "queues") if value.get(key)]
     elif vnic == "direct-physical":
         without += [key for key in ("mac", "vlan", "model", "queues") if value.get(key)]
     if without:
-        raise DroverError(f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take {without[0]} out.")
+        raise DroverError(
+            f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take {without[0]} out."
+        )
     if "trunk" in (value.get("vlan") or {}):
-        raise DroverError(f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network.")
+        raise DroverError(
+            f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network."
+        )
 
 
 #: The reasons why a key cannot be combined with a device of the host.
@@ -255,7 +306,12 @@ TPM_FIELDS = {
         required=True,
         check=_tpm_version,
     ),
-    "model": Field(TEXT, "The interface: `tpm-tis`, or `tpm-crb` with version 2.0 [`tpm-tis`, as in Nova].", "tpm-crb", choices=TPM_MODELS),
+    "model": Field(
+        TEXT,
+        "The interface: `tpm-tis`, or `tpm-crb` with version 2.0 [`tpm-tis`, as in Nova].",
+        "tpm-crb",
+        choices=TPM_MODELS,
+    ),
 }
 
 CPU_FIELDS = {
@@ -265,7 +321,9 @@ CPU_FIELDS = {
         "host-model",
         choices=(*CPU_MODES, FLEET),
     ),
-    "model": Field(TEXT, "A model of `virsh cpu-models x86_64`.", "Skylake-Server-IBRS", check=_word),
+    "model": Field(
+        TEXT, "A model of `virsh cpu-models x86_64`.", "Skylake-Server-IBRS", check=_word
+    ),
     "features": Field(
         MAPPING,
         "Features of the CPU, each with libvirt's policy: `require`, `disable`, `optional`, `force` or `forbid`.",
@@ -276,7 +334,12 @@ CPU_FIELDS = {
 
 GRAPHICS_FIELDS = {
     "type": Field(TEXT, "`vnc` or `spice`.", "vnc", choices=("vnc", "spice"), required=True),
-    "listen": Field(TEXT, "The address of the host on which it listens [127.0.0.1, the host itself].", "127.0.0.1", check=_listen),
+    "listen": Field(
+        TEXT,
+        "The address of the host on which it listens [127.0.0.1, the host itself].",
+        "127.0.0.1",
+        check=_listen,
+    ),
     "password_variable": Field(
         TEXT,
         "The name of an Ansible variable that has the password. The password goes to libvirt of the host only. VNC takes 8 characters at most.",
@@ -286,12 +349,24 @@ GRAPHICS_FIELDS = {
 }
 
 VIDEO_FIELDS = {
-    "model": Field(TEXT, "The model of the video card; `none` for no card.", "virtio", choices=VIDEO_MODELS, required=True),
+    "model": Field(
+        TEXT,
+        "The model of the video card; `none` for no card.",
+        "virtio",
+        choices=VIDEO_MODELS,
+        required=True,
+    ),
     "vram_mb": Field(WHOLE, "Its memory in MiB [libvirt's default].", 16, least=1, most=512),
 }
 
 CONSOLE_FIELDS = {
-    "serial_ports": Field(WHOLE, "How many serial ports; the first is the console [1].", 2, least=1, most=MOST_SERIAL_PORTS),
+    "serial_ports": Field(
+        WHOLE,
+        "How many serial ports; the first is the console [1].",
+        2,
+        least=1,
+        most=MOST_SERIAL_PORTS,
+    ),
     "log": Field(
         SWITCH,
         "Write what the console shows into a file beside the disks, `UUID-console.log`. It is removed with the instance and is not moved [false].",
@@ -300,21 +375,36 @@ CONSOLE_FIELDS = {
 }
 
 WATCHDOG_FIELDS = {
-    "action": Field(TEXT, "What happens when the guest does not answer its watchdog.", "reset", choices=WATCHDOG_ACTIONS, required=True),
+    "action": Field(
+        TEXT,
+        "What happens when the guest does not answer its watchdog.",
+        "reset",
+        choices=WATCHDOG_ACTIONS,
+        required=True,
+    ),
     "model": Field(TEXT, "The device [`i6300esb`].", "i6300esb", choices=WATCHDOG_MODELS),
 }
 
 RNG_FIELDS = {
-    "rate_bytes": Field(WHOLE, "The guest gets at most so many bytes in each period.", 2048, least=1),
+    "rate_bytes": Field(
+        WHOLE, "The guest gets at most so many bytes in each period.", 2048, least=1
+    ),
     "rate_period": Field(WHOLE, "The period in milliseconds [1000].", 1000, least=1),
 }
 
 CDROM_FIELDS = {
     "path": Field(
-        TEXT, "An ISO image on the host. Without it the drive is empty.", "/srv/isos/virtio-win.iso", check=absolute, longest=LONGEST_PATH
+        TEXT,
+        "An ISO image on the host. Without it the drive is empty.",
+        "/srv/isos/virtio-win.iso",
+        check=absolute,
+        longest=LONGEST_PATH,
     ),
     "bus": Field(
-        TEXT, "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other architectures].", "sata", choices=CDROM_BUSES
+        TEXT,
+        "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other architectures].",
+        "sata",
+        choices=CDROM_BUSES,
     ),
 }
 
@@ -333,7 +423,12 @@ INSTANCE_FIELDS = {
         fields=TPM_FIELDS,
         check=_tpm,
     ),
-    "machine": Field(TEXT, "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].", "pc-q35-7.2", check=_word),
+    "machine": Field(
+        TEXT,
+        "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].",
+        "pc-q35-7.2",
+        check=_word,
+    ),
     "cpu": Field(
         (TEXT, MAPPING),
         "The CPU: a mode, a model, features [`host-model` with KVM]; or `fleet`, the one that all hosts of its kind can run.",
@@ -342,7 +437,10 @@ INSTANCE_FIELDS = {
         check=cpu,
     ),
     "graphics": Field(
-        MAPPING, "A graphical console. Without it there is none.", {"type": "vnc", "listen": "127.0.0.1"}, fields=GRAPHICS_FIELDS
+        MAPPING,
+        "A graphical console. Without it there is none.",
+        {"type": "vnc", "listen": "127.0.0.1"},
+        fields=GRAPHICS_FIELDS,
     ),
     "video": Field(
         MAPPING,
@@ -351,10 +449,17 @@ INSTANCE_FIELDS = {
         fields=VIDEO_FIELDS,
         check=_video,
     ),
-    "console": Field(MAPPING, "The serial console.", {"serial_ports": 1, "log": True}, fields=CONSOLE_FIELDS),
-    "guest_agent": Field(SWITCH, "A channel for the QEMU guest agent (Nova: `hw_qemu_guest_agent`) [false].", True),
+    "console": Field(
+        MAPPING, "The serial console.", {"serial_ports": 1, "log": True}, fields=CONSOLE_FIELDS
+    ),
+    "guest_agent": Field(
+        SWITCH, "A channel for the QEMU guest agent (Nova: `hw_qemu_guest_agent`) [false].", True
+    ),
     "watchdog": Field(
-        MAPPING, "A watchdog (Nova: `hw:watchdog_action`). Without it there is none.", {"action": "reset"}, fields=WATCHDOG_FIELDS
+        MAPPING,
+        "A watchdog (Nova: `hw:watchdog_action`). Without it there is none.",
+        {"action": "reset"},
+        fields=WATCHDOG_FIELDS,
     ),
     "rng": Field(
         (SWITCH, MAPPING),
@@ -370,7 +475,9 @@ INSTANCE_FIELDS = {
         items=Field(TEXT, "A kind of device.", "hd", choices=("hd", "cdrom", "network")),
         check=_boot,
     ),
-    "boot_menu": Field(SWITCH, "Show the menu of boot devices (Nova: `hw:boot_menu`) [false].", True),
+    "boot_menu": Field(
+        SWITCH, "Show the menu of boot devices (Nova: `hw:boot_menu`) [false].", True
+    ),
     "input_bus": Field(
         TEXT,
         "The bus of a tablet and a keyboard, for the pointer of a graphical console (Nova: `hw_input_bus`).",
@@ -378,7 +485,10 @@ INSTANCE_FIELDS = {
         choices=INPUT_BUSES,
     ),
     "cdroms": Field(
-        LIST, "CD-ROM drives beside that of `cloud_init`.", [{"path": "/srv/isos/virtio-win.iso"}, {"bus": "sata"}], fields=CDROM_FIELDS
+        LIST,
+        "CD-ROM drives beside that of `cloud_init`.",
+        [{"path": "/srv/isos/virtio-win.iso"}, {"bus": "sata"}],
+        fields=CDROM_FIELDS,
     ),
 }
 
@@ -399,30 +509,61 @@ DISK_FIELDS = {
         "none",
         choices=CACHES,
     ),
-    "io": Field(TEXT, "How QEMU reads and writes [QEMU's default].", "native", choices=("native", "threads", "io_uring")),
-    "discard": Field(
-        TEXT, "`unmap` gives back what the guest discards; `ignore` does not [`unmap`].", "unmap", choices=("unmap", "ignore")
+    "io": Field(
+        TEXT,
+        "How QEMU reads and writes [QEMU's default].",
+        "native",
+        choices=("native", "threads", "io_uring"),
     ),
-    "serial": Field(TEXT, "The serial number that the guest sees.", "WD-WMAP9A966149", check=_disk_serial),
-    "iotune": Field(MAPPING, "Limits of what the disk may do in a second.", {"read_iops_sec": 500}, fields=IOTUNE_FIELDS, check=_iotune),
+    "discard": Field(
+        TEXT,
+        "`unmap` gives back what the guest discards; `ignore` does not [`unmap`].",
+        "unmap",
+        choices=("unmap", "ignore"),
+    ),
+    "serial": Field(
+        TEXT, "The serial number that the guest sees.", "WD-WMAP9A966149", check=_disk_serial
+    ),
+    "iotune": Field(
+        MAPPING,
+        "Limits of what the disk may do in a second.",
+        {"read_iops_sec": 500},
+        fields=IOTUNE_FIELDS,
+        check=_iotune,
+    ),
 }
 
 VLAN_FIELDS = {
     "tag": Field(WHOLE, "The VLAN of the interface.", 42, least=0, most=4095),
-    "trunk": Field(LIST, "The VLANs that the guest sees with their tags.", [42, 47], items=Field(WHOLE, "A VLAN.", 42, least=0, most=4095)),
-    "native": Field(WHOLE, "The VLAN of `trunk` that the guest sees without a tag.", 42, least=0, most=4095),
+    "trunk": Field(
+        LIST,
+        "The VLANs that the guest sees with their tags.",
+        [42, 47],
+        items=Field(WHOLE, "A VLAN.", 42, least=0, most=4095),
+    ),
+    "native": Field(
+        WHOLE, "The VLAN of `trunk` that the guest sees without a tag.", 42, least=0, most=4095
+    ),
 }
 
 OPENVSWITCH_FIELDS = {
     "interfaceid": Field(
-        TEXT, "The uuid of the port, `iface-id` in Open vSwitch [a new one].", "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f", check=_interface_id
+        TEXT,
+        "The uuid of the port, `iface-id` in Open vSwitch [a new one].",
+        "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f",
+        check=_interface_id,
     ),
     "profileid": Field(TEXT, "The profile of the port.", "web", check=_word, longest=39),
 }
 
 NETWORK_FIELDS = {
     "mac": Field(TEXT, "The MAC address [a new one].", "52:54:00:12:34:56", check=_mac),
-    "model": Field(TEXT, "The model of the card (Nova: `hw_vif_model`) [`virtio`].", "e1000e", choices=NETWORK_MODELS),
+    "model": Field(
+        TEXT,
+        "The model of the card (Nova: `hw_vif_model`) [`virtio`].",
+        "e1000e",
+        choices=NETWORK_MODELS,
+    ),
     "vlan": Field(
         MAPPING,
         "The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge is of Open vSwitch, or the libvirt network allows it.",
@@ -432,7 +573,16 @@ NETWORK_FIELDS = {
     ),
     "mtu": Field(WHOLE, "The MTU of the interface.", 9000, least=68, most=65535),
     "queues": Field(
-        WHOLE, "How many queues the card has (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU) [1].", 4, least=1, most=MOST_QUEUES
+        WHOLE,
+        "How many queues the card has (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU) [1].",
+        4,
+        least=1,
+        most=MOST_QUEUES,
     ),
-    "openvswitch": Field((SWITCH, MAPPING), "The bridge is one of Open vSwitch.", {"profileid": "web"}, fields=OPENVSWITCH_FIELDS),
+    "openvswitch": Field(
+        (SWITCH, MAPPING),
+        "The bridge is one of Open vSwitch.",
+        {"profileid": "web"},
+        fields=OPENVSWITCH_FIELDS,
+    ),
 }

@@ -9,12 +9,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_interface
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
+    parse_interface,
+)
 
 from . import hardware, hardware_fields
 
 
-def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[tuple[str, str, str]]:
+def differing(
+    definition: Mapping[str, Any], root: Element, where: str
+) -> list[tuple[str, str, str]]:
     """Compare the hardware that a definition, its flavor or its image request with the hardware of
     a domain. Hardware that none of them requests is not compared.
 
@@ -25,14 +29,19 @@ def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[
     guest = definition.get("guest") or {}
     sources = (guest.get("extra_specs"), guest.get("image_properties"))
     arch = _find(root, "os/type").get("arch") or "x86_64"
-    asked = hardware.hardware(definition, *sources, where=where, vcpus=definition["vcpus"], arch=arch)
+    asked = hardware.hardware(
+        definition, *sources, where=where, vcpus=definition["vcpus"], arch=arch
+    )
     default = hardware.hardware({}, where=where, vcpus=definition["vcpus"], arch=arch)
     found = []
     for key, (wish, read) in _READERS.items():
         if definition.get(key) is None and wish(asked) == wish(default):
             continue
         wanted, there = wish(asked), read(root)
-        same = {"machine": _is_machine(there, wanted), "firmware": _is_optional(asked) and there != hardware_fields.BIOS}
+        same = {
+            "machine": _is_machine(there, wanted),
+            "firmware": _is_optional(asked) and there != hardware_fields.BIOS,
+        }
         if wanted != there and not same.get(key):
             found.append((key, there, wanted))
     for key in ("domain_type", "cpu"):
@@ -46,11 +55,23 @@ def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[
 def of_disk(root: Element, target: str | None) -> dict[str, str]:
     """Return bus, cache, io, discard and serial of a disk of a domain, without missing ones."""
     for disk in root.findall("devices/disk"):
-        place, driver, serial = disk.find("target"), disk.find("driver"), (disk.findtext("serial") or "").strip()
+        place, driver, serial = (
+            disk.find("target"),
+            disk.find("driver"),
+            (disk.findtext("serial") or "").strip(),
+        )
         if place is None or place.get("dev") != target:
             continue
-        found = {key: driver.get(key) for key in ("cache", "io", "discard")} if driver is not None else {}
-        return {key: value for key, value in {**found, "bus": place.get("bus"), "serial": serial}.items() if value}
+        found = (
+            {key: driver.get(key) for key in ("cache", "io", "discard")}
+            if driver is not None
+            else {}
+        )
+        return {
+            key: value
+            for key, value in {**found, "bus": place.get("bus"), "serial": serial}.items()
+            if value
+        }
     return {}
 
 
@@ -79,8 +100,12 @@ def _firmware(root: Element) -> str:
     loader = _find(root, "os/loader")
     if os.get("firmware") != "efi" and loader.get("type") != "pflash":
         return hardware_fields.BIOS
-    secure = any(each.get("name") == "secure-boot" and each.get("enabled") == "yes" for each in root.findall("os/firmware/feature")) or (
-        root.find("os/firmware/feature[@name='secure-boot']") is None and loader.get("secure") == "yes"
+    secure = any(
+        each.get("name") == "secure-boot" and each.get("enabled") == "yes"
+        for each in root.findall("os/firmware/feature")
+    ) or (
+        root.find("os/firmware/feature[@name='secure-boot']") is None
+        and loader.get("secure") == "yes"
     )
     return hardware_fields.SECURE_BOOT if secure else hardware_fields.UEFI
 
@@ -99,30 +124,51 @@ def _is_optional(asked: Mapping[str, Any]) -> bool:
 
 def _tpm(root: Element) -> str:
     tpm, backend = root.find("devices/tpm"), root.find("devices/tpm/backend")
-    return "none" if tpm is None or backend is None else f"{backend.get('version') or backend.get('type')} {tpm.get('model')}"
+    return (
+        "none"
+        if tpm is None or backend is None
+        else f"{backend.get('version') or backend.get('type')} {tpm.get('model')}"
+    )
 
 
 def _graphics(root: Element) -> str:
-    found = [f"{each.get('type')} on {each.get('listen') or '127.0.0.1'}" for each in root.findall("devices/graphics")]
+    found = [
+        f"{each.get('type')} on {each.get('listen') or '127.0.0.1'}"
+        for each in root.findall("devices/graphics")
+    ]
     return ", ".join(found) or "none"
 
 
 def _asked_graphics(asked: Mapping[str, Any]) -> str:
-    return f"{asked['graphics']['type']} on {asked['graphics']['listen']}" if asked["graphics"] else "none"
+    return (
+        f"{asked['graphics']['type']} on {asked['graphics']['listen']}"
+        if asked["graphics"]
+        else "none"
+    )
 
 
 def _video(root: Element) -> str:
-    return ", ".join(each.get("type") or "" for each in root.findall("devices/video/model")) or "none"
+    return (
+        ", ".join(each.get("type") or "" for each in root.findall("devices/video/model")) or "none"
+    )
 
 
 def _watchdog(root: Element) -> str:
     # libvirt adds a watchdog to the machine type q35.
-    found = [f"{each.get('model')} {each.get('action')}" for each in root.findall("devices/watchdog") if each.get("model") != "itco"]
+    found = [
+        f"{each.get('model')} {each.get('action')}"
+        for each in root.findall("devices/watchdog")
+        if each.get("model") != "itco"
+    ]
     return ", ".join(found) or "none"
 
 
 def _asked_watchdog(asked: Mapping[str, Any]) -> str:
-    return f"{asked['watchdog']['model']} {asked['watchdog']['action']}" if asked["watchdog"] else "none"
+    return (
+        f"{asked['watchdog']['model']} {asked['watchdog']['action']}"
+        if asked["watchdog"]
+        else "none"
+    )
 
 
 def _rng(root: Element) -> str:
@@ -130,14 +176,22 @@ def _rng(root: Element) -> str:
     if rng is None:
         return "none"
     rate = _find(rng, "rate")
-    return f"{rate.get('bytes')} bytes in {rate.get('period')} ms" if rate.get("bytes") else "without limit"
+    return (
+        f"{rate.get('bytes')} bytes in {rate.get('period')} ms"
+        if rate.get("bytes")
+        else "without limit"
+    )
 
 
 def _asked_rng(asked: Mapping[str, Any]) -> str:
     rng = asked["rng"]
     if rng is None:
         return "none"
-    return f"{rng['rate_bytes']} bytes in {rng['rate_period']} ms" if rng["rate_bytes"] else "without limit"
+    return (
+        f"{rng['rate_bytes']} bytes in {rng['rate_period']} ms"
+        if rng["rate_bytes"]
+        else "without limit"
+    )
 
 
 def _agent(root: Element) -> str:
@@ -163,7 +217,9 @@ def _is_machine(there: str, wanted: str) -> bool:
     """Return True if a machine type is a version of a name: q35 becomes pc-q35-7.2, and pc becomes
     pc-i440fx-7.2.
     """
-    return there == wanted or there.startswith({"q35": "pc-q35-", "pc": "pc-i440fx-"}.get(wanted, f"{wanted}-"))
+    return there == wanted or there.startswith(
+        {"q35": "pc-q35-", "pc": "pc-i440fx-"}.get(wanted, f"{wanted}-")
+    )
 
 
 def _word(value: bool) -> str:
@@ -171,8 +227,12 @@ def _word(value: bool) -> str:
 
 
 def _cpu(cpu: Mapping[str, Any]) -> str:
-    features = ", ".join(f"{name} {policy}" for name, policy in sorted((cpu.get("features") or {}).items()))
-    return " ".join(part for part in (cpu["mode"], cpu.get("model"), features and f"with {features}") if part)
+    features = ", ".join(
+        f"{name} {policy}" for name, policy in sorted((cpu.get("features") or {}).items())
+    )
+    return " ".join(
+        part for part in (cpu["mode"], cpu.get("model"), features and f"with {features}") if part
+    )
 
 
 def _cpu_there(root: Element) -> str:
@@ -187,7 +247,12 @@ def _cpu_there(root: Element) -> str:
 #: Key -> (its text from the result of hardware(), its text in a domain).
 _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
     "firmware": (_asked_firmware, _firmware),
-    "tpm": (lambda asked: f"{asked['tpm']['version']} {asked['tpm']['model']}" if asked["tpm"] else "none", _tpm),
+    "tpm": (
+        lambda asked: (
+            f"{asked['tpm']['version']} {asked['tpm']['model']}" if asked["tpm"] else "none"
+        ),
+        _tpm,
+    ),
     "machine": (lambda asked: asked["machine"] or "none", _machine),
     "graphics": (_asked_graphics, _graphics),
     "video": (lambda asked: asked["video"]["model"] if asked["video"] else "none", _video),
@@ -199,10 +264,17 @@ _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element]
     "watchdog": (_asked_watchdog, _watchdog),
     "rng": (_asked_rng, _rng),
     "boot": (lambda asked: ", ".join(asked["boot"]), _boot),
-    "boot_menu": (lambda asked: _word(asked["boot_menu"]), lambda root: _word(_find(root, "os/bootmenu").get("enable") == "yes")),
+    "boot_menu": (
+        lambda asked: _word(asked["boot_menu"]),
+        lambda root: _word(_find(root, "os/bootmenu").get("enable") == "yes"),
+    ),
     "input_bus": (
         lambda asked: (
-            ", ".join(f"{each['type']} {each['bus']}" for each in sorted(asked["inputs"], key=lambda each: each["type"])) or "none"
+            ", ".join(
+                f"{each['type']} {each['bus']}"
+                for each in sorted(asked["inputs"], key=lambda each: each["type"])
+            )
+            or "none"
         ),
         _inputs,
     ),
@@ -210,6 +282,9 @@ _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element]
 #: The keys that hardware() does not return: key -> (its text in a definition, its text in a
 #: domain).
 _OWN: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
-    "domain_type": (lambda definition: str(definition["domain_type"]), lambda root: root.get("type") or "none"),
+    "domain_type": (
+        lambda definition: str(definition["domain_type"]),
+        lambda root: root.get("type") or "none",
+    ),
     "cpu": (lambda definition: _cpu(definition["cpu"]), _cpu_there),
 }

@@ -47,7 +47,9 @@ def resolve(
         belong to different ones, or a disk has the path of another instance's file.
     """
     # The budget of a group is for moves; the scheduler does not know it.
-    named = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
+    named = {
+        group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups
+    }
     by_uuid = {instance["uuid"]: instance for instance in known}
     by_name: dict[str, list[Mapping[str, Any]]] = {}
     made = {}
@@ -63,7 +65,9 @@ def resolve(
         same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
         found = by_uuid.get(definition.get("uuid"))
         if found is not None and found["name"] != name:
-            raise DroverError(f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition.")
+            raise DroverError(
+                f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition."
+            )
         if found is None and definition.get("uuid") and same_name:
             raise DroverError(
                 f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "
@@ -71,16 +75,30 @@ def resolve(
             )
         if found is None and len(same_name) > 1:
             there = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
-            raise DroverError(f"Instance {name}: several instances have this name: {there}. Say which with uuid.")
+            raise DroverError(
+                f"Instance {name}: several instances have this name: {there}. Say which with uuid."
+            )
         if found is None and same_name:
             found = same_name[0]
         if found is None and definition.get("host") and definition.get("uuid"):
-            found = {"uuid": definition["uuid"], "host": definition["host"], "node": None, "state": UNSEEN}
+            found = {
+                "uuid": definition["uuid"],
+                "host": definition["host"],
+                "node": None,
+                "state": UNSEEN,
+            }
         if found is None:
-            found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
+            found = {
+                "uuid": definition.get("uuid") or str(uuid.uuid4()),
+                "host": None,
+                "node": None,
+                "state": "new",
+            }
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
         instance = {
-            **_with_image(definition, images or {}, place, found["state"] not in ("new", "building")),
+            **_with_image(
+                definition, images or {}, place, found["state"] not in ("new", "building")
+            ),
             **{key: found[key] for key in ("uuid", "host", "node", "state")},
         }
         asked = _request(instance, named)
@@ -102,7 +120,11 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
 
     :param pairs: (definition, its result of resolve()).
     """
-    hosts = {item["name"]: item["host"] for item, found in pairs if found["state"] == "new" and item.get("host")}
+    hosts = {
+        item["name"]: item["host"]
+        for item, found in pairs
+        if found["state"] == "new" and item.get("host")
+    }
     if not hosts:
         return []
     names = sorted(hosts, key=natural)
@@ -114,14 +136,23 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
     ]
 
 
-def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]], place: str, is_built: bool) -> Mapping[str, Any]:
+def _with_image(
+    definition: Mapping[str, Any],
+    images: Mapping[str, Mapping[str, Any]],
+    place: str,
+    is_built: bool,
+) -> Mapping[str, Any]:
     """Return a definition with its first disk made from its image, if the image has a source.
 
     :raises DroverError: no disk is made of an image of this format.
     """
     name, disks = definition.get("image"), definition["disks"]
     image = images.get(name) if isinstance(name, str) else None
-    if not (image and image.get("source") and disks) or disks[0].get("image") or disks[0].get("source"):
+    if (
+        not (image and image.get("source") and disks)
+        or disks[0].get("image")
+        or disks[0].get("source")
+    ):
         return definition
     kind = str(image.get("disk_format") or "")
     kind = _QEMU_NAMES.get(kind, kind)
@@ -134,12 +165,16 @@ def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str,
     return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}
 
 
-def _images(disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str, Any]], place: str) -> list[dict[str, Any]]:
+def _images(
+    disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str, Any]], place: str
+) -> list[dict[str, Any]]:
     """Return the images that disks name: name, source and checksum.
 
     :raises DroverError: there is no such image, or it has no source.
     """
-    names = dict.fromkeys(disk["image"] for disk in disks if disk.get("image") and not disk["image"].startswith("/"))
+    names = dict.fromkeys(
+        disk["image"] for disk in disks if disk.get("image") and not disk["image"].startswith("/")
+    )
     for name in names:
         if not images.get(name, {}).get("source"):
             known = [each for each, image in images.items() if image.get("source")]
@@ -153,10 +188,15 @@ def _images(disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str
                 f"{place}: the image {name} has a source and no checksum, so that no host can prove that it got the right file. Add checksum to it under "
                 "images: sha256: or sha512: and the digits that its provider publishes, or that sha256sum shows of the file. Nothing was placed."
             )
-    return [{"name": name, "source": images[name]["source"], "checksum": images[name].get("checksum")} for name in names]
+    return [
+        {"name": name, "source": images[name]["source"], "checksum": images[name].get("checksum")}
+        for name in names
+    ]
 
 
-def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _of_project(
+    instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]
+) -> list[Mapping[str, Any]]:
     """Return the instances, among instances of one name, that a definition may mean.
 
     :raises DroverError: an instance has no project although the definition has one, or the other
@@ -175,7 +215,9 @@ def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str,
     return [instance for instance in instances if instance.get("project") == project]
 
 
-def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def leftover(
+    absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
+) -> dict[str, list[Any]]:
     """Return the existing instances of definitions that are marked as absent.
 
     :param absent: definitions, as check.instances() returns them.
@@ -190,12 +232,22 @@ def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, A
         marker = orders.definition_of(item.get("project"), name)
         if uuid:
             there = [each for each in known if each["uuid"] == str(uuid).lower()]
-            proven = [each for each in there if each["name"] == name and item.get("project") in (None, each.get("project"))]
+            proven = [
+                each
+                for each in there
+                if each["name"] == name and item.get("project") in (None, each.get("project"))
+            ]
             reason = "has another name or project in its definition"
         else:
             # An instance without a project may be the meant one.
-            projects = (item.get("project"), None) if item.get("project") else {each.get("project") for each in known}
-            there = [each for each in known if each["name"] == name and each.get("project") in projects]
+            projects = (
+                (item.get("project"), None)
+                if item.get("project")
+                else {each.get("project") for each in known}
+            )
+            there = [
+                each for each in known if each["name"] == name and each.get("project") in projects
+            ]
             proven = [each for each in there if each["definition"] == marker]
             reason = "was not built from this definition and only has its name"
         found["still_there"] += [name] if there else []
@@ -220,21 +272,35 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
     return asked
 
 
-def _wishes(instance: Mapping[str, Any], spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _wishes(
+    instance: Mapping[str, Any], spec: RequestSpec
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the extra specs of the flavor of a request, overridden by the extra specs of the
     definition, and the properties of its image.
     """
     of_flavor = spec.flavor.extra_specs if spec.flavor is not None else {}
-    own = {key: spec.own_specs[key] for key in instance.get("extra_specs") or {} if key in spec.own_specs}
+    own = {
+        key: spec.own_specs[key]
+        for key in instance.get("extra_specs") or {}
+        if key in spec.own_specs
+    }
     return {**of_flavor, **own}, spec.image_properties
 
 
-def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec) -> dict[str, Any]:
+def _resolved(
+    instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec
+) -> dict[str, Any]:
     group, hinted = asked.get("server_group"), spec.server_group
     if group is None and hinted is not None:
-        group = hinted.name if hinted.policy is None else {key: value for key, value in vars(hinted).items() if value is not None}
+        group = (
+            hinted.name
+            if hinted.policy is None
+            else {key: value for key, value in vars(hinted).items() if value is not None}
+        )
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
-    selection |= {key: asked[key] for key in ("availability_zone", "project", "user") if key in asked}
+    selection |= {
+        key: asked[key] for key in ("availability_zone", "project", "user") if key in asked
+    }
     selection |= spec.recorded()
     if group is not None:
         selection["server_group"] = group
@@ -243,7 +309,10 @@ def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: Reque
         "flavor": spec.flavor.name if spec.flavor is not None else None,
         "image": spec.image.name if spec.image is not None else None,
         "server_group": group["name"] if isinstance(group, Mapping) else group,
-        "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
+        "metadata": {
+            **move_policy.to_metadata(instance.get("policy")),
+            **labels.to_metadata(instance.get("labels")),
+        },
         # A claim has a domain_type, too: the type that its host offers.
         "guest": {
             **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},

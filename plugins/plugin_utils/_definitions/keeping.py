@@ -14,10 +14,20 @@ from .._store.engine import Connection
 from . import check
 
 #: Each stored section -> the function that checks it, in the order of storage.
-CHECKS = {"flavors": check.flavors, "images": check.images, "aggregates": check.aggregates, "server_groups": check.server_groups}
+CHECKS = {
+    "flavors": check.flavors,
+    "images": check.images,
+    "aggregates": check.aggregates,
+    "server_groups": check.server_groups,
+}
 
 #: The modules that write each section to the store.
-_KEEPERS: Mapping[str, Any] = {"flavors": flavors, "images": images, "aggregates": aggregates, "server_groups": server_groups}
+_KEEPERS: Mapping[str, Any] = {
+    "flavors": flavors,
+    "images": images,
+    "aggregates": aggregates,
+    "server_groups": server_groups,
+}
 
 #: {section: its items}, as check.py returns them.
 Sections = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -54,7 +64,9 @@ def find(connection: Connection, section: str, name: str) -> Mapping[str, Any] |
     return found
 
 
-def keep_item(connection: Connection, section: str, item: Mapping[str, Any], now: float) -> tuple[Mapping[str, Any] | None, bool]:
+def keep_item(
+    connection: Connection, section: str, item: Mapping[str, Any], now: float
+) -> tuple[Mapping[str, Any] | None, bool]:
     """Make an item of a section, or change it.
 
     :returns: the item, as find() reads it; and whether it changed.
@@ -65,8 +77,16 @@ def keep_item(connection: Connection, section: str, item: Mapping[str, Any], now
     if section == "images":
         return images.ensure(connection, name, item, now)
     if section == "aggregates":
-        return aggregates.ensure(connection, name, item.get("metadata"), item.get("hosts") or (), item.get("remove_hosts") or ())
-    row, changed = server_groups.ensure(connection, name, item["policy"], item.get("max_server_per_host"), item.get("max_moving"))
+        return aggregates.ensure(
+            connection,
+            name,
+            item.get("metadata"),
+            item.get("hosts") or (),
+            item.get("remove_hosts") or (),
+        )
+    row, changed = server_groups.ensure(
+        connection, name, item["policy"], item.get("max_server_per_host"), item.get("max_moving")
+    )
     return server_groups.described(row), changed
 
 
@@ -78,11 +98,15 @@ def remove(connection: Connection, section: str, name: str) -> bool:
     return bool(_KEEPERS[section].delete(connection, name))
 
 
-def known(connection: Connection, sections: Sections) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+def known(
+    connection: Connection, sections: Sections
+) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Return the flavors and the images by name, as they would be after keep()."""
     of_store = flavors.read_all(connection), images.read_images(connection)
     for each in sections["flavors"]:
-        of_store[0][each["name"]] = flavors.merged(each["name"], of_store[0].get(each["name"]), each)
+        of_store[0][each["name"]] = flavors.merged(
+            each["name"], of_store[0].get(each["name"]), each
+        )
     for each in sections["images"]:
         of_store[1][each["name"]] = images.merged(of_store[1].get(each["name"]), each)
     return of_store

@@ -46,7 +46,9 @@ def names_flavor(definition: Mapping[str, Any]) -> bool:
     return isinstance(definition.get("flavor"), str) and bool(definition["flavor"])
 
 
-def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, place: str) -> dict[str, Any]:
+def complete(
+    definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, place: str
+) -> dict[str, Any]:
     """Fill in the sizes of a definition.
 
     :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
@@ -55,7 +57,9 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
         disk_gb, the sum of the disks in no pool.
     :raises DroverError: a size is missing, or given twice.
     """
-    of_flavor = flavor or (definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {})
+    of_flavor = flavor or (
+        definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {}
+    )
     vcpus, memory_mb = (definition.get(key) or of_flavor.get(key) for key in ("vcpus", "memory_mb"))
     if memory_mb is None:
         raise DroverError(f"{place}: memory_mb is missing. Give a size such as 4GiB, or a flavor.")
@@ -69,7 +73,9 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
     }
 
 
-def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None, place: str) -> list[dict[str, Any]]:
+def _disks(
+    definition: Mapping[str, Any], own: int | None, of_flavor: int | None, place: str
+) -> list[dict[str, Any]]:
     """Return the disks with their sizes; the first one may have the size of the definition or of
     the flavor.
     """
@@ -78,7 +84,9 @@ def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None
     if disks is None:
         return [{"size_gb": first}] if first else []
     if own and not (disks and disks[0].get("size_gb") is None and not disks[0].get("source")):
-        raise DroverError(f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out.")
+        raise DroverError(
+            f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out."
+        )
     found = []
     for number, disk in enumerate(disks, 1):
         if disk.get("source"):
@@ -88,7 +96,9 @@ def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None
         size_gb = disk.get("size_gb") or (first if number == 1 else None)
         if not size_gb:
             also = ", or a flavor with a disk" if number == 1 else ""
-            raise DroverError(f"{place}, disk {number}: size_gb is missing. Give a size such as 20 or 2T{also}.")
+            raise DroverError(
+                f"{place}, disk {number}: size_gb is missing. Give a size such as 20 or 2T{also}."
+            )
         found.append({**disk, "size_gb": size_gb})
     return found
 
@@ -96,10 +106,18 @@ def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None
 def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
     asked = {key: definition[key] for key in KEYS if definition.get(key) is not None}
-    ports = [{key: network[key] for key in request_fields.PORT_KEYS} for network in definition.get("networks") or () if network.get("vnic")]
+    ports = [
+        {key: network[key] for key in request_fields.PORT_KEYS}
+        for network in definition.get("networks") or ()
+        if network.get("vnic")
+    ]
     if ports:
         asked["networks"] = ports
-    specs = {**(asked.get("extra_specs") or {}), **_hardware_specs(definition), **_pool_specs(definition)}
+    specs = {
+        **(asked.get("extra_specs") or {}),
+        **_hardware_specs(definition),
+        **_pool_specs(definition),
+    }
     return {**asked, "extra_specs": specs} if specs else asked
 
 
@@ -139,7 +157,12 @@ def _hardware_specs(definition: Mapping[str, Any]) -> dict[str, str]:
     specs = {}
     tpm = definition.get("tpm")
     if tpm:
-        specs = {"hw:tpm_version": tpm["version"], "hw:tpm_model": tpm.get("model") or hardware_fields.TPM_MODELS[0]}
+        specs = {
+            "hw:tpm_version": tpm["version"],
+            "hw:tpm_model": tpm.get("model") or hardware_fields.TPM_MODELS[0],
+        }
     if definition.get("firmware"):
-        specs["os:secure_boot"] = "required" if definition["firmware"] == hardware_fields.SECURE_BOOT else "disabled"
+        specs["os:secure_boot"] = (
+            "required" if definition["firmware"] == hardware_fields.SECURE_BOOT else "disabled"
+        )
     return specs

@@ -47,7 +47,10 @@ def differing(
     :param flavors: the flavors of the store, by name.
     :param of_domain: True if the values of the domain are compared elsewhere.
     """
-    own_there, own_wanted = there["extra_specs"] or {}, definition["selection"].get("extra_specs") or {}
+    own_there, own_wanted = (
+        there["extra_specs"] or {},
+        definition["selection"].get("extra_specs") or {},
+    )
     known = flavors.get(there["flavor"] or "", {}).get("extra_specs")
     specs_there = {**(known or {}), **own_there}
     wanted = {**definition["guest"]["extra_specs"], **own_wanted}
@@ -82,26 +85,43 @@ def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[D
         return []
     data = definition["selection"].get("host_request")
     asked = HostRequest.from_data(data, f"Instance {definition['name']}").topology if data else None
-    found = [_difference(f"hw:{key}", said(has), said(asked), _RESIZE) for key, said in _POLICIES.items() if said(has) != said(asked)]
+    found = [
+        _difference(f"hw:{key}", said(has), said(asked), _RESIZE)
+        for key, said in _POLICIES.items()
+        if said(has) != said(asked)
+    ]
     pages = [each.page_size if each is not None else None for each in (has, asked)]
     if not _is_page(pages[0], pages[1]):
         found.append(_difference("hw:mem_page_size", pages[0], pages[1], _RESIZE))
     count, wanted = (len(each.cells) if each is not None else 0 for each in (has, asked))
     if count != wanted and (not found or {count, wanted} != {0, 1}):
         found.append(_difference("hw:numa_nodes", count or None, wanted or None, _RESIZE))
-    elif has is not None and asked is not None and (there["vcpus"], there["memory_mb"]) == (definition["vcpus"], definition["memory_mb"]):
+    elif (
+        has is not None
+        and asked is not None
+        and (there["vcpus"], there["memory_mb"]) == (definition["vcpus"], definition["memory_mb"])
+    ):
         for number, (mine, other) in enumerate(zip(has.cells, asked.cells)):
             pairs = {
                 "numa_cpus": tuple(_set({*cell.shared, *cell.pinned}) for cell in (mine, other)),
                 "numa_mem": (str(mine.memory_mb), str(other.memory_mb)),
             }
-            found += [_difference(f"hw:{key}.{number}", pair[0], pair[1], _RESIZE) for key, pair in pairs.items() if pair[0] != pair[1]]
+            found += [
+                _difference(f"hw:{key}.{number}", pair[0], pair[1], _RESIZE)
+                for key, pair in pairs.items()
+                if pair[0] != pair[1]
+            ]
     return found
 
 
-def _devices(definition: Mapping[str, Any], specs: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
+def _devices(
+    definition: Mapping[str, Any], specs: Mapping[str, Any], there: Mapping[str, Any]
+) -> list[Difference]:
     """Compare the number of PCI devices, including the devices of interfaces."""
-    wanted = sum(int(count) for count in re.findall(r":\s*([0-9]{1,5})\s*(?:,|$)", str(specs.get(ALIAS) or "")))
+    wanted = sum(
+        int(count)
+        for count in re.findall(r":\s*([0-9]{1,5})\s*(?:,|$)", str(specs.get(ALIAS) or ""))
+    )
     ports = sum(bool(network.get("vnic")) for network in definition.get("networks") or ())
     has = len(there["devices"])
     if has == wanted + ports:
@@ -132,5 +152,7 @@ _POLICIES: dict[str, Callable[[GuestTopology | None], str]] = {
     "cpu_policy": lambda each: (each.cpu_policy if each is not None else None) or SHARED,
     "cpu_dedicated_mask": _mask,
     "cpu_thread_policy": lambda each: (each.thread_policy if each is not None else None) or PREFER,
-    "emulator_threads_policy": lambda each: ISOLATE if each is not None and each.emulator_policy == ISOLATE else "",
+    "emulator_threads_policy": lambda each: (
+        ISOLATE if each is not None and each.emulator_policy == ISOLATE else ""
+    ),
 }

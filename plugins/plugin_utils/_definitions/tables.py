@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._files import checksums
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 
 from .._common import labels, validation
 from .._common.errors import DroverError, either
@@ -23,7 +25,21 @@ from .._placement import classes_and_traits
 from .._placement import server_groups as placement_groups
 from .._scheduler.request_spec import MAX_INSTANCES
 from . import disk_sources, guest, hardware_fields
-from .fields import GIB, LIST, LONGEST_PATH, MAPPING, MIB, SWITCH, TEXT, WHOLE, Field, Table, absolute, odd_character, of_file
+from .fields import (
+    GIB,
+    LIST,
+    LONGEST_PATH,
+    MAPPING,
+    MIB,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    Field,
+    Table,
+    absolute,
+    odd_character,
+    of_file,
+)
 
 STATES = ("present", "absent")
 #: The formats that QEMU can take as the backing file of a disk.
@@ -57,7 +73,10 @@ def _disk_path(value: str, place: str) -> str:
 
 def _checksum(value: str, place: str) -> str:
     if checksums.read(value) is None:
-        known = [f"{name}: and {length} hexadecimal digits" for name, length in checksums.ALGORITHMS.items()]
+        known = [
+            f"{name}: and {length} hexadecimal digits"
+            for name, length in checksums.ALGORITHMS.items()
+        ]
         raise DroverError(f"{place} must be {either(known)}, not {validation.shown(value)}.")
     return value
 
@@ -97,7 +116,13 @@ _MIGRATION_KINDS = {"int": WHOLE, "bool": SWITCH, "str": TEXT}
 def _option(key: str, spec: Mapping[str, Any]) -> Field:
     choices, least = tuple(spec.get("choices", ())), migration_options.LEAST.get(key)
     example = choices[0] if choices else least or True
-    return Field(_MIGRATION_KINDS[spec["type"]], "As this option of [moves](migration.md).", example, choices=choices, least=least)
+    return Field(
+        _MIGRATION_KINDS[spec["type"]],
+        "As this option of [moves](migration.md).",
+        example,
+        choices=choices,
+        least=least,
+    )
 
 
 MIGRATION: Table = {key: _option(key, spec) for key, spec in migration_options.SPEC.items()}
@@ -111,7 +136,10 @@ POLICY: Table = {
         choices=move_policy.MOVES,
     ),
     "on_drain": Field(
-        TEXT, "`shutdown`: a drain shuts it down where it is, and does not move it.", "shutdown", choices=move_policy.ON_DRAIN
+        TEXT,
+        "`shutdown`: a drain shuts it down where it is, and does not move it.",
+        "shutdown",
+        choices=move_policy.ON_DRAIN,
     ),
     "priority": Field(
         WHOLE,
@@ -121,13 +149,19 @@ POLICY: Table = {
         most=move_policy.MOST_PRIORITY,
     ),
     "migration": Field(
-        MAPPING, "Options of its moves. They override those of `drover_migration`.", {"copy_storage": "always"}, fields=MIGRATION
+        MAPPING,
+        "Options of its moves. They override those of `drover_migration`.",
+        {"copy_storage": "always"},
+        fields=MIGRATION,
     ),
 }
 
 DISK: Table = {
     "size_gb": Field(
-        GIB, "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb` or the flavor says it.", 20, least=1
+        GIB,
+        "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb` or the flavor says it.",
+        20,
+        least=1,
     ),
     "image": Field(
         TEXT,
@@ -136,7 +170,9 @@ DISK: Table = {
         check=of_file,
         longest=LONGEST_PATH,
     ),
-    "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw", choices=BACKING_FORMATS),
+    "image_format": Field(
+        TEXT, "The format of `image`. The default is `qcow2`.", "raw", choices=BACKING_FORMATS
+    ),
     "path": Field(
         TEXT,
         "The path of its file. By default it is a file in the folder `drover_instances_path`.",
@@ -167,8 +203,16 @@ DISK: Table = {
 }
 
 NETWORK: Table = {
-    "bridge": Field(TEXT, "A bridge of the hypervisors. Give this, `network`, or `physical_network` with `vnic`.", "br0"),
-    "network": Field(TEXT, "A network of libvirt. Give this, `bridge`, or `physical_network` with `vnic`.", "default"),
+    "bridge": Field(
+        TEXT,
+        "A bridge of the hypervisors. Give this, `network`, or `physical_network` with `vnic`.",
+        "br0",
+    ),
+    "network": Field(
+        TEXT,
+        "A network of libvirt. Give this, `bridge`, or `physical_network` with `vnic`.",
+        "default",
+    ),
     "physical_network": Field(
         TEXT,
         "The interface is a [device of the host](numa.md#network-devices): one with this `physical_network` in `drover_pci_device_specs`. "
@@ -188,10 +232,20 @@ NETWORK: Table = {
 _SEED = "A mapping, or a text as cloud-init reads it."
 
 CLOUD_INIT: Table = {
-    "user_data": Field((TEXT, MAPPING), f"The user data. {_SEED}", {"packages": ["qemu-guest-agent"]}, longest=None),
-    "meta_data": Field((TEXT, MAPPING), f"The meta data. {_SEED}", {"local-hostname": "web1.example.com"}, longest=None),
+    "user_data": Field(
+        (TEXT, MAPPING), f"The user data. {_SEED}", {"packages": ["qemu-guest-agent"]}, longest=None
+    ),
+    "meta_data": Field(
+        (TEXT, MAPPING),
+        f"The meta data. {_SEED}",
+        {"local-hostname": "web1.example.com"},
+        longest=None,
+    ),
     "network_config": Field(
-        (TEXT, MAPPING), f"The network configuration. {_SEED}", {"version": 2, "ethernets": {"all": {"dhcp4": True}}}, longest=None
+        (TEXT, MAPPING),
+        f"The network configuration. {_SEED}",
+        {"version": 2, "ethernets": {"all": {"dhcp4": True}}},
+        longest=None,
     ),
 }
 
@@ -205,13 +259,21 @@ SERVER_GROUP: Table = {
         required=True,
     ),
     "max_server_per_host": Field(
-        WHOLE, "The most members on one host, with the policy `anti-affinity` only. The default is 1.", 2, least=1
+        WHOLE,
+        "The most members on one host, with the policy `anti-affinity` only. The default is 1.",
+        2,
+        least=1,
     ),
 }
 
 SERVER_GROUPS: Table = {
     **SERVER_GROUP,
-    "max_moving": Field(WHOLE, "The most members that move at the same time, over all runs. By default there is no limit.", 1, least=1),
+    "max_moving": Field(
+        WHOLE,
+        "The most members that move at the same time, over all runs. By default there is no limit.",
+        1,
+        least=1,
+    ),
 }
 
 #: The description of mappings in the sections that are kept in the store.
@@ -226,8 +288,14 @@ EXTRA_SPECS = Field(
 FLAVORS: Table = {
     "name": Field(TEXT, "Its name. It is recorded with the instance.", "small", required=True),
     "vcpus": Field(WHOLE, "Virtual CPUs.", 2, least=1, required=True),
-    "memory_mb": Field(MIB, "Memory in MiB, or a size such as `4GiB`.", "4GiB", least=1, required=True),
-    "disk_gb": Field(GIB, "The disk in GiB, or a size such as `1T`. By default 0: the instance has only the disks that it names.", 20),
+    "memory_mb": Field(
+        MIB, "Memory in MiB, or a size such as `4GiB`.", "4GiB", least=1, required=True
+    ),
+    "disk_gb": Field(
+        GIB,
+        "The disk in GiB, or a size such as `1T`. By default 0: the instance has only the disks that it names.",
+        20,
+    ),
     "extra_specs": EXTRA_SPECS._replace(description=f"{EXTRA_SPECS.description} {_KEPT}"),
 }
 
@@ -247,7 +315,12 @@ FLAVOR: Table = {
 IMAGE: Table = {
     "name": Field(TEXT, "Its name.", "debian-12"),
     "id": Field(TEXT, "Its id, for IsolatedHostsFilter.", "debian-12-2026"),
-    "disk_format": Field(TEXT, "The format of its file, for a pre-filter of the scheduler.", "qcow2", choices=DISK_FORMATS),
+    "disk_format": Field(
+        TEXT,
+        "The format of its file, for a pre-filter of the scheduler.",
+        "qcow2",
+        choices=DISK_FORMATS,
+    ),
     "properties": PROPERTIES,
 }
 
@@ -260,14 +333,21 @@ IMAGES: Table = {
         check=of_file,
         longest=LONGEST_PATH,
     ),
-    "checksum": Field(TEXT, "Of the source: `sha256:` or `sha512:` and the digits.", "sha256:" + "0123456789abcdef" * 4, check=_checksum),
+    "checksum": Field(
+        TEXT,
+        "Of the source: `sha256:` or `sha512:` and the digits.",
+        "sha256:" + "0123456789abcdef" * 4,
+        check=_checksum,
+    ),
     "disk_format": IMAGE["disk_format"],
     "properties": PROPERTIES._replace(description=f"{PROPERTIES.description} {_KEPT}"),
 }
 
 AGGREGATES: Table = {
     "name": Field(TEXT, "Its name.", "ssd", required=True),
-    "hosts": Field(LIST, "Hosts that are in it. Hosts that are not named stay.", ["kvm1", "kvm2"], items=_HOSTS),
+    "hosts": Field(
+        LIST, "Hosts that are in it. Hosts that are not named stay.", ["kvm1", "kvm2"], items=_HOSTS
+    ),
     "remove_hosts": Field(LIST, "Hosts that are taken out of it.", ["kvm3"], items=_HOSTS),
     "metadata": Field(
         MAPPING,
@@ -278,24 +358,48 @@ AGGREGATES: Table = {
 
 TRAITS: Table = {
     "required": Field(
-        LIST, "Traits that its host must have.", ["HW_CPU_X86_AVX2"], items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait)
+        LIST,
+        "Traits that its host must have.",
+        ["HW_CPU_X86_AVX2"],
+        items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait),
     ),
     "forbidden": Field(
-        LIST, "Traits that its host must not have.", ["CUSTOM_SLOW"], items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait)
+        LIST,
+        "Traits that its host must not have.",
+        ["CUSTOM_SLOW"],
+        items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait),
     ),
 }
 
 HINTS: Table = {
-    "same_host": Field((TEXT, LIST), "The host of one of these instances, each a name or a uuid.", ["db1"], items=_NAMES),
-    "different_host": Field((TEXT, LIST), "Another host than these instances have, each a name or a uuid.", ["db1", "db2"], items=_NAMES),
-    "query": Field((TEXT, LIST), "A JSON query, for JsonFilter.", [">=", "$free_ram_mb", 1024], longest=None),
-    "build_near_host_ip": Field((TEXT, LIST), "An IP address: a host near it, for SimpleCIDRAffinityFilter.", "192.0.2.1"),
-    "cidr": Field((TEXT, LIST), "The network of `build_near_host_ip`. The default is `/24`.", "/28"),
+    "same_host": Field(
+        (TEXT, LIST),
+        "The host of one of these instances, each a name or a uuid.",
+        ["db1"],
+        items=_NAMES,
+    ),
+    "different_host": Field(
+        (TEXT, LIST),
+        "Another host than these instances have, each a name or a uuid.",
+        ["db1", "db2"],
+        items=_NAMES,
+    ),
+    "query": Field(
+        (TEXT, LIST), "A JSON query, for JsonFilter.", [">=", "$free_ram_mb", 1024], longest=None
+    ),
+    "build_near_host_ip": Field(
+        (TEXT, LIST), "An IP address: a host near it, for SimpleCIDRAffinityFilter.", "192.0.2.1"
+    ),
+    "cidr": Field(
+        (TEXT, LIST), "The network of `build_near_host_ip`. The default is `/24`.", "/28"
+    ),
     "group": Field((TEXT, LIST, MAPPING), "As `server_group`.", "web"),
 }
 
 DESTINATION: Table = {
-    "host": Field(TEXT, "The only host that it may be on. Host filters may still reject it.", "kvm1"),
+    "host": Field(
+        TEXT, "The only host that it may be on. Host filters may still reject it.", "kvm1"
+    ),
     "node": Field(TEXT, "The only compute node that it may be on.", "kvm1"),
     "cell": Field(TEXT, "The cell that a move prefers.", "cell1"),
     "allow_cross_cell_move": Field(SWITCH, "Whether a move may leave the cell.", True),
@@ -325,15 +429,21 @@ INSTANCE: Table = {
         "small",
         fields=FLAVOR,
     ),
-    "vcpus": Field(WHOLE, "Virtual CPUs. By default those of the flavor; without a flavor 1.", 2, least=1),
-    "memory_mb": Field(MIB, "Memory in MiB, or a size such as `4GiB`. Required without a flavor.", "4GiB", least=1),
+    "vcpus": Field(
+        WHOLE, "Virtual CPUs. By default those of the flavor; without a flavor 1.", 2, least=1
+    ),
+    "memory_mb": Field(
+        MIB, "Memory in MiB, or a size such as `4GiB`. Required without a flavor.", "4GiB", least=1
+    ),
     "disk_gb": Field(
         GIB,
         "The size of its first disk in GiB, or a size such as `1T`, if `disks` does not say it. By default that of the flavor. An instance "
         "without `disks` has one disk of this size; with 0 it has none.",
         20,
     ),
-    "disks": Field(LIST, "Its disks, in the order vda, vdb and so on.", [{"size_gb": 20}], fields=DISK),
+    "disks": Field(
+        LIST, "Its disks, in the order vda, vdb and so on.", [{"size_gb": 20}], fields=DISK
+    ),
     "networks": Field(LIST, "Its network interfaces.", [{"bridge": "br0"}], fields=NETWORK),
     "image": Field(
         (TEXT, MAPPING),
@@ -342,20 +452,34 @@ INSTANCE: Table = {
         "debian-12",
         fields=IMAGE,
     ),
-    "extra_specs": EXTRA_SPECS._replace(description=f"{EXTRA_SPECS.description} They override those of the flavor."),
+    "extra_specs": EXTRA_SPECS._replace(
+        description=f"{EXTRA_SPECS.description} They override those of the flavor."
+    ),
     "resources": Field(
         MAPPING,
         "Amounts of other resource classes, such as `VGPU` or classes of your own.",
         {"CUSTOM_LICENCE": 1},
     ),
-    "traits": Field(MAPPING, "Traits that its host must have or must not have.", {"required": ["CUSTOM_SSD"]}, fields=TRAITS),
+    "traits": Field(
+        MAPPING,
+        "Traits that its host must have or must not have.",
+        {"required": ["CUSTOM_SSD"]},
+        fields=TRAITS,
+    ),
     "server_group": Field(
-        (TEXT, MAPPING), "The name of a server group of the file or of the store, or a server group in place.", "web", fields=SERVER_GROUP
+        (TEXT, MAPPING),
+        "The name of a server group of the file or of the store, or a server group in place.",
+        "web",
+        fields=SERVER_GROUP,
     ),
     "availability_zone": Field(TEXT, "The availability zone of its host.", "rack1"),
     "hints": Field(MAPPING, "Hints for the scheduler.", {"different_host": ["db1"]}, fields=HINTS),
-    "requested_destination": Field(MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION),
-    "ignore_hosts": Field((TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_names),
+    "requested_destination": Field(
+        MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION
+    ),
+    "ignore_hosts": Field(
+        (TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_names
+    ),
     "force_hosts": Field(
         (TEXT, LIST),
         "The only hosts that it may be on. Only room, zone and the status of the host are checked.",
@@ -370,20 +494,40 @@ INSTANCE: Table = {
         items=_HOSTS,
         check=_names,
     ),
-    "scheduler": Field(MAPPING, "Keys of the [policy](scheduler.md#policy) for this instance only.", {"weighers": {"RAMWeigher": -1.0}}),
+    "scheduler": Field(
+        MAPPING,
+        "Keys of the [policy](scheduler.md#policy) for this instance only.",
+        {"weighers": {"RAMWeigher": -1.0}},
+    ),
     "project": Field(TEXT, "Its project. It is recorded, and some host filters read it.", "shop"),
     "user": Field(TEXT, "Its user. It is recorded.", "ann"),
     "cloud_init": Field(
-        MAPPING, "Data for cloud-init. A seed image is made and attached.", {"user_data": {"packages": ["nginx"]}}, fields=CLOUD_INIT
+        MAPPING,
+        "Data for cloud-init. A seed image is made and attached.",
+        {"user_data": {"packages": ["nginx"]}},
+        fields=CLOUD_INIT,
     ),
     "autostart": Field(SWITCH, "Whether libvirt starts it with its host.", True),
     "policy": Field(MAPPING, "The rules for its moves.", {"move": "cold"}, fields=POLICY),
-    "labels": Field(MAPPING, "Its [labels](instances.md#labels).", {"project": "web"}, check=_labels),
-    "domain_type": Field(TEXT, "The type of its domain. By default the best that its host offers.", "qemu", choices=guest.TYPES),
+    "labels": Field(
+        MAPPING, "Its [labels](instances.md#labels).", {"project": "web"}, check=_labels
+    ),
+    "domain_type": Field(
+        TEXT,
+        "The type of its domain. By default the best that its host offers.",
+        "qemu",
+        choices=guest.TYPES,
+    ),
     **hardware_fields.INSTANCE_FIELDS,
-    "state": Field(TEXT, "`absent`: it was removed, and `place` does not build it.", "absent", choices=STATES),
-    "host": Field(TEXT, "Its host. `place` writes it; `requested_destination` asks for one.", "kvm1"),
-    "uuid": Field(TEXT, "Its uuid. `place` writes it.", "4678f48e-9e6e-53d3-9c13-dbd66056a5d1", check=_uuid),
+    "state": Field(
+        TEXT, "`absent`: it was removed, and `place` does not build it.", "absent", choices=STATES
+    ),
+    "host": Field(
+        TEXT, "Its host. `place` writes it; `requested_destination` asks for one.", "kvm1"
+    ),
+    "uuid": Field(
+        TEXT, "Its uuid. `place` writes it.", "4678f48e-9e6e-53d3-9c13-dbd66056a5d1", check=_uuid
+    ),
 }
 
 #: The sections of a file. Each is a list of mappings.

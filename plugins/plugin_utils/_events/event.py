@@ -12,7 +12,13 @@ Event = dict[str, Any]
 
 
 def make(
-    kind: str, since: float, sentence: str, host: str | None = None, uuid: str | None = None, name: str | None = None, **more: Any
+    kind: str,
+    since: float,
+    sentence: str,
+    host: str | None = None,
+    uuid: str | None = None,
+    name: str | None = None,
+    **more: Any,
 ) -> Event:
     """Make an event.
 
@@ -25,7 +31,9 @@ def make(
         "name": name or host,
         "uuid": uuid,
         "host": host,
-        "since": datetime.datetime.fromtimestamp(since, datetime.timezone.utc).isoformat(timespec="seconds"),
+        "since": datetime.datetime.fromtimestamp(since, datetime.timezone.utc).isoformat(
+            timespec="seconds"
+        ),
         "sentence": sentence,
         **more,
     }

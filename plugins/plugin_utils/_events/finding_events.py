@@ -47,7 +47,10 @@ class FindingEvents:
             )
         for each in findings:
             if each["level"] != INFORMATION:
-                key = (AUDIT, *(str(each[name]) for name in ("kind", "uuid", "provider", "resource")))
+                key = (
+                    AUDIT,
+                    *(str(each[name]) for name in ("kind", "uuid", "provider", "resource")),
+                )
                 found[key] = event.make(
                     AUDIT,
                     now,

@@ -47,13 +47,19 @@ class FleetView:
         """
         with self._store.read() as connection:
             found = compute_nodes.identities(connection, watched.addresses(connection))
-        return {host: each["host_uuids"] for host, each in found.items() if set(each["host_uuids"]) & set(each["system_uuids"])}
+        return {
+            host: each["host_uuids"]
+            for host, each in found.items()
+            if set(each["host_uuids"]) & set(each["system_uuids"])
+        }
 
     def view(self, uuids: Iterable[str]) -> View:
         """Read the present state in the store, with these instances."""
         with self._store.read() as connection:
             hosts, instances = watched.busy(connection)
-            return View(watched.quiet(connection), hosts, instances, watched.recorded(connection, uuids))
+            return View(
+                watched.quiet(connection), hosts, instances, watched.recorded(connection, uuids)
+            )
 
     def findings(self) -> Findings:
         """Count the capacity and check the store."""

@@ -18,7 +18,13 @@ FLAPS = 3
 #: The evacuation itself asks witnesses, waits and proves; an event is no proof.
 LEFT_TO_EVACUATE = frozenset({"no_witness"})
 
-SILENT, ALONE, BACK, FLAPPING, FLEET = "host_silent", "libvirt_dead_alone", "host_back", "host_flapping", "fleet_silent"
+SILENT, ALONE, BACK, FLAPPING, FLEET = (
+    "host_silent",
+    "libvirt_dead_alone",
+    "host_back",
+    "host_flapping",
+    "fleet_silent",
+)
 
 
 @dataclasses.dataclass
@@ -31,7 +37,9 @@ class _Host:
     refusal: str = ""
     #: The last time it was lost or came back.
     turned: float = 0.0
-    losses: collections.deque[float] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=100))
+    losses: collections.deque[float] = dataclasses.field(
+        default_factory=lambda: collections.deque(maxlen=100)
+    )
     flapping: bool = False
     #: The type of the last event that is still true.
     said: str | None = None
@@ -81,7 +89,11 @@ class HostEvents:
         """Record the answer of a host with a libvirt that does not answer."""
         host = self._hosts.get(seen.host)
         if host is not None and host.lost is not None:
-            host.means, host.words, host.refusal = seen.means, seen.words or host.words, seen.refusal
+            host.means, host.words, host.refusal = (
+                seen.means,
+                seen.words or host.words,
+                seen.refusal,
+            )
 
     def connected(self, seen: Connected) -> list[event.Event]:
         """Record that libvirt answers; report that the host is back, if an event said that it is
@@ -99,7 +111,9 @@ class HostEvents:
             return []
         was, host.said = host.said, None
         self._open.discard(name)
-        return [_back(name, seen.at, f"It was away since {event.clock(since)} ({int(away)} s, {was}).")]
+        return [
+            _back(name, seen.at, f"It was away since {event.clock(since)} ({int(away)} s, {was}).")
+        ]
 
     def tick(self, now: float, view: View) -> list[event.Event]:
         """Return the events that are due after the passed time."""
@@ -132,7 +146,11 @@ class HostEvents:
                 self._say(found, host, SILENT, _silent(name, host, now))
         if many and not many <= self._fleet:
             self._fleet = frozenset(down)
-            found.append(_many(sorted(down), len(counted), min(self._hosts[name].lost or now for name in down)))
+            found.append(
+                _many(
+                    sorted(down), len(counted), min(self._hosts[name].lost or now for name in down)
+                )
+            )
             for name in many:
                 self._hosts[name].said = self._hosts[name].said or FLEET
         elif not many:
@@ -156,7 +174,13 @@ class HostEvents:
             host.flapping = False
             host.losses.clear()
             if host.lost is None:
-                found.append(_back(name, now, f"It came and went, and is steady since {event.clock(host.turned)}."))
+                found.append(
+                    _back(
+                        name,
+                        now,
+                        f"It came and went, and is steady since {event.clock(host.turned)}.",
+                    )
+                )
                 host.said = None
                 self._open.discard(name)
         elif not host.flapping and host.lost is None:
@@ -189,7 +213,11 @@ def _silent(name: str, host: _Host, now: float) -> event.Event:
 
 def _alone(name: str, host: _Host) -> event.Event:
     lost, login = host.lost or 0.0, host.means == host_answer.LOGIN
-    to_do = "restart libvirt there" if login else f"look at the host, which {fencing.refused_how(host.refusal)}{_words(host)}"
+    to_do = (
+        "restart libvirt there"
+        if login
+        else f"look at the host, which {fencing.refused_how(host.refusal)}{_words(host)}"
+    )
     return event.make(
         ALONE,
         lost,

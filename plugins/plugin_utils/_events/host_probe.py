@@ -40,7 +40,15 @@ class Way(NamedTuple):
         if not by_ssh:
             return cls(parts.hostname, port, [])
         options = dict(urllib.parse.parse_qsl(parts.query))
-        words = [options.get("command", "ssh"), "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT}", "-o", "ControlPath=none"]
+        words = [
+            options.get("command", "ssh"),
+            "-o",
+            "BatchMode=yes",
+            "-o",
+            f"ConnectTimeout={CONNECT}",
+            "-o",
+            "ControlPath=none",
+        ]
         if "keyfile" in options:
             words += ["-i", options["keyfile"]]
         if parts.port:
@@ -54,9 +62,13 @@ async def ask(way: Way) -> host_answer.Answer:
     """Probe a host once."""
     if way.address is None:
         return host_answer.Answer(host_answer.LOGIN)
-    tried: dict[str, Any] = await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
+    tried: dict[str, Any] = (
+        await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
+    )
     variables = {"ansible_host": way.address, "ansible_port": way.port}
-    found = await asyncio.get_running_loop().run_in_executor(None, answering.answer, way.address, tried, variables)
+    found = await asyncio.get_running_loop().run_in_executor(
+        None, answering.answer, way.address, tried, variables
+    )
     if not way.ssh and found.reached:
         # A login was not tried, so its refusal is unknown.
         return found._replace(means=host_answer.LOGIN)
@@ -67,7 +79,10 @@ async def _by_ssh(words: list[str]) -> dict[str, Any]:
     """Log in and do nothing; return the result in the form of Ansible."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
         )
     except OSError as problem:
         return {"failed": True, "msg": f"{words[0]} cannot be run here: {problem}"}

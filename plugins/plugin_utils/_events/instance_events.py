@@ -96,13 +96,23 @@ class InstanceEvents:
         known = self._states.get(seen.host)
         if known is None:
             self._states[seen.host] = {}
-            found = [made for domain in seen.domains for made in self._io_error(seen.host, seen.at, domain)]
+            found = [
+                made
+                for domain in seen.domains
+                for made in self._io_error(seen.host, seen.at, domain)
+            ]
             for domain in seen.domains:
                 self._record(seen.host, domain)
             return found
         present = {domain.uuid for domain in seen.domains}
-        gone = [Domain(uuid, self._names.get(uuid, uuid), GONE) for uuid in known if uuid not in present]
-        return [made for domain in [*seen.domains, *gone] for made in self.changed(Changed(seen.host, seen.at, domain))]
+        gone = [
+            Domain(uuid, self._names.get(uuid, uuid), GONE) for uuid in known if uuid not in present
+        ]
+        return [
+            made
+            for domain in [*seen.domains, *gone]
+            for made in self.changed(Changed(seen.host, seen.at, domain))
+        ]
 
     def changed(self, seen: Changed) -> list[event.Event]:
         """Record the state of a domain."""
@@ -148,7 +158,9 @@ class InstanceEvents:
                 self._names.pop(uuid, None)
         return found
 
-    def _judge(self, uuid: str, change: _Change, here: Place | None, view: View) -> event.Event | None:
+    def _judge(
+        self, uuid: str, change: _Change, here: Place | None, view: View
+    ) -> event.Event | None:
         name, was, recorded = self._names.get(uuid, uuid), change.was, view.recorded.get(uuid)
         if was == here:
             return None
@@ -158,7 +170,9 @@ class InstanceEvents:
         if here is not None and recorded == (here[0], here[1] != SHUTOFF):
             return None
         if was is None:
-            return None if here is None else _changed(uuid, name, here[0], change.began, "is new on")
+            return (
+                None if here is None else _changed(uuid, name, here[0], change.began, "is new on")
+            )
         if here is None and change.reason == MIGRATED:
             return _moved(uuid, name, was[0], None, change.began)
         if off and was[1] != SHUTOFF:

@@ -16,7 +16,11 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import described, plain_uuid, replace_command
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import (
+    described,
+    plain_uuid,
+    replace_command,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
 from .._common.errors import DroverError
@@ -46,9 +50,24 @@ except ImportError:
 #: The number of unanswered keepalives of libvirt after which a connection is lost.
 KEEPALIVES = 2
 #: virDomainState -> the states of this package.
-_STATES = {0: RUNNING, 1: RUNNING, 2: RUNNING, 3: PAUSED, 4: RUNNING, 5: SHUTOFF, 6: SHUTOFF, 7: PAUSED}
+_STATES = {
+    0: RUNNING,
+    1: RUNNING,
+    2: RUNNING,
+    3: PAUSED,
+    4: RUNNING,
+    5: SHUTOFF,
+    6: SHUTOFF,
+    7: PAUSED,
+}
 #: {(state, reason): reason} of libvirt's numbers.
-_REASONS = {(3, 5): IO_ERROR, (5, 1): SHUTDOWN, (5, 2): DESTROYED, (5, 3): CRASHED, (5, 4): MIGRATED}
+_REASONS = {
+    (3, 5): IO_ERROR,
+    (5, 1): SHUTDOWN,
+    (5, 2): DESTROYED,
+    (5, 3): CRASHED,
+    (5, 4): MIGRATED,
+}
 #: {event: {detail: (state, reason)}} of virDomainEventType; detail None for all other details.
 _EVENTS: dict[int, dict[int | None, tuple[str, str]]] = {
     0: {0: (SHUTOFF, "")},
@@ -74,7 +93,12 @@ class Connections:
 
     _loop_started = False
 
-    def __init__(self, observe: Callable[[Observation], None], clock: Callable[[], float], keepalive_seconds: int) -> None:
+    def __init__(
+        self,
+        observe: Callable[[Observation], None],
+        clock: Callable[[], float],
+        keepalive_seconds: int,
+    ) -> None:
         if libvirt is None:
             raise DroverError(
                 "The Python that runs this has no libvirt: install python3-libvirt (Debian, RHEL) or libvirt-python (PyPI) where ansible-rulebook is "
@@ -156,7 +180,9 @@ class Connections:
             found = _EVENTS.get(kind, {})
             state = found.get(detail, found.get(None))
             if state is not None:
-                opened.give(Changed(host, self._clock(), Domain(dom.UUIDString(), dom.name(), *state)))
+                opened.give(
+                    Changed(host, self._clock(), Domain(dom.UUIDString(), dom.name(), *state))
+                )
 
         def closed(_conn: Any, reason: int, _opaque: Any) -> None:
             if reason == libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE:
@@ -172,7 +198,9 @@ class Connections:
             # Drivers in this process have neither.
             pass
         try:
-            opened.callback = opened.conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, changed, None)
+            opened.callback = opened.conn.domainEventRegisterAny(
+                None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, changed, None
+            )
             self._polled.discard(host)
         except libvirt.libvirtError:
             self._polled.add(host)
@@ -254,6 +282,11 @@ def _domains(conn: Any) -> list[Domain]:
             raise
         found = [(dom, *dom.state()) for dom in conn.listAllDomains()]
     return [
-        Domain(dom.UUIDString(), dom.name(), _STATES[state], CRASHED if state == 6 else _REASONS.get((state, reason), ""))
+        Domain(
+            dom.UUIDString(),
+            dom.name(),
+            _STATES[state],
+            CRASHED if state == 6 else _REASONS.get((state, reason), ""),
+        )
         for dom, state, reason in found
     ]

@@ -14,7 +14,13 @@ from typing import NamedTuple
 #: States of a domain. A domain that is GONE is not defined on that host.
 RUNNING, PAUSED, SHUTOFF, GONE = "running", "paused", "shutoff", "gone"
 #: Reasons of a state; all other reasons have no meaning here.
-CRASHED, IO_ERROR, MIGRATED, SHUTDOWN, DESTROYED = "crashed", "io_error", "migrated", "shutdown", "destroyed"
+CRASHED, IO_ERROR, MIGRATED, SHUTDOWN, DESTROYED = (
+    "crashed",
+    "io_error",
+    "migrated",
+    "shutdown",
+    "destroyed",
+)
 #: A reason of GONE: the definition was removed. A domain that was running then continues to run.
 UNDEFINED = "undefined"
 

@@ -34,7 +34,11 @@ class Options:
         :raises DroverError: an argument is unknown, missing or wrong.
         """
         known = {each.name for each in dataclasses.fields(cls)}
-        given = {name: value for name, value in args.items() if name != "eda_feedback_queue" and value is not None}
+        given = {
+            name: value
+            for name, value in args.items()
+            if name != "eda_feedback_queue" and value is not None
+        }
         check_keys("The event source drover.compute.fleet", given, known)
         for name in known & set(given):
             if name.endswith("_seconds"):
@@ -43,7 +47,9 @@ class Options:
             raise DroverError("poll_seconds of the event source must be more than 0.")
         uri = given.get("uri", DEFAULT_URI)
         if not isinstance(uri, str) or not uri.strip():
-            raise DroverError(f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not {shown(uri)}.")
+            raise DroverError(
+                f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not {shown(uri)}."
+            )
         hosts = _hosts(given.get("hosts"), uri)
         if not hosts and not given.get("store_url"):
             raise DroverError(
@@ -51,7 +57,9 @@ class Options:
                 "mapping of names to libvirt URIs)."
             )
         if not given.get("store_url") and given.get("audit_seconds"):
-            raise DroverError("audit_seconds of the event source needs store_url, as the audit reads the store.")
+            raise DroverError(
+                "audit_seconds of the event source needs store_url, as the audit reads the store."
+            )
         return cls(**{**given, "hosts": hosts or None})
 
 
@@ -65,11 +73,15 @@ def _hosts(given: Any, uri: str) -> dict[str, str]:
             raise DroverError(f"hosts of the event source must be names, not {shown(odd[0])}.")
         given = {str(each): None for each in given}
     if given is not None and not isinstance(given, Mapping):
-        raise DroverError("hosts of the event source must be a list of names, or a mapping of names to libvirt URIs.")
+        raise DroverError(
+            "hosts of the event source must be a list of names, or a mapping of names to libvirt URIs."
+        )
     found = {}
     for name, own in (given or {}).items():
         if not isinstance(name, str) or not name.strip() or not isinstance(own, (str, type(None))):
-            raise DroverError(f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}.")
+            raise DroverError(
+                f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}."
+            )
         found[name] = own or fill(uri, name, name)
         if problem := why_no_uri(found[name]):
             raise DroverError(
@@ -90,5 +102,7 @@ def _seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         seconds = -1
     if isinstance(value, bool) or not 0 <= seconds <= MOST:
-        raise DroverError(f"{name} of the event source must be a number of seconds from 0 to {MOST}, not {value!r}.")
+        raise DroverError(
+            f"{name} of the event source must be a number of seconds from 0 to {MOST}, not {value!r}."
+        )
     return seconds

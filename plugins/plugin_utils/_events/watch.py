@@ -143,8 +143,13 @@ class Watch:
             if self._view is None:
                 return
             if not found:
-                log.warning("The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover.")
-            wanted = {host: options.fill(self._options.uri, host, address) for host, address in found.items()}
+                log.warning(
+                    "The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover."
+                )
+            wanted = {
+                host: options.fill(self._options.uri, host, address)
+                for host, address in found.items()
+            }
         for host in [host for host, (uri, _task) in self._tasks.items() if wanted.get(host) != uri]:
             self._tasks.pop(host)[1].cancel()
             self._connections.close(host)
@@ -166,11 +171,18 @@ class Watch:
         try:
             self._known = await asyncio.to_thread(self._view.view, pending)
         except DroverError as problem:
-            log.error("The store is not read, and what it said last counts; nothing is said before it was read once: %s", problem)
+            log.error(
+                "The store is not read, and what it said last counts; nothing is said before it was read once: %s",
+                problem,
+            )
 
     async def _look(self) -> list[Event]:
         """Return the findings in the store, at intervals."""
-        if self._view is None or not self._options.audit_seconds or time.monotonic() - self._read_findings < self._options.audit_seconds:
+        if (
+            self._view is None
+            or not self._options.audit_seconds
+            or time.monotonic() - self._read_findings < self._options.audit_seconds
+        ):
             return []
         self._read_findings = time.monotonic()
         try:
@@ -188,8 +200,14 @@ class Watch:
         while True:
             try:
                 await self._keep(host, uri)
-            except Exception as problem:  # An error at one host must not end the watch, and must not be silent.
-                words = f"its libvirt URI {uri} cannot be read: {why}" if (why := options.why_no_uri(uri)) else str(problem)
+            except (
+                Exception
+            ) as problem:  # An error at one host must not end the watch, and must not be silent.
+                words = (
+                    f"its libvirt URI {uri} cannot be read: {why}"
+                    if (why := options.why_no_uri(uri))
+                    else str(problem)
+                )
                 if words != said:
                     log.error("%s is not watched: %s", host, words)
                 said = words
@@ -226,7 +244,9 @@ class Watch:
     async def _open(self, host: str, uri: str) -> str | None:
         self._lost[host].clear()
         async with self._opening:
-            opening = self._in_thread(self._connections.open, host, uri, self._machines.get(host, ()))
+            opening = self._in_thread(
+                self._connections.open, host, uri, self._machines.get(host, ())
+            )
             done, _pending = await asyncio.wait([opening], timeout=PATIENCE)
         if done:
             return opening.result()
@@ -254,7 +274,9 @@ class Watch:
                 await asyncio.wait_for(self._lost[host].wait(), self._options.poll_seconds)
                 return
             async with self._opening:
-                await asyncio.wait([self._in_thread(self._connections.poll, host)], timeout=PATIENCE)
+                await asyncio.wait(
+                    [self._in_thread(self._connections.poll, host)], timeout=PATIENCE
+                )
 
     def _in_thread(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         """Call a function in a thread that does not delay the end of the program: libvirt may

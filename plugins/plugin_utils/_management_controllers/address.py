@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from .._common.errors import DroverError
 
-_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*\.?")
+_NAME = re.compile(
+    r"(?=.{1,253}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62})(?:\.[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,62}))*\.?"
+)
 _FORMS = "Give a name or an IP address, with a port if need be: kvm1-bmc.example.com, 10.0.0.9:623, fd00::20 or [fd00::20]:623."
 
 
@@ -37,7 +39,9 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
     """
     if "@" in text:
         # It may contain a password, so it is not shown.
-        raise DroverError(f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}")
+        raise DroverError(
+            f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}"
+        )
     rest = text.strip()
     if "://" in rest:
         given, dummy, rest = rest.partition("://")
@@ -59,8 +63,12 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
         raise _wrong(text, "its port is none")
     if rest.startswith("["):
         ip = _ip(rest[1 : rest.find("]")])
-        if not isinstance(ip, ipaddress.IPv6Address) or not re.fullmatch(r"(:[0-9]+)?", rest[rest.find("]") + 1 :]):
-            raise _wrong(text, "brackets belong around an IPv6 address, and only a port may follow them")
+        if not isinstance(ip, ipaddress.IPv6Address) or not re.fullmatch(
+            r"(:[0-9]+)?", rest[rest.find("]") + 1 :]
+        ):
+            raise _wrong(
+                text, "brackets belong around an IPv6 address, and only a port may follow them"
+            )
         return Address(_usable(text, ip), port or default_port)
     ip = _ip(host)
     if ip is not None:
@@ -68,7 +76,9 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
     if ":" in rest.removesuffix(f":{port}"):
         raise _wrong(text, "it is no IPv6 address")
     # Programs read a name of digits alone as an address: 10.1 is 10.0.0.1.
-    if not _NAME.fullmatch(host) or re.fullmatch(r"(0[xX][0-9A-Fa-f]*|[0-9]+)\.?", host.rpartition(".")[2] or host):
+    if not _NAME.fullmatch(host) or re.fullmatch(
+        r"(0[xX][0-9A-Fa-f]*|[0-9]+)\.?", host.rpartition(".")[2] or host
+    ):
         raise _wrong(text, "it is neither a name nor an IP address")
     return Address(host, port or default_port)
 

@@ -130,7 +130,9 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
         except Busy as busy:
             pause = busy.seconds
             if time.monotonic() + pause > begun + busy_seconds:
-                raise Uncertain(f"{busy}; it wants to be asked again in {pause:.0f} s, which is after the limit") from None
+                raise Uncertain(
+                    f"{busy}; it wants to be asked again in {pause:.0f} s, which is after the limit"
+                ) from None
         except Unreached:
             pause = DELAY
             if time.monotonic() + pause > begun + unreached_seconds:

@@ -30,7 +30,13 @@ def of_bytes(data: bytes) -> list[str]:
     return list(dict.fromkeys([*_orders(data), *_orders(data[::-1])]))
 
 
-def refusal(host: str, uuids: Collection[str], expected: machine.Expected | None, own: str, owner: str | None) -> str | None:
+def refusal(
+    host: str,
+    uuids: Collection[str],
+    expected: machine.Expected | None,
+    own: str,
+    owner: str | None,
+) -> str | None:
     """Return why a driver belongs to another machine than the host, None if it belongs to the host
     or if this is unknown.
 
@@ -58,7 +64,11 @@ def refusal(host: str, uuids: Collection[str], expected: machine.Expected | None
 def _known(expected: machine.Expected | None) -> list[str]:
     if expected is None:
         return []
-    return list(dict.fromkeys([*expected["firmware_uuids"], *expected["system_uuids"], *expected["host_uuids"]]))
+    return list(
+        dict.fromkeys(
+            [*expected["firmware_uuids"], *expected["system_uuids"], *expected["host_uuids"]]
+        )
+    )
 
 
 def _orders(data: bytes) -> list[str]:

@@ -33,7 +33,13 @@ _LOGINS = 3
 class Ipmi:
     """The way to one controller. A session begins with the first call and ends with close()."""
 
-    def __init__(self, address: Address, user: str, password: str, why_not: Callable[[Collection[str]], str | None]) -> None:
+    def __init__(
+        self,
+        address: Address,
+        user: str,
+        password: str,
+        why_not: Callable[[Collection[str]], str | None],
+    ) -> None:
         """:param why_not: returns why the machine with these uuids is not the intended one, or
         None.
         """
@@ -71,7 +77,9 @@ class Ipmi:
             raise Busy(f"it is busy, completion code 0x{code:02x}: {words}")
         if code in _OPEN or code > 0xFF:
             self.close()
-            raise Uncertain(f"no answer: {words}" if code > 0xFF else f"completion code 0x{code:02x}: {words}")
+            raise Uncertain(
+                f"no answer: {words}" if code > 0xFF else f"completion code 0x{code:02x}: {words}"
+            )
         raise Refused(f"completion code 0x{code:02x}: {words}")
 
     def _raw(self, session: Any, function: int, number: int, data: list[int]) -> dict[str, Any]:
@@ -99,7 +107,9 @@ class Ipmi:
             self.close()
             raise Unreached("no answer to the question which machine it is of; nothing was sent")
         # Any other code means that it does not have this command.
-        why_not = self._why_not(identity.of_bytes(bytes(answer.get("data") or b"")) if code == 0 else ())
+        why_not = self._why_not(
+            identity.of_bytes(bytes(answer.get("data") or b"")) if code == 0 else ()
+        )
         if why_not:
             self.close()
             raise Refused(why_not)
@@ -119,7 +129,10 @@ class Ipmi:
         try:
             # The user is passed as bytes: pyghmi reuses an old session for a user that is a text.
             self._session = command.Command(
-                bmc=self._address.host, userid=self._user.encode(), password=self._password.encode(), port=self._address.port
+                bmc=self._address.host,
+                userid=self._user.encode(),
+                password=self._password.encode(),
+                port=self._address.port,
             )
             # Without an answer pyghmi sends a packet four times, and then would log in again and
             # repeat that for a minute.

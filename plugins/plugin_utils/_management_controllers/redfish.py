@@ -56,7 +56,14 @@ class _AsIs(urllib.request.HTTPRedirectHandler):
     another request, and sends the password to any address.
     """
 
-    def http_error_302(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage) -> None:
+    def http_error_302(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: http.client.HTTPMessage,
+    ) -> None:
         return None
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -100,18 +107,33 @@ class Redfish:
             None.
         :param timeout: the limit for one answer, in seconds.
         """
-        self._base, self._user, self._password, self._why_not = f"https://{address.netloc}", user, password, why_not
+        self._base, self._user, self._password, self._why_not = (
+            f"https://{address.netloc}",
+            user,
+            password,
+            why_not,
+        )
         self._resource_id, self._timeout = resource_id, timeout
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
-        self._headers = {"Accept": "application/json", "OData-Version": "4.0", "Authorization": f"Basic {token}"}
+        self._headers = {
+            "Accept": "application/json",
+            "OData-Version": "4.0",
+            "Authorization": f"Basic {token}",
+        }
         context = _context(ca_path, validate_certs)
         context.sslsocket_class = _InTime
-        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _AsIs)
+        self._opener = urllib.request.build_opener(
+            urllib.request.HTTPSHandler(context=context), _AsIs
+        )
 
     def look(self) -> Look:
         system = self._system()
         said, state = system.get("PowerState"), _state(system)
-        problem = "" if state != "unknown" else f"its power state is {self._plain(said) if said else 'not reported'}"
+        problem = (
+            ""
+            if state != "unknown"
+            else f"its power state is {self._plain(said) if said else 'not reported'}"
+        )
         return Look(state, problem, self._can(system))
 
     def send(self, request: str) -> None:
@@ -132,17 +154,25 @@ class Redfish:
         action = _action(system)
         target = action.get("target")
         if not isinstance(target, str) or not target:
-            raise Refused("it has no action that switches the power (#ComputerSystem.Reset); nothing was sent")
+            raise Refused(
+                "it has no action that switches the power (#ComputerSystem.Reset); nothing was sent"
+            )
         allowed = self._allowed(action)
         possible = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
         if not possible:
-            raise Refused(f"it cannot do {' or '.join(_RESET_TYPES[request])}, only {', '.join(sorted(allowed))}; nothing was sent")
+            raise Refused(
+                f"it cannot do {' or '.join(_RESET_TYPES[request])}, only {', '.join(sorted(allowed))}; nothing was sent"
+            )
         return target, {"ResetType": possible[0]}
 
     def _can(self, system: Mapping[str, Any]) -> list[str] | None:
         """Return the requests that the controller supports; None if it does not report them."""
         allowed = self._allowed(_action(system))
-        return [request for request, types in _RESET_TYPES.items() if allowed & set(types)] if allowed else None
+        return (
+            [request for request, types in _RESET_TYPES.items() if allowed & set(types)]
+            if allowed
+            else None
+        )
 
     def _allowed(self, action: Mapping[str, Any]) -> set[str]:
         """Return the reset types that are in each list of the controller; empty if it has none."""
@@ -158,7 +188,11 @@ class Redfish:
             for each in parameters if isinstance(parameters, list) else ():
                 if isinstance(each, dict) and each.get("Name") == "ResetType":
                     lists.append(each.get("AllowableValues"))
-        sets = [{value for value in each if isinstance(value, str)} for each in lists if isinstance(each, list) and each]
+        sets = [
+            {value for value in each if isinstance(value, str)}
+            for each in lists
+            if isinstance(each, list) and each
+        ]
         return set.intersection(*sets) or {"nothing"} if sets else set()
 
     def _soon(self, path: str) -> dict[str, Any]:
@@ -185,7 +219,9 @@ class Redfish:
         names = ", ".join(members) or "none"
         if self._resource_id:
             if self._resource_id not in members:
-                raise Refused(f"it has no system {self._resource_id} (drover_power_resource_id); it has: {self._plain(names)}")
+                raise Refused(
+                    f"it has no system {self._resource_id} (drover_power_resource_id); it has: {self._plain(names)}"
+                )
             return self._member(members[self._resource_id], members.values())
         if len(members) != 1:
             raise Refused(
@@ -204,7 +240,11 @@ class Redfish:
         asked = path.rstrip("/")
         for said in (system.get("@odata.id"), _action(system).get("target")):
             for other in (each.rstrip("/") for each in members if isinstance(said, str)):
-                if other != asked and f"{said}/".startswith(f"{other}/") and not f"{said}/".startswith(f"{asked}/"):
+                if (
+                    other != asked
+                    and f"{said}/".startswith(f"{other}/")
+                    and not f"{said}/".startswith(f"{asked}/")
+                ):
                     raise Refused(
                         f"its answer to {self._plain(path)} is that of another system: it names {self._plain(said)}; nothing was sent"
                     )
@@ -222,12 +262,16 @@ class Redfish:
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
         if path is None:
-            raise Refused(f"its service root has no list of systems (Systems){self._words(root, ': it says ')}")
+            raise Refused(
+                f"its service root has no list of systems (Systems){self._words(root, ': it says ')}"
+            )
         for _page in range(_PAGES):
             collection = self._get(path)
             members = collection.get("Members")
             if not isinstance(members, list):
-                raise Refused(f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}")
+                raise Refused(
+                    f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}"
+                )
             for each in members:
                 link = _link(each)
                 if link is None:
@@ -247,7 +291,9 @@ class Redfish:
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the answer, read as JSON; None if it is empty or not JSON."""
         for _redirect in range(5):
-            request = urllib.request.Request(self._url(path), method=method, headers=dict(self._headers))
+            request = urllib.request.Request(
+                self._url(path), method=method, headers=dict(self._headers)
+            )
             if body is not None:
                 request.data = json.dumps(body).encode()
                 request.add_header("Content-Type", "application/json")
@@ -262,7 +308,11 @@ class Redfish:
                 path = self._url(_joined(path, target))
             except urllib.error.URLError as problem:
                 # Python wraps errors that occur before the whole request is sent.
-                self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem, is_sent=False)
+                self._unanswered(
+                    method,
+                    problem.reason if isinstance(problem.reason, Exception) else problem,
+                    is_sent=False,
+                )
             except (OSError, http.client.HTTPException) as problem:
                 self._unanswered(method, problem)
         raise Refused(f"it redirects {self._plain(path)} again and again; nothing was done")
@@ -272,7 +322,11 @@ class Redfish:
         try:
             url = urllib.parse.urljoin(f"{self._base}/", path)
             parts = urllib.parse.urlsplit(url)
-            elsewhere = parts.scheme != "https" or parts.hostname != base.hostname or (parts.port or PORT) != base.port
+            elsewhere = (
+                parts.scheme != "https"
+                or parts.hostname != base.hostname
+                or (parts.port or PORT) != base.port
+            )
         except ValueError:
             url, elsewhere = path, True
         if elsewhere:
@@ -289,12 +343,18 @@ class Redfish:
                 f"its certificate is not trusted ({problem.verify_message}): set drover_power_ca_path to the CA that signed it"
             ) from None
         if isinstance(problem, ssl.SSLError) and not is_sent:
-            raise Unreached(f"it makes no TLS connection ({problem.reason or type(problem).__name__})") from None
+            raise Unreached(
+                f"it makes no TLS connection ({problem.reason or type(problem).__name__})"
+            ) from None
         if isinstance(problem, socket.gaierror):
             raise Refused("its name is not known here: correct drover_power_address") from None
         if isinstance(problem, OSError) and problem.errno in _UNSENT:
             raise Unreached(f"it takes no connection ({os.strerror(problem.errno)})") from None
-        words = f"no answer within {self._timeout:.0f} s" if isinstance(problem, TimeoutError) else f"no whole answer ({_name(problem)})"
+        words = (
+            f"no answer within {self._timeout:.0f} s"
+            if isinstance(problem, TimeoutError)
+            else f"no whole answer ({_name(problem)})"
+        )
         raise Uncertain(f"{words} to {method}") from None
 
     def _raise(self, method: str, path: str, answer: urllib.error.HTTPError) -> NoReturn:
@@ -306,7 +366,10 @@ class Redfish:
         except (OSError, http.client.HTTPException):
             body = None
         words = self._words(body if isinstance(body, dict) else {}, ": ")
-        said = f"HTTP {answer.code} {http.client.responses.get(answer.code, '')}".rstrip() + f" for {method} {self._plain(path)}{words}"
+        said = (
+            f"HTTP {answer.code} {http.client.responses.get(answer.code, '')}".rstrip()
+            + f" for {method} {self._plain(path)}{words}"
+        )
         if answer.code in _BUSY:
             raise Busy(f"it is busy, {said}", _retry_after(answer.headers))
         if answer.code >= 500 and answer.code != 501:
@@ -323,7 +386,9 @@ class Redfish:
 
     def _words(self, body: Mapping[str, Any], before: str) -> str:
         """Return the controller's own words."""
-        words = [str(each.get("Message") or each.get("MessageId") or "") for each in _messages(body)]
+        words = [
+            str(each.get("Message") or each.get("MessageId") or "") for each in _messages(body)
+        ]
         error = body.get("error")
         if not any(words) and isinstance(error, dict):
             words = [str(error.get("message") or error.get("code") or "")]
@@ -341,9 +406,13 @@ class Redfish:
 def _context(ca_path: str, validate_certs: bool) -> ssl.SSLContext:
     try:
         is_folder = os.path.isdir(ca_path)
-        context = ssl.create_default_context(cafile=None if is_folder else ca_path or None, capath=ca_path if is_folder else None)
+        context = ssl.create_default_context(
+            cafile=None if is_folder else ca_path or None, capath=ca_path if is_folder else None
+        )
     except (OSError, ssl.SSLError) as problem:
-        raise Refused(f"drover_power_ca_path {ca_path} cannot be read as certificates ({_name(problem)})") from None
+        raise Refused(
+            f"drover_power_ca_path {ca_path} cannot be read as certificates ({_name(problem)})"
+        ) from None
     if not validate_certs:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
@@ -385,7 +454,11 @@ def _messages(body: Any) -> list[dict[str, Any]]:
     found = []
     for holder in (error, body):
         messages = holder.get(_EXTENDED) if isinstance(holder, dict) else None
-        found += [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+        found += (
+            [each for each in messages if isinstance(each, dict)]
+            if isinstance(messages, list)
+            else []
+        )
     return found
 
 
@@ -393,7 +466,10 @@ def _message_ids(body: Any) -> set[str]:
     """Return the keys of the messages, without their registry and its version."""
     error = body.get("error") if isinstance(body, dict) else None
     codes = [error.get("code")] if isinstance(error, dict) else []
-    return {str(each or "").rpartition(".")[2] for each in [*codes, *(each.get("MessageId") for each in _messages(body))]}
+    return {
+        str(each or "").rpartition(".")[2]
+        for each in [*codes, *(each.get("MessageId") for each in _messages(body))]
+    }
 
 
 def _retry_after(headers: email.message.Message) -> float:

@@ -24,7 +24,12 @@ def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, 
     """
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.shared_cpus)
-    nodes = {row.id: row for row in bulk.among(connection, query, table.c.id, {node for node in places.values() if node is not None})}
+    nodes = {
+        row.id: row
+        for row in bulk.among(
+            connection, query, table.c.id, {node for node in places.values() if node is not None}
+        )
+    }
     known = {uuid: nodes[node] for uuid, node in places.items() if node in nodes}
     facts = host_room.numa_facts(connection, known)
     return {uuid: facts.get(uuid, {}) for uuid in known}

@@ -17,26 +17,35 @@ from .._store import devices
 from .._store.sql import Connection, Row
 
 
-def read(connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]) -> dict[str, dict[str, Any]]:
+def read(
+    connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]
+) -> dict[str, dict[str, Any]]:
     """Return the pairs of a device at the source and the device at the destination that replaces
     it.
 
     :param ends: {uuid of an instance: ids of the nodes that it leaves and goes to}.
     :returns: {uuid: the fact ``devices`` of its move}, without instances that have none.
     """
-    pci, mdevs = devices.of_consumers(connection, ends), devices.mdevs_of_consumers(connection, ends)
+    pci, mdevs = (
+        devices.of_consumers(connection, ends),
+        devices.mdevs_of_consumers(connection, ends),
+    )
     found = {}
     for uuid, (source, destination) in ends.items():
         if source is None or destination is None:
             continue
         here, there = (source, uuid), (destination, uuid)
-        fact = passthrough.pairs(pci.get(here, ()), pci.get(there, ()), mdevs.get(here, ()), mdevs.get(there, ()))
+        fact = passthrough.pairs(
+            pci.get(here, ()), pci.get(there, ()), mdevs.get(here, ()), mdevs.get(there, ())
+        )
         if passthrough.names(fact):
             found[uuid] = fact
     return found
 
 
-def requests_of(connection: Connection, node: int, instance: Row) -> tuple[tuple[PciRequest, ...], int]:
+def requests_of(
+    connection: Connection, node: int, instance: Row
+) -> tuple[tuple[PciRequest, ...], int]:
     """Return the PCI devices that an instance needs on another host to have the devices of its node
     there, and the number of its mediated devices.
 
@@ -48,7 +57,9 @@ def requests_of(connection: Connection, node: int, instance: Row) -> tuple[tuple
     stored: tuple[PciRequest, ...] = ()
     if pci and instance.host_request:
         stored = HostRequest.from_data(instance.host_request, f"Instance {instance.name}").pci
-    odd = [each["address"] for each in pci if each["request"] is None or each["request"] >= len(stored)]
+    odd = [
+        each["address"] for each in pci if each["request"] is None or each["request"] >= len(stored)
+    ]
     if odd:
         raise DroverError(
             f"Instance {instance.name} uses devices that no claim gave it ({', '.join(odd)}), so nobody knows what it needs elsewhere. Detach "

@@ -58,7 +58,18 @@ def begin(
     :param shown: the destination shows the instance already: it is recorded there, whether the host is enabled and has room or not.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes, given=allocations, shown=shown)
+    return _begin(
+        connection,
+        instance_uuid,
+        host,
+        node,
+        move_type,
+        now,
+        source_host,
+        notes=notes,
+        given=allocations,
+        shown=shown,
+    )
 
 
 def begin_within(
@@ -79,9 +90,21 @@ def begin_within(
     :raises limits.Busy: a limit is reached; nothing was written.
     """
     budget = migrations_open.budgets(connection, [move["uuid"]]).get(move["uuid"])
-    migration_limits.refuse(limits, move, migrations_open.open_moves(connection), budget, given_up, waiting)
+    migration_limits.refuse(
+        limits, move, migrations_open.open_moves(connection), budget, given_up, waiting
+    )
     chosen = move.get("allocations")
-    return begin(connection, move["uuid"], move["host"], move.get("node"), move_type, now, move["from_host"], notes, chosen)
+    return begin(
+        connection,
+        move["uuid"],
+        move["host"],
+        move.get("node"),
+        move_type,
+        now,
+        move["from_host"],
+        notes,
+        chosen,
+    )
 
 
 def begin_resize(
@@ -122,19 +145,36 @@ def _begin(
         )
     destination = claim_nodes.find(connection, host, node)
     if instance.compute_node_id == destination.id and move_type != RESIZE:
-        raise DroverError(f"Instance {instance.name} is on {host} already; there is nothing to move.")
+        raise DroverError(
+            f"Instance {instance.name} is on {host} already; there is nothing to move."
+        )
     source = _node(connection, instance.compute_node_id)
     if source_host is not None and source.host != source_host:
-        raise DroverError(f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again.")
+        raise DroverError(
+            f"Instance {instance.name} is on {source.host} by now, not on {source_host}: somebody else moved it. Plan again."
+        )
     running = migrations_open.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
     if move_type != EVACUATION or instance.task_state not in orders.ENDED_BY_EVACUATION:
         orders.refuse_open([instance])
     if instance.state in UNMOVABLE:
-        raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
+        raise DroverError(
+            f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}."
+        )
     uuid = bulk.new_uuid()
-    details = holdings.swap(connection, uuid, move_type, instance, (source, destination), found, now, target, given, shown)
+    details = holdings.swap(
+        connection,
+        uuid,
+        move_type,
+        instance,
+        (source, destination),
+        found,
+        now,
+        target,
+        given,
+        shown,
+    )
     connection.execute(
         sa.insert(tables.migrations).values(
             uuid=uuid,
@@ -151,7 +191,14 @@ def _begin(
             updated_at=now,
         )
     )
-    actions.note(connection, "move", f"{move_type}: begun", (instance_uuid, instance.name), source.host, destination.host)
+    actions.note(
+        connection,
+        "move",
+        f"{move_type}: begun",
+        (instance_uuid, instance.name),
+        source.host,
+        destination.host,
+    )
     if move_type == RESIZE and instance.project:
         quotas.refuse_resize(connection, instance.project, details)
     return _described(_migration(connection, uuid), new=True)
@@ -163,7 +210,9 @@ def _already(instance: Row, running: Row, destination: Row, move_type: str) -> O
         raise DroverError(
             f"Instance {instance.name} was resized and still holds its old room on {running.source}. Confirm or revert that first."
         )
-    same = running.destination_node_id == destination.id and (running.type == RESIZE) == (move_type == RESIZE)
+    same = running.destination_node_id == destination.id and (running.type == RESIZE) == (
+        move_type == RESIZE
+    )
     if same:
         return _described(running, new=False)
     if running.type == RESIZE:
@@ -219,7 +268,11 @@ def finish(
     _set_status(connection, uuid, status, None, now)
     if copies is not None and seconds is not None:
         table = tables.migrations
-        measured = {"copied_memory_mib": copies["memory_mib"], "copied_disk_mib": copies["disk_mib"], "seconds": seconds}
+        measured = {
+            "copied_memory_mib": copies["memory_mib"],
+            "copied_disk_mib": copies["disk_mib"],
+            "seconds": seconds,
+        }
         connection.execute(sa.update(table).where(table.c.uuid == uuid).values(measured))
 
 
@@ -237,7 +290,9 @@ def confirm(connection: Connection, uuid: str, proof: certainty.Proof, now: floa
     _set_status(connection, uuid, "confirmed", None, now)
 
 
-def revert(connection: Connection, uuid: str, proof: certainty.Proof, domain_state: str | None, now: float) -> None:
+def revert(
+    connection: Connection, uuid: str, proof: certainty.Proof, domain_state: str | None, now: float
+) -> None:
     """Revert a finished resize: allocations, flavor, sizes and place are the old ones.
 
     :param proof: the instance is at its source again with its old size.
@@ -265,7 +320,9 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     _hold_instance(connection, migration)
     holdings.leave_dead(connection, migration)
     gone = holdings.left_behind(connection, migration)
-    found = allocations.Holdings(connection, {}, now, drop=[migration.instance_uuid, *_others(connection, migration)])
+    found = allocations.Holdings(
+        connection, {}, now, drop=[migration.instance_uuid, *_others(connection, migration)]
+    )
     found.write(
         {
             consumer: {key: amount for key, amount in held.items() if key not in gone}
@@ -276,7 +333,9 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     _set_status(connection, uuid, "completed", None, now)
 
 
-def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
+def end_moved_back(
+    connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float
+) -> None:
     """Close an evacuation of an instance that is at its source again. No room is freed: the
     discovery that found the instance moves the room to its place.
 
@@ -290,11 +349,21 @@ def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, me
 def _others(connection: Connection, migration: Row) -> list[str]:
     """Return the uuids of the migrations of the same instance that have allocations."""
     table = tables.migrations
-    query = sa.select(table.c.uuid).where(table.c.instance_uuid == migration.instance_uuid, table.c.status.in_(tables.HOLDING_MIGRATION))
+    query = sa.select(table.c.uuid).where(
+        table.c.instance_uuid == migration.instance_uuid,
+        table.c.status.in_(tables.HOLDING_MIGRATION),
+    )
     return list(connection.execute(query).scalars())
 
 
-def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str | None, now: float, status: str = "failed") -> None:
+def undo(
+    connection: Connection,
+    uuid: str,
+    proof: certainty.Proof,
+    message: str | None,
+    now: float,
+    status: str = "failed",
+) -> None:
     """Undo a migration: the instance gets its room at the source back, and the room at the destination is free.
 
     :param proof: the destination has nothing of the instance and will get nothing of it.
@@ -309,7 +378,9 @@ def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str
     _set_status(connection, uuid, status, message, now)
 
 
-def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> Which | None:
+def end_at_dead(
+    connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float
+) -> Which | None:
     """End a move or a resize of an instance on a host that is off; the instance can then be
     restarted elsewhere.
 
@@ -342,7 +413,9 @@ def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, messa
     return which
 
 
-def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
+def abandon(
+    connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float
+) -> None:
     """Close a resize of an instance that neither end has; the instance then holds room at its
     destination alone, until it is forgotten.
 
@@ -352,7 +425,9 @@ def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: 
     certainty.require(proof)
     migration = _migration(connection, uuid)
     if migration.status not in (*tables.OPEN_MIGRATION, "finished"):
-        raise DroverError(f"The resize of {migration.instance_name} is {migration.status} by now. Nothing was removed: run this again.")
+        raise DroverError(
+            f"The resize of {migration.instance_name} is {migration.status} by now. Nothing was removed: run this again."
+        )
     _hold_instance(connection, migration)
     holdings.settle(connection, migration, "new", now)
     _set_status(connection, uuid, "failed", message, now)
@@ -363,7 +438,9 @@ def note_nowhere(connection: Connection, uuid: str, now: float, nowhere: bool = 
     note(connection, uuid, {"nowhere": clock.now(connection) if nowhere else None}, now)
 
 
-def end_elsewhere(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
+def end_elsewhere(
+    connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float
+) -> None:
     """Undo the migration of an instance that a person moved to a third host, and delete its domains
     at both ends from the store.
 
@@ -374,7 +451,11 @@ def end_elsewhere(connection: Connection, uuid: str, proof: certainty.Proof, mes
     undo(connection, uuid, proof, message, now)
     migration, domains = _migration(connection, uuid), tables.domains
     for node in {migration.source_node_id, migration.destination_node_id} - {None}:
-        connection.execute(sa.delete(domains).where(domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == node))
+        connection.execute(
+            sa.delete(domains).where(
+                domains.c.uuid == migration.instance_uuid, domains.c.compute_node_id == node
+            )
+        )
         files.write_one(connection, node, migration.instance_uuid, set())
 
 
@@ -382,7 +463,9 @@ def note(connection: Connection, uuid: str, facts: Mapping[str, Any], now: float
     """Add facts to the details of a migration, for the next run."""
     migration, table = _migration(connection, uuid), tables.migrations
     details = {**(migration.details or {}), **facts}
-    connection.execute(sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now))
+    connection.execute(
+        sa.update(table).where(table.c.uuid == uuid).values(details=details, updated_at=now)
+    )
 
 
 def _is_closed(migration: Row, from_status: str, to_status: str) -> bool:
@@ -404,12 +487,26 @@ def _hold_instance(connection: Connection, migration: Row) -> None:
     bulk.hold(connection, tables.instances, "uuid", [migration.instance_uuid])
 
 
-def _set_status(connection: Connection, uuid: str, status: str, message: str | None, now: float) -> None:
+def _set_status(
+    connection: Connection, uuid: str, status: str, message: str | None, now: float
+) -> None:
     table = tables.migrations
-    query = sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now).returning(table)
+    query = (
+        sa.update(table)
+        .where(table.c.uuid == uuid)
+        .values(status=status, message=message, updated_at=now)
+        .returning(table)
+    )
     for row in connection.execute(query):
         why = f" ({message})" if message else ""
-        actions.note(connection, "move", f"{row.type}: {status}{why}", (row.instance_uuid, row.instance_name), row.source, row.destination)
+        actions.note(
+            connection,
+            "move",
+            f"{row.type}: {status}{why}",
+            (row.instance_uuid, row.instance_name),
+            row.source,
+            row.destination,
+        )
 
 
 def _migration(connection: Connection, uuid: str) -> Row:

@@ -64,10 +64,18 @@ def swap(
     source, destination = ends
     owner = {"type": allocations.MIGRATION, "project": instance.project, "user": instance.user}
     columns = {**owner, "type": allocations.INSTANCE}
-    keep = {instance.uuid: columns} if move_type == EVACUATION else {instance.uuid: columns, uuid: owner}
+    keep = (
+        {instance.uuid: columns}
+        if move_type == EVACUATION
+        else {instance.uuid: columns, uuid: owner}
+    )
     holdings = allocations.Holdings(connection, keep, now)
     old, dead = _apart(connection, instance.uuid, holdings.held.get(instance.uuid, {}))
-    resources = target["resources"] if target else allocations.by_class(old, allocations.class_names(connection, old))
+    resources = (
+        target["resources"]
+        if target
+        else allocations.by_class(old, allocations.class_names(connection, old))
+    )
     tree = provider_trees.tree(connection, source.uuid)
     # On a provider that is not in the source's own tree, and may serve the destination too.
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
@@ -75,14 +83,21 @@ def swap(
     places.append(Place(destination, shown=shown))
     request, made = _host_request(connection, source, destination, instance, target)
     requests = {} if request.is_empty else {instance.uuid: request}
-    destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared, requests)
+    destinations = ClaimDestinations(
+        connection, places, {each.name: each for each in groups}, shared, requests
+    )
     group = groups[0] if groups else None
-    new = destinations.choose(instance.uuid, instance.name, resources, places, group, leaving=source.host).amounts
+    new = destinations.choose(
+        instance.uuid, instance.name, resources, places, group, leaving=source.host
+    ).amounts
     both = {key: max(old[key], new[key]) for key in shared if key in new}
     if move_type == EVACUATION:
         amounts = {instance.uuid: {**_added(old, new), **both, **dead}}
     else:
-        amounts = {instance.uuid: {**new, **both, **dead}, uuid: {key: n for key, n in old.items() if key not in both}}
+        amounts = {
+            instance.uuid: {**new, **both, **dead},
+            uuid: {key: n for key, n in old.items() if key not in both},
+        }
     holdings.write(amounts, limited=not shown)
     if source.id == destination.id:
         numa.hand_over(connection, source.id, instance.uuid, uuid)
@@ -95,7 +110,10 @@ def swap(
         _claim_mdevs(connection, instance, made, new)
     if not both and move_type not in (RESIZE, EVACUATION):
         return {}
-    details: dict[str, Any] = {"old": {"holds": _portable(connection, old)}, "new": {"holds": _portable(connection, new)}}
+    details: dict[str, Any] = {
+        "old": {"holds": _portable(connection, old)},
+        "new": {"holds": _portable(connection, new)},
+    }
     if target:
         names = ("flavor", *resource_classes.KEYS.values())
         details["old"].update({name: getattr(instance, name) for name in names})
@@ -103,12 +121,18 @@ def swap(
         if target.get("sizes"):
             # Pinned vCPUs are no VCPU.
             details["new"]["vcpus"] = target["sizes"]["new"]["vcpus"]
-        details.update({name: target[name] for name in ("running", "sizes", "given") if name in target})
+        details.update(
+            {name: target[name] for name in ("running", "sizes", "given") if name in target}
+        )
     return details
 
 
 def _host_request(
-    connection: Connection, source: Row, destination: Row, instance: Row, target: ResizeTarget | None
+    connection: Connection,
+    source: Row,
+    destination: Row,
+    instance: Row,
+    target: ResizeTarget | None,
 ) -> tuple[HostRequest, int]:
     """Return the cells and devices that an instance needs at its destination, and the number of
     mediated devices that it needs there.
@@ -118,11 +142,19 @@ def _host_request(
     pci, made = claimed_devices.requests_of(connection, source.id, instance)
     stays = source.id == destination.id
     if target is None:
-        request = host_room.request_of(connection, source.id, instance.uuid, instance.vcpus, instance.name)
+        request = host_room.request_of(
+            connection, source.id, instance.uuid, instance.vcpus, instance.name
+        )
         return replace(request, pci=pci), made
     where = f"Instance {instance.name}"
-    request = HostRequest.from_data(target["host_request"], where) if target.get("host_request") else HostRequest()
-    if target["flavor"] != instance.flavor and request.pci != tuple(each for each in pci if not claimed_devices.is_port(each)):
+    request = (
+        HostRequest.from_data(target["host_request"], where)
+        if target.get("host_request")
+        else HostRequest()
+    )
+    if target["flavor"] != instance.flavor and request.pci != tuple(
+        each for each in pci if not claimed_devices.is_port(each)
+    ):
         raise DroverError(
             f"{where} cannot be resized to {target['flavor']}: that flavor asks for other PCI devices than the instance has "
             "(pci_passthrough:alias), and a resize changes none. Choose a flavor with the same aliases, or place a new instance.",
@@ -157,7 +189,9 @@ def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amount
     """
     at_dead: set[InventoryKey] = set()
     table = tables.migrations
-    for evacuation in connection.execute(sa.select(table).where(table.c.instance_uuid == instance, table.c.status == "done")):
+    for evacuation in connection.execute(
+        sa.select(table).where(table.c.instance_uuid == instance, table.c.status == "done")
+    ):
         at_dead |= left_behind(connection, evacuation)
     own = {key: amount for key, amount in held.items() if key not in at_dead}
     return own, {key: amount for key, amount in held.items() if key in at_dead}
@@ -189,14 +223,22 @@ def settle(connection: Connection, migration: Row, which: Which, now: float) -> 
         amounts = holdings.held.get(uuid, {})
     if instance in holdings.new and uuid in holdings.rows:
         row = holdings.rows[uuid]
-        bulk.update(connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}])
+        bulk.update(
+            connection,
+            tables.consumers,
+            [{"id": holdings.ids[instance], "project": row.project, "user": row.user}],
+        )
     dead = _apart(connection, instance, holdings.held.get(instance, {}))[1]
     holdings.write({instance: {**amounts, **dead}, uuid: {}})
 
 
 def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
     """Free the cells and devices of an instance on the node that it leaves or never reached."""
-    source, destination, instance = migration.source_node_id, migration.destination_node_id, migration.instance_uuid
+    source, destination, instance = (
+        migration.source_node_id,
+        migration.destination_node_id,
+        migration.instance_uuid,
+    )
     left = source if which == "new" else destination
     if source != destination:
         if left is not None:
@@ -210,12 +252,16 @@ def leave_dead(connection: Connection, evacuation: Row) -> None:
     """Free the cells and devices that an evacuated instance has on its dead host, unless it is on
     that host again.
     """
-    query = sa.select(tables.instances.c.compute_node_id).where(tables.instances.c.uuid == evacuation.instance_uuid)
+    query = sa.select(tables.instances.c.compute_node_id).where(
+        tables.instances.c.uuid == evacuation.instance_uuid
+    )
     if evacuation.source_node_id not in (None, connection.execute(query).scalar()):
         host_room.leave(connection, evacuation.source_node_id, evacuation.instance_uuid)
 
 
-def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:
+def place(
+    connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float
+) -> None:
     """Record the place of the instance before or after the move, and its size there.
 
     The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
@@ -225,10 +271,20 @@ def place(connection: Connection, migration: Row, which: Which, domain_state: st
     instances, domains, uuid = tables.instances, tables.domains, migration.instance_uuid
     ends = (migration.source_node_id, migration.destination_node_id)
     left, there = ends if which == "new" else ends[::-1]
-    sizes = {name: value for name, value in ((migration.details or {}).get(which) or {}).items() if name != "holds"}
-    connection.execute(sa.update(instances).where(instances.c.uuid == uuid).values(compute_node_id=there, state="active", **sizes))
+    sizes = {
+        name: value
+        for name, value in ((migration.details or {}).get(which) or {}).items()
+        if name != "holds"
+    }
+    connection.execute(
+        sa.update(instances)
+        .where(instances.c.uuid == uuid)
+        .values(compute_node_id=there, state="active", **sizes)
+    )
     if left != there:
-        connection.execute(sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == there))
+        connection.execute(
+            sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == there)
+        )
     connection.execute(
         sa.update(domains)
         .where(domains.c.uuid == uuid, domains.c.compute_node_id == left)
@@ -240,8 +296,14 @@ def place(connection: Connection, migration: Row, which: Which, domain_state: st
 def note_running(connection: Connection, instance: str) -> None:
     """Record that an instance runs at its place: it was shut down for a change that is over now."""
     instances, domains = tables.instances, tables.domains
-    there = sa.select(instances.c.compute_node_id).where(instances.c.uuid == instance).scalar_subquery()
-    connection.execute(sa.update(domains).where(domains.c.uuid == instance, domains.c.compute_node_id == there).values(state="running"))
+    there = (
+        sa.select(instances.c.compute_node_id).where(instances.c.uuid == instance).scalar_subquery()
+    )
+    connection.execute(
+        sa.update(domains)
+        .where(domains.c.uuid == instance, domains.c.compute_node_id == there)
+        .values(state="running")
+    )
 
 
 def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | None:
@@ -257,13 +319,20 @@ def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | 
     query = sa.select(table.c.uuid, table.c.id)
     ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, portable)}
     classes = class_ids(connection, {name for amounts in portable.values() for name in amounts})
-    return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
+    return allocations.flatten(
+        {ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes
+    )
 
 
 def _portable(connection: Connection, amounts: Amounts) -> Allocations:
     """Return allocations by names that stay when ids change, for the details of a migration."""
     providers = tables.resource_providers
-    rows = bulk.among(connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts})
+    rows = bulk.among(
+        connection,
+        sa.select(providers.c.id, providers.c.uuid),
+        providers.c.id,
+        {key[0] for key in amounts},
+    )
     uuids = {row.id: row.uuid for row in rows}
     names = allocations.class_names(connection, amounts)
     portable: Allocations = {}

@@ -67,18 +67,32 @@ def refuse(
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
     here = [row for row in counted if row.source == move["from_host"]]
-    _refuse(move, here, None if limits.per_source is None else limits.per_source + waiting, "from " + move["from_host"])
-    _refuse(move, [row for row in counted if row.destination == move["host"]], limits.per_destination, "to " + move["host"])
+    _refuse(
+        move,
+        here,
+        None if limits.per_source is None else limits.per_source + waiting,
+        "from " + move["from_host"],
+    )
+    _refuse(
+        move,
+        [row for row in counted if row.destination == move["host"]],
+        limits.per_destination,
+        "to " + move["host"],
+    )
     _refuse(move, counted, limits.overall, "in all")
     if budget:
         name, most = budget
-        _refuse(move, [row for row in others if row.group_name == name], most, f"of server group {name}")
+        _refuse(
+            move, [row for row in others if row.group_name == name], most, f"of server group {name}"
+        )
 
 
 def _refuse(move: Move, rows: Sequence[OpenMove], most: int | None, what: str) -> None:
     if most is None or len(rows) < most:
         return
-    named = some([f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED)
+    named = some(
+        [f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED
+    )
     raise Busy(
         f"{move['name']} waits: {counted(len(rows), 'migration')} {what} {'is' if len(rows) == 1 else 'are'} open, {most} at a time are allowed: {named}.",
         {row.uuid for row in rows},

@@ -12,7 +12,9 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 
 from .._common.errors import DroverError
 from .._common.validation import check_keys
@@ -46,16 +48,26 @@ class Options:
             return self.general()
         own = _validated(f"The migration options of {order['name']}", own, "Correct its policy.")
         found = migration_options.merged(self._general, own)
-        _not_contradicting(f"The migration options of {order['name']}, with those of its policy", found)
+        _not_contradicting(
+            f"The migration options of {order['name']}, with those of its policy", found
+        )
         return found
 
 
 def _validated(whose: str, options: Mapping[str, Any], advice: str) -> dict[str, Any]:
     given = {name: value for name, value in options.items() if value is not None}
-    check_keys(whose, given, migration_options.SPEC, "option", lambda sentence: DroverError(f"{sentence} {advice}"))
+    check_keys(
+        whose,
+        given,
+        migration_options.SPEC,
+        "option",
+        lambda sentence: DroverError(f"{sentence} {advice}"),
+    )
     checked = ArgumentSpecValidator(migration_options.SPEC).validate(given)
     if checked.error_messages:
-        raise DroverError(f"{whose}: {'; '.join(each.rstrip('.') for each in checked.error_messages)}. {advice}")
+        raise DroverError(
+            f"{whose}: {'; '.join(each.rstrip('.') for each in checked.error_messages)}. {advice}"
+        )
     return checked.validated_parameters
 
 

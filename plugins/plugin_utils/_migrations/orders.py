@@ -47,7 +47,9 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> N
             raise DroverError(
                 f"Move {number} of moves lacks {', '.join(lacking)}. Take the moves of a plan as they are. Nothing was moved."
             )
-    instance_lookup.find(connection, [{"uuid": move["uuid"], "name": move["name"]} for move in moves])
+    instance_lookup.find(
+        connection, [{"uuid": move["uuid"], "name": move["name"]} for move in moves]
+    )
 
 
 def pending(connection: Connection, host: str) -> list[MoveOrder]:
@@ -96,8 +98,13 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
         .order_by(migrations.c.id)
     )
     rows = connection.execute(query).all()
-    numa = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id for row in rows})
-    devices = claimed_devices.read(connection, {row.instance_uuid: (row.source_node_id, row.destination_node_id) for row in rows})
+    numa = claimed_cells.read(
+        connection, {row.instance_uuid: row.destination_node_id for row in rows}
+    )
+    devices = claimed_devices.read(
+        connection,
+        {row.instance_uuid: (row.source_node_id, row.destination_node_id) for row in rows},
+    )
     return [
         {
             "migration": row.uuid,
@@ -143,7 +150,11 @@ def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
     table = tables.migrations
     last = connection.execute(
         sa.select(table.c.status)
-        .where(table.c.instance_uuid == move["uuid"], table.c.source == move["from_host"], table.c.updated_at >= since)
+        .where(
+            table.c.instance_uuid == move["uuid"],
+            table.c.source == move["from_host"],
+            table.c.updated_at >= since,
+        )
         .order_by(table.c.updated_at.desc(), table.c.id.desc())
         .limit(1)
     ).scalar()
@@ -154,7 +165,9 @@ def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
         )
 
 
-def closed(connection: Connection, migration_uuids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
+def closed(
+    connection: Connection, migration_uuids: Iterable[str]
+) -> dict[str, tuple[str, str | None]]:
     """Return the ends of migrations: {uuid: (status, message)}, without migrations that are still
     open.
     """
@@ -168,13 +181,17 @@ def closed(connection: Connection, migration_uuids: Iterable[str]) -> dict[str, 
 def unopened(connection: Connection, move: Move) -> UnopenedOrder:
     """Return the order of a move of a plan, for a check before it is opened."""
     table = tables.instances
-    policy = connection.execute(sa.select(table.c.policy).where(table.c.uuid == move["uuid"])).scalar()
+    policy = connection.execute(
+        sa.select(table.c.policy).where(table.c.uuid == move["uuid"])
+    ).scalar()
     source = claim_nodes.find(connection, move["from_host"], move.get("from_node"))
     destination = claim_nodes.find(connection, move["host"], move.get("node"))
     numa = claimed_cells.read(connection, {move["uuid"]: source.id})
     devices = claimed_devices.read(connection, {move["uuid"]: (source.id, source.id)})
     nodes = tables.compute_nodes
-    machine = connection.execute(sa.select(*compute_nodes.uuid_columns(nodes)).where(nodes.c.id == destination.id)).one()
+    machine = connection.execute(
+        sa.select(*compute_nodes.uuid_columns(nodes)).where(nodes.c.id == destination.id)
+    ).one()
     return {
         "uuid": move["uuid"],
         "name": move["name"],

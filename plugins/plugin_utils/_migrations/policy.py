@@ -13,7 +13,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    options as migration_options,
+)
 
 from .._common import validation
 from .._common.errors import DroverError, either
@@ -24,7 +26,10 @@ MOVES = ("never", "cold", "live")
 #: Of on_drain. shutdown: it is not moved but shut down on its host.
 ON_DRAIN = ("shutdown",)
 #: The type of each option of a migration.
-MIGRATION: dict[str, type] = {key: {"int": int, "bool": bool, "str": str}[spec["type"]] for key, spec in migration_options.SPEC.items()}
+MIGRATION: dict[str, type] = {
+    key: {"int": int, "bool": bool, "str": str}[spec["type"]]
+    for key, spec in migration_options.SPEC.items()
+}
 MOST_PRIORITY = 10**6
 
 
@@ -35,7 +40,9 @@ def checked(policy: Any, who: str) -> dict[str, Any] | None:
     :raises DroverError: the policy is malformed or contradicts itself.
     """
     if not isinstance(policy, dict):
-        raise DroverError(f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}.")
+        raise DroverError(
+            f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}."
+        )
     validation.check_keys(f"{who}: policy", policy, KEYS)
     found = {key: value for key, value in policy.items() if value is not None and value != {}}
     _one_of(found, "move", MOVES, who)
@@ -60,7 +67,9 @@ def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | Non
         return None
     try:
         if "priority" in texts:
-            texts["priority"] = validation.read_whole(f"{who}: priority", texts["priority"], None, None)
+            texts["priority"] = validation.read_whole(
+                f"{who}: priority", texts["priority"], None, None
+            )
         if "migration" in texts:
             texts["migration"] = _mapping(texts["migration"], who)
         return checked(texts, who)
@@ -81,7 +90,9 @@ def _mapping(text: str, who: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise DroverError(f'{who}: migration must be JSON like {{"post_copy": true}}, not {text!r}.') from None
+        raise DroverError(
+            f'{who}: migration must be JSON like {{"post_copy": true}}, not {text!r}.'
+        ) from None
 
 
 def _one_of(found: Mapping[str, Any], key: str, choices: Sequence[str], who: str) -> None:
@@ -91,7 +102,9 @@ def _one_of(found: Mapping[str, Any], key: str, choices: Sequence[str], who: str
 
 def _migration(options: Any, who: str) -> None:
     if not isinstance(options, dict):
-        raise DroverError(f"{who}: migration must be a mapping with {', '.join(MIGRATION)}, not {options!r}.")
+        raise DroverError(
+            f"{who}: migration must be a mapping with {', '.join(MIGRATION)}, not {options!r}."
+        )
     validation.check_keys(f"{who}: migration", options, MIGRATION)
     for key, value in options.items():
         kinds = MIGRATION[key]
@@ -106,11 +119,17 @@ def _no_contradiction(policy: Mapping[str, Any], who: str) -> None:
     move, options = policy.get("move"), policy.get("migration") or {}
     live_only = sorted(set(options) - {"copy_storage"})
     if move == "never" and options:
-        raise DroverError(f"{who}: move is never, so migration ({', '.join(sorted(options))}) says nothing; keep one.")
+        raise DroverError(
+            f"{who}: move is never, so migration ({', '.join(sorted(options))}) says nothing; keep one."
+        )
     if move == "cold" and live_only:
-        raise DroverError(f"{who}: move is cold, but migration.{live_only[0]} is for live moves only; keep one.")
+        raise DroverError(
+            f"{who}: move is cold, but migration.{live_only[0]} is for live moves only; keep one."
+        )
     if move == "live" and policy.get("on_drain") == "shutdown":
-        raise DroverError(f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep one.")
+        raise DroverError(
+            f"{who}: move live says that it must not be stopped, on_drain shutdown stops it; keep one."
+        )
     if options.get("on_timeout") == "post_copy" and "post_copy" not in options:
         # The options of the task may allow it.
         options = {**options, "post_copy": True}

@@ -39,12 +39,16 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     sizes = details.get("sizes") or {}
     same_host = row.source_node_id == row.destination_node_id
     # If the instance stays on its node, the migration has the cells of the old size.
-    new = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id}).get(row.instance_uuid, {})
+    new = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id}).get(
+        row.instance_uuid, {}
+    )
     former = row.uuid if same_host else row.instance_uuid
     old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
     ends = (row.source_node_id, row.destination_node_id)
     devices, devices_back = (
-        claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid) if not same_host else None
+        claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid)
+        if not same_host
+        else None
         for each in (ends, ends[::-1])
     )
     in_cells = bool(old.get("cells") or new.get("cells"))
@@ -69,13 +73,27 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "new": _size(details.get("new") or {}, sizes.get("new") or {}, new if in_cells else None),
         "given": details.get("given", Sizes()),
         "order": {
-            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new, devices),
+            **_order(
+                row,
+                row.destination,
+                row.destination_migration_uri,
+                row.destination_migration_address,
+                new,
+                devices,
+            ),
             "host_uuids_there": compute_nodes.own_uuids(row.destination_facts),
             "migration": row.uuid,
             **resized,
         },
         "back": {
-            **_order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
+            **_order(
+                row,
+                row.source,
+                row.source_migration_uri,
+                row.source_migration_address,
+                old,
+                devices_back,
+            ),
             "host_uuids_there": compute_nodes.own_uuids(row.source_facts),
             **resized,
         },
@@ -96,7 +114,12 @@ def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: dict[str, A
 
 
 def _order(
-    row: Row, destination: str, uri: str | None, address: str | None, numa: dict[str, Any], devices: dict[str, Any] | None
+    row: Row,
+    destination: str,
+    uri: str | None,
+    address: str | None,
+    numa: dict[str, Any],
+    devices: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return the arguments of the module _domain_migration for a move."""
     order = {

@@ -51,7 +51,9 @@ class CellColumns:
 
     def at(self, host: int) -> CellColumns:
         """Return the columns of one host alone, on the same memory."""
-        return replace(self, **{each.name: getattr(self, each.name)[host : host + 1] for each in fields(self)})
+        return replace(
+            self, **{each.name: getattr(self, each.name)[host : host + 1] for each in fields(self)}
+        )
 
     @property
     def dedicated_free(self) -> IntArray:
@@ -70,7 +72,10 @@ class CellTable:
     def __init__(self, hosts: Sequence[Mapping[str, Any]]) -> None:
         cells = [list(each.get("cells") or ()) for each in hosts]
         every = [cell for each in cells for cell in each]
-        self.sizes = np.array(sorted({page["size_kb"] for cell in every for page in cell.get("pages") or ()}), dtype=np.int64)
+        self.sizes = np.array(
+            sorted({page["size_kb"] for cell in every for page in cell.get("pages") or ()}),
+            dtype=np.int64,
+        )
         self._size_at = {size: place for place, size in enumerate(self.sizes.tolist())}
         self.cpus = [[HostCpus(cell) for cell in each] for each in cells]
         shape = (len(hosts), max(map(len, cells), default=0))
@@ -118,7 +123,14 @@ class CellTable:
         place = self._size_at.get(page_kb)
         return place if place is not None and self.columns.has_pages[host, column, place] else None
 
-    def fits(self, columns: CellColumns, cell: GuestCell, topology: GuestTopology, emulator: int, with_limits: bool) -> BoolArray:
+    def fits(
+        self,
+        columns: CellColumns,
+        cell: GuestCell,
+        topology: GuestTopology,
+        emulator: int,
+        with_limits: bool,
+    ) -> BoolArray:
         """Return [hosts, cells]: True if a guest cell by itself fits a host cell.
 
         :param emulator: the number of host CPUs for the emulator beside it.
@@ -130,11 +142,15 @@ class CellTable:
         if topology.cpu_policy != DEDICATED:
             found &= len(cell.shared) <= columns.shared
             if with_limits:
-                found &= columns.shared_used + len(cell.shared) <= columns.shared * columns.cpu_ratio
+                found &= (
+                    columns.shared_used + len(cell.shared) <= columns.shared * columns.cpu_ratio
+                )
                 found &= columns.memory_used + cell.memory_mb <= columns.memory * columns.ram_ratio
         return found
 
-    def _fits_memory(self, columns: CellColumns, cell: GuestCell, topology: GuestTopology) -> BoolArray:
+    def _fits_memory(
+        self, columns: CellColumns, cell: GuestCell, topology: GuestTopology
+    ) -> BoolArray:
         found: BoolArray
         if topology.page_size is not None:
             found = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
@@ -163,7 +179,9 @@ class CellTable:
         return found
 
 
-def _fits_cores(columns: CellColumns, vcpus: int, thread_policy: str | None, emulator: int) -> BoolArray:
+def _fits_cores(
+    columns: CellColumns, vcpus: int, thread_policy: str | None, emulator: int
+) -> BoolArray:
     """Return [hosts, cells]: True if the cores have room for pinned vCPUs (N11.5)."""
     free = columns.dedicated_free
     if emulator and not vcpus:
@@ -174,7 +192,12 @@ def _fits_cores(columns: CellColumns, vcpus: int, thread_policy: str | None, emu
         if not vcpus:
             return np.zeros(free.shape, dtype=bool)
         full = np.take_along_axis(columns.cores, columns.threads[:, :, None], axis=2)[:, :, 0]
-        return enough & (full >= vcpus) & (columns.whole_cores >= vcpus + emulator) & (columns.is_legacy | (columns.threads == 1))
+        return (
+            enough
+            & (full >= vcpus)
+            & (columns.whole_cores >= vcpus + emulator)
+            & (columns.is_legacy | (columns.threads == 1))
+        )
     if thread_policy == REQUIRE:
         threads = np.arange(columns.cores.shape[2])
         paired = (columns.cores > 0) & (columns.cores * threads >= vcpus) & (threads > 1)

@@ -31,7 +31,9 @@ def parse_cpu_set(text: str, where: str, refuse: Refusal = DroverError) -> set[i
             raise refuse(f"{where}: {part.strip()!r} is no CPU set. Write for example 0-3,8,^2.")
         first, last = int(match.group(2)), int(match.group(3) or match.group(2))
         if last >= _MOST:
-            raise refuse(f"{where}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3.")
+            raise refuse(
+                f"{where}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3."
+            )
         if last < first:
             raise refuse(f"{where}: {part.strip()!r} runs backwards. Write for example 0-3.")
         (leave if match.group(1) else take).update(range(first, last + 1))

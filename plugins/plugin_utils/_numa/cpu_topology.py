@@ -25,7 +25,9 @@ class CpuTopology(NamedTuple):
     threads: int
 
 
-def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> tuple[CpuTopology, CpuTopology]:
+def read_cpu_topology(
+    extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+) -> tuple[CpuTopology, CpuTopology]:
     """Return the preferred CPU topology and its limits.
 
     :raises InvalidSpecs: the image exceeds the flavor's limits or its own, or a value is not a
@@ -33,13 +35,17 @@ def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, A
     """
     specs = Specs(extra_specs, properties or {})
     flavor_most, image_most = _read(specs, "cpu_max_")
-    exceeded = [part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most]
+    exceeded = [
+        part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most
+    ]
     if exceeded:
         raise InvalidSpecs(
             f"The image property hw_cpu_max_{exceeded[0]} is above the flavor's hw:cpu_max_{exceeded[0]}. An image may only lower a limit.",
             "ImageVCPULimitsRangeExceeded",
         )
-    limits = CpuTopology(*(image or flavor or _NO_LIMIT for flavor, image in zip(flavor_most, image_most)))
+    limits = CpuTopology(
+        *(image or flavor or _NO_LIMIT for flavor, image in zip(flavor_most, image_most))
+    )
     flavor, image = _read(specs, "cpu_")
     exceeded = [part for part, most, asked in zip(_PARTS, limits, image) if asked > most]
     if exceeded:
@@ -52,7 +58,9 @@ def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, A
     return image if any(image) else flavor, limits
 
 
-def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> CpuTopology:
+def guest_cpu_topology(
+    vcpus: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+) -> CpuTopology:
     """Choose the CPU topology of a guest: the nearest to the preferred one, then few threads, then
     many sockets.
 
@@ -97,6 +105,9 @@ def _read(specs: Specs, prefix: str) -> tuple[CpuTopology, CpuTopology]:
     for part, pair in zip(_PARTS, pairs):
         for text in pair:
             if text and not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
-                raise InvalidSpecs(f"hw:{prefix}{part} or hw_{prefix}{part} is {text!r}. It must be a whole number.", "InvalidRequest")
+                raise InvalidSpecs(
+                    f"hw:{prefix}{part} or hw_{prefix}{part} is {text!r}. It must be a whole number.",
+                    "InvalidRequest",
+                )
     flavor, image = (CpuTopology(*(int(pair[side] or 0) for pair in pairs)) for side in (0, 1))
     return flavor, image

@@ -25,14 +25,18 @@ class DeviceColumns:
         self._hosts = hosts
         self._columns = cell_ids.shape[1]
         kinds = {pool.kind for each in hosts for pool in each.pools}
-        self._kinds = sorted(kinds, key=lambda kind: sorted((key, str(value)) for key, value in kind))
+        self._kinds = sorted(
+            kinds, key=lambda kind: sorted((key, str(value)) for key, value in kind)
+        )
         number = {kind: place for place, kind in enumerate(self._kinds)}
         self.counts = np.zeros((len(hosts), len(self._kinds), self._columns + 2), dtype=np.int64)
         #: The kind and the column in the counts for each pool of each host.
         self._places: list[list[tuple[int, int]]] = []
         for each, ids in zip(hosts, cell_ids.tolist()):
             column = {cell: place for place, cell in enumerate(ids) if cell >= 0}
-            self._places.append([(number[pool.kind], self._column(pool.node, column)) for pool in each.pools])
+            self._places.append(
+                [(number[pool.kind], self._column(pool.node, column)) for pool in each.pools]
+            )
         for host in range(len(hosts)):
             self.count(host)
 
@@ -57,14 +61,25 @@ class DeviceColumns:
         counts decide.
         """
         chosen = [set(self._matching(request)) for request in requests]
-        about_places = any(key in PLACES for request in requests for spec in request.specs for key, _value in spec)
+        about_places = any(
+            key in PLACES for request in requests for spec in request.specs for key, _value in spec
+        )
         return not about_places and sum(map(len, chosen)) == len(set().union(*chosen))
 
     def _matching(self, request: PciRequest) -> list[int]:
         wanted = [[(key, folded(value)) for key, value in spec] for spec in request.specs]
-        return [number for number, kind in enumerate(self._kinds) if any(all(pair in kind for pair in spec) for spec in wanted)]
+        return [
+            number
+            for number, kind in enumerate(self._kinds)
+            if any(all(pair in kind for pair in spec) for spec in wanted)
+        ]
 
-    def supports(self, requests: Sequence[PciRequest], chosen: Sequence[int] | None = None, sockets: IntArray | None = None) -> BoolArray:
+    def supports(
+        self,
+        requests: Sequence[PciRequest],
+        chosen: Sequence[int] | None = None,
+        sockets: IntArray | None = None,
+    ) -> BoolArray:
         """Return True for each host with devices that meet requests that are separable.
 
         :param chosen: columns of the chosen cells; None leaves policies out.
@@ -73,13 +88,21 @@ class DeviceColumns:
         found = np.ones(len(self._hosts), dtype=bool)
         for request in requests:
             matching = self._matching(request)
-            usable = [number for number in matching if is_usable(dict(self._kinds[number]), request)]
+            usable = [
+                number for number in matching if is_usable(dict(self._kinds[number]), request)
+            ]
             matched, free = (self.counts[:, numbers].sum(axis=1) for numbers in (matching, usable))
             columns = self._by_policy(request, matched, chosen, sockets)
             found &= np.where(columns, free, 0).sum(axis=1) >= request.count
         return found
 
-    def _by_policy(self, request: PciRequest, matched: IntArray, chosen: Sequence[int] | None, sockets: IntArray | None) -> BoolArray:
+    def _by_policy(
+        self,
+        request: PciRequest,
+        matched: IntArray,
+        chosen: Sequence[int] | None,
+        sockets: IntArray | None,
+    ) -> BoolArray:
         """Return [hosts, columns + 2]: True where a request may take devices."""
         every = np.ones(matched.shape, dtype=bool)
         if chosen is None or sockets is None:
@@ -99,4 +122,6 @@ class DeviceColumns:
         legacy = np.where(is_enough, near, legacy)
         if request.policy == LEGACY:
             return legacy
-        return np.where((np.where(legacy, matched, 0).sum(axis=1) >= request.count)[:, None], legacy, every)
+        return np.where(
+            (np.where(legacy, matched, 0).sum(axis=1) >= request.count)[:, None], legacy, every
+        )

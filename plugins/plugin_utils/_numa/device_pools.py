@@ -31,12 +31,17 @@ class Pool:
         self.properties = properties
         self.key = frozenset(properties.items())
         self.node: int | None = properties["numa_node"]
-        self.kind = frozenset((key, folded(value)) for key, value in properties.items() if key not in PLACES)
+        self.kind = frozenset(
+            (key, folded(value)) for key, value in properties.items() if key not in PLACES
+        )
         self.devices: list[int] = []
 
     def matches(self, request: PciRequest) -> bool:
         """Return True if its devices have all properties of an alternative of the request."""
-        return any(all(folded(self.properties.get(key)) == folded(value) for key, value in spec) for spec in request.specs)
+        return any(
+            all(folded(self.properties.get(key)) == folded(value) for key, value in spec)
+            for spec in request.specs
+        )
 
 
 def folded(value: Any) -> Any:
@@ -56,7 +61,11 @@ def is_usable(properties: Mapping[str, Any], request: PciRequest) -> bool:
     # Only Placement knows the used ones of these.
     if properties.get("one_time_use") == "true" and request.resource_class is None:
         return False
-    return all(properties.get("live_migratable") == word for word in ("true", "false") if request.always_asks("live_migratable", word))
+    return all(
+        properties.get("live_migratable") == word
+        for word in ("true", "false")
+        if request.always_asks("live_migratable", word)
+    )
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,9 @@ class HostDevices:
     def free(self, pool: Pool, taken: Collection[int] | None = None) -> list[int]:
         """Return the free devices of a pool, by address."""
         taken = self._taken if taken is None else taken
-        return [each for each in pool.devices if self._is_free(each, taken)] if taken else pool.devices
+        return (
+            [each for each in pool.devices if self._is_free(each, taken)] if taken else pool.devices
+        )
 
     def counts_key(self) -> tuple[tuple[Any, ...], ...]:
         """Return the inputs of supports(): equal for hosts that give the same answers."""
@@ -140,12 +151,16 @@ class HostDevices:
                 left -= taken
         return True
 
-    def choose(self, requests: Iterable[PciRequest], near: Nearness | None = None) -> list[list[int]] | None:
+    def choose(
+        self, requests: Iterable[PciRequest], near: Nearness | None = None
+    ) -> list[list[int]] | None:
         """Return the numbers of the devices for each request, or None. Nothing is taken yet."""
         taken = set(self._taken)
         found = []
         for request in requests:
-            chosen = self._select([len(self.free(pool, taken)) for pool in self.pools], request, near)
+            chosen = self._select(
+                [len(self.free(pool, taken)) for pool in self.pools], request, near
+            )
             mine: list[int] = []
             for number, most in chosen or ():
                 for _device in range(min(most, request.count - len(mine))):
@@ -159,7 +174,9 @@ class HostDevices:
             found.append(mine)
         return found
 
-    def _select(self, counts: Sequence[int], request: PciRequest, near: Nearness | None) -> list[tuple[int, int]] | None:
+    def _select(
+        self, counts: Sequence[int], request: PciRequest, near: Nearness | None
+    ) -> list[tuple[int, int]] | None:
         """Return the pools from which a request may take, in order, with the most devices of each;
         None if these are too few.
         """
@@ -172,7 +189,9 @@ class HostDevices:
             found = self._of_providers(found, dict(request.providers))
         return found if sum(most for _number, most in found) >= request.count else None
 
-    def _of_providers(self, pools: Iterable[tuple[int, int]], left: dict[str, int]) -> list[tuple[int, int]]:
+    def _of_providers(
+        self, pools: Iterable[tuple[int, int]], left: dict[str, int]
+    ) -> list[tuple[int, int]]:
         """Return the given pools with devices of the given providers, with the most devices that a
         provider still gives.
         """
@@ -185,7 +204,9 @@ class HostDevices:
                 left[key] -= most
         return found
 
-    def _by_policy(self, pools: list[int], counts: Sequence[int], request: PciRequest, near: Nearness) -> list[int]:
+    def _by_policy(
+        self, pools: list[int], counts: Sequence[int], request: PciRequest, near: Nearness
+    ) -> list[int]:
         def among(nodes: Collection[int | None]) -> list[int]:
             return [number for number in pools if self.pools[number].node in nodes]
 
@@ -231,7 +252,11 @@ class HostDevices:
 
     def not_taken(self, addresses: Iterable[str]) -> list[str]:
         """Return the given devices that no instance has."""
-        return [address for address in addresses if address in self._number and not self._taken[self._number[address]]]
+        return [
+            address
+            for address in addresses
+            if address in self._number and not self._taken[self._number[address]]
+        ]
 
     def count(self, addresses: Iterable[str], sign: int) -> None:
         """Count an instance on devices (1) or off them (-1). Unknown devices are left out."""

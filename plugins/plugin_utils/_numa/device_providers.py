@@ -56,7 +56,10 @@ def class_of(device: Mapping[str, Any]) -> str:
     """Return the resource class of devices, by ``resource_class``, otherwise by ``vendor_id`` and
     ``product_id``.
     """
-    return str(device.get("resource_class") or "") or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
+    return (
+        str(device.get("resource_class") or "")
+        or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
+    )
 
 
 def key_of(device: Mapping[str, Any]) -> str:

@@ -21,7 +21,15 @@ POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
 VNICS = {"direct": VIRTUAL, "macvtap": VIRTUAL, "direct-physical": PHYSICAL}
 #: The trait of nodes that support the policy ``socket``.
 SOCKET_TRAIT = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
-ALIAS_KEYS = ("name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable", "capability_type")
+ALIAS_KEYS = (
+    "name",
+    "vendor_id",
+    "product_id",
+    "device_type",
+    "numa_policy",
+    "live_migratable",
+    "capability_type",
+)
 #: The keys for requests to Placement only.
 PLACEMENT_KEYS = ("resource_class", "traits")
 _ALIAS_TYPES = (PLAIN, PHYSICAL, VIRTUAL)
@@ -52,11 +60,18 @@ class PciRequest:
 
     def asks(self, key: str, value: str) -> bool:
         """Return True if an alternative requires a property with this value."""
-        return any(name == key and str(found).lower() == value for spec in self.specs for name, found in spec)
+        return any(
+            name == key and str(found).lower() == value
+            for spec in self.specs
+            for name, found in spec
+        )
 
     def always_asks(self, key: str, value: str) -> bool:
         """Return True if each alternative requires a property with this value."""
-        return all(any(name == key and str(found).lower() == value for name, found in spec) for spec in self.specs)
+        return all(
+            any(name == key and str(found).lower() == value for name, found in spec)
+            for spec in self.specs
+        )
 
 
 def request_of_data(data: Mapping[str, Any]) -> PciRequest:
@@ -96,7 +111,9 @@ def truth(where: str, value: Any, code: str) -> str:
     return "true" if text in _TRUE else "false"
 
 
-def read_aliases(given: Iterable[Mapping[str, Any]], in_placement: bool = False) -> dict[str, Alias]:
+def read_aliases(
+    given: Iterable[Mapping[str, Any]], in_placement: bool = False
+) -> dict[str, Alias]:
     """Read the aliases of a fleet. Several of one name are alternatives.
 
     :param in_placement: whether the devices are allocated in Placement. Then an alias has no
@@ -116,9 +133,13 @@ def read_aliases(given: Iterable[Mapping[str, Any]], in_placement: bool = False)
                 "both the same resource_class in drover_pci_device_specs."
             )
         if known.policy != alias.policy:
-            raise _bad_alias(f"Two PCI aliases {name} have the policies {known.policy} and {alias.policy}. They must have the same one.")
+            raise _bad_alias(
+                f"Two PCI aliases {name} have the policies {known.policy} and {alias.policy}. They must have the same one."
+            )
         if _type_of(known.specs[0]) != _type_of(alias.specs[0]):
-            raise _bad_alias(f"Two PCI aliases {name} have different device types. They must have the same one.")
+            raise _bad_alias(
+                f"Two PCI aliases {name} have different device types. They must have the same one."
+            )
         aliases[name] = Alias(known.specs + alias.specs, known.policy)
     return aliases
 
@@ -129,12 +150,20 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
         raise _bad_alias(f"The PCI alias {shown(dict(given))} has no name.")
     unknown = sorted(set(given) - {*ALIAS_KEYS, *PLACEMENT_KEYS})
     if unknown:
-        raise _bad_alias(f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS + PLACEMENT_KEYS)}.")
+        raise _bad_alias(
+            f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS + PLACEMENT_KEYS)}."
+        )
     for key in PLACEMENT_KEYS:
         if given.get(key) and not in_placement:
-            raise _bad_alias(f"The PCI alias {name} has {key}, which needs pci_in_placement: true in the same policy.")
+            raise _bad_alias(
+                f"The PCI alias {name} has {key}, which needs pci_in_placement: true in the same policy."
+            )
     resource_class, traits = _names_in_placement(name, given) if in_placement else (None, ())
-    ids = [key for key in ("vendor_id", "product_id") if given.get(key) is not None or not given.get("resource_class")]
+    ids = [
+        key
+        for key in ("vendor_id", "product_id")
+        if given.get(key) is not None or not given.get("resource_class")
+    ]
     for key in ids:
         if not _IDS.fullmatch(str(given.get(key, ""))):
             more = " (or a resource_class)" if in_placement else ""
@@ -142,15 +171,21 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
                 f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as 10de{more}, not {shown(given.get(key))}."
             )
     if given.get("device_type") not in (None, *_ALIAS_TYPES):
-        raise _bad_alias(f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be {', '.join(_ALIAS_TYPES)}.")
+        raise _bad_alias(
+            f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be {', '.join(_ALIAS_TYPES)}."
+        )
     policy = given.get("numa_policy") or LEGACY
     if policy not in POLICIES:
-        raise _bad_alias(f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of {', '.join(POLICIES)}.")
+        raise _bad_alias(
+            f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of {', '.join(POLICIES)}."
+        )
     spec = {key: str(given[key]) for key in ids}
     if given.get("device_type"):
         spec["dev_type"] = given["device_type"]
     if given.get("live_migratable") is not None:
-        spec["live_migratable"] = truth(f"live_migratable of the PCI alias {name}", given["live_migratable"], "PciInvalidAlias")
+        spec["live_migratable"] = truth(
+            f"live_migratable of the PCI alias {name}", given["live_migratable"], "PciInvalidAlias"
+        )
     return name, Alias((tuple(sorted(spec.items())),), policy, resource_class, traits)
 
 
@@ -158,8 +193,14 @@ def _names_in_placement(name: str, given: Mapping[str, Any]) -> tuple[str, tuple
     """Return the resource class and the traits of an alias."""
     try:
         asked = given.get("resource_class")
-        own = device_providers.class_name(asked, f"resource_class of the PCI alias {name}") if asked else None
-        traits = device_providers.trait_names(given.get("traits") or [], f"traits of the PCI alias {name}")
+        own = (
+            device_providers.class_name(asked, f"resource_class of the PCI alias {name}")
+            if asked
+            else None
+        )
+        traits = device_providers.trait_names(
+            given.get("traits") or [], f"traits of the PCI alias {name}"
+        )
     except DroverError as problem:
         raise _bad_alias(str(problem)) from None
     ids = {key: given.get(key) for key in ("vendor_id", "product_id")}
@@ -174,13 +215,18 @@ def _bad_alias(message: str) -> InvalidSpecs:
     return InvalidSpecs(message, "PciInvalidAlias")
 
 
-def affinity_policy(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> str | None:
+def affinity_policy(
+    extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+) -> str | None:
     """Return the affinity policy of flavor and image, which replaces the policy of the aliases;
     None if they have none.
 
     :raises InvalidSpecs: they differ, or it is not a policy.
     """
-    flavor, image = extra_specs.get("hw:pci_numa_affinity_policy"), (properties or {}).get("hw_pci_numa_affinity_policy")
+    flavor, image = (
+        extra_specs.get("hw:pci_numa_affinity_policy"),
+        (properties or {}).get("hw_pci_numa_affinity_policy"),
+    )
     if flavor and image and flavor != image:
         raise InvalidSpecs(
             f"The image property hw_pci_numa_affinity_policy is {image}, but the flavor has hw:pci_numa_affinity_policy {flavor}. "
@@ -189,7 +235,10 @@ def affinity_policy(extra_specs: Mapping[str, Any], properties: Mapping[str, Any
         )
     policy = flavor or image
     if policy and policy not in POLICIES:
-        raise InvalidSpecs(f"hw:pci_numa_affinity_policy is {policy!r}. It must be one of {', '.join(POLICIES)}.", "InvalidPCINUMAAffinity")
+        raise InvalidSpecs(
+            f"hw:pci_numa_affinity_policy is {policy!r}. It must be one of {', '.join(POLICIES)}.",
+            "InvalidPCINUMAAffinity",
+        )
     return policy or None
 
 
@@ -203,7 +252,9 @@ def request_of_port(physical_network: str, vnic: str) -> PciRequest:
     return PciRequest(1, ((("dev_type", VNICS[vnic]), ("physical_network", physical_network)),))
 
 
-def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Alias], policy: str | None = None) -> tuple[PciRequest, ...]:
+def requests_of_flavor(
+    extra_specs: Mapping[str, Any], aliases: Mapping[str, Alias], policy: str | None = None
+) -> tuple[PciRequest, ...]:
     """Return the requests of ``pci_passthrough:alias``, such as ``gpu:2,nic:1``. A count of 0 asks for nothing.
 
     :param policy: affinity_policy().
@@ -214,7 +265,10 @@ def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Ali
     for part in text.split(",") if text else ():
         match = re.fullmatch(r"\s*([^:]+?)\s*:\s*([0-9]{1,5})\s*", part)
         if match is None:
-            raise InvalidSpecs(f"pci_passthrough:alias is {text!r}. Write aliases with their counts, such as gpu:2,nic:1.", "ValueError")
+            raise InvalidSpecs(
+                f"pci_passthrough:alias is {text!r}. Write aliases with their counts, such as gpu:2,nic:1.",
+                "ValueError",
+            )
         name, count = match[1], int(match[2])
         if name not in aliases:
             raise InvalidSpecs(
@@ -223,5 +277,9 @@ def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Ali
             )
         if count:
             alias = aliases[name]
-            found.append(PciRequest(count, alias.specs, policy or alias.policy, alias.resource_class, alias.traits))
+            found.append(
+                PciRequest(
+                    count, alias.specs, policy or alias.policy, alias.resource_class, alias.traits
+                )
+            )
     return tuple(found)

@@ -32,22 +32,33 @@ class DeviceSpec:
         self._product = self._identity(tags.pop("product_id", _ANY), "product_id")
         address, self._interface = tags.pop("address", None), tags.pop("devname", None)
         if address and self._interface:
-            raise InvalidSpecs(f"{self._where} has address and devname. Keep one of them.", "PciDeviceInvalidDeviceName")
+            raise InvalidSpecs(
+                f"{self._where} has address and devname. Keep one of them.",
+                "PciDeviceInvalidDeviceName",
+            )
         self._address = self._patterns(address) if not self._interface else []
         for key in _TRUTHS:
             if tags.get(key) is not None:
                 tags[key] = truth(f"{self._where}: {key}", tags[key], "PciConfigInvalidSpec")
         self._remote_managed = tags.get("remote_managed") == "true"
         # These two are for Placement, and do not describe the abilities of a device.
-        self.tags = {key: value for key, value in tags.items() if key not in ("resource_class", "traits")}
+        self.tags = {
+            key: value for key, value in tags.items() if key not in ("resource_class", "traits")
+        }
         for key, value in self.tags.items():
             if not isinstance(value, (str, int, float)):
-                raise InvalidSpecs(f"{self._where}: the tag {key} must be a text or a number.", "PciConfigInvalidSpec")
+                raise InvalidSpecs(
+                    f"{self._where}: the tag {key} must be a text or a number.",
+                    "PciConfigInvalidSpec",
+                )
 
     def _identity(self, value: Any, key: str) -> str:
         text = str(value).strip()
         if text != _ANY and not re.fullmatch(r"[0-9a-fA-F]{1,4}", text):
-            raise InvalidSpecs(f"{self._where}: {key} must be four hexadecimal digits or *.", "PciConfigInvalidSpec")
+            raise InvalidSpecs(
+                f"{self._where}: {key} must be four hexadecimal digits or *.",
+                "PciConfigInvalidSpec",
+            )
         return text if text == _ANY else f"{int(text, 16):04x}"
 
     def _patterns(self, address: Any) -> list[re.Pattern[str]]:
@@ -58,13 +69,22 @@ class DeviceSpec:
             try:
                 return [re.compile(str(address.get(name, ".*"))) for name, _most, _digits in _PARTS]
             except re.error as problem:
-                raise InvalidSpecs(f"{self._where}: {problem} in a regular expression.", "PciDeviceWrongAddressFormat") from None
+                raise InvalidSpecs(
+                    f"{self._where}: {problem} in a regular expression.",
+                    "PciDeviceWrongAddressFormat",
+                ) from None
         if address is not None and not isinstance(address, str):
-            raise InvalidSpecs(f"{self._where}: address must be a text such as 0000:3b:00.* or a mapping.", "PciDeviceWrongAddressFormat")
+            raise InvalidSpecs(
+                f"{self._where}: address must be a text such as 0000:3b:00.* or a mapping.",
+                "PciDeviceWrongAddressFormat",
+            )
         place, _dot, function = (address or "").partition(".")
         fields = place.split(":") if place else []
         if len(fields) > 3:
-            raise InvalidSpecs(f"{self._where}: the address has too many parts; write 0000:3b:00.0.", "PciDeviceWrongAddressFormat")
+            raise InvalidSpecs(
+                f"{self._where}: the address has too many parts; write 0000:3b:00.0.",
+                "PciDeviceWrongAddressFormat",
+            )
         texts = [_ANY] * (3 - len(fields)) + fields + [function]
         return [self._pattern(text.strip() or _ANY, *part) for text, part in zip(texts, _PARTS)]
 
@@ -73,13 +93,16 @@ class DeviceSpec:
             return re.compile("")
         if not re.fullmatch(r"[0-9a-fA-F]+", text) or int(text, 16) > most:
             raise InvalidSpecs(
-                f"{self._where}: the {name} of the address must be a hexadecimal number up to {most:x}, or *.", "PciConfigInvalidSpec"
+                f"{self._where}: the {name} of the address must be a hexadecimal number up to {most:x}, or *.",
+                "PciConfigInvalidSpec",
             )
         return re.compile(f"{int(text, 16):0{digits}x}$")
 
     def _names(self, address: str) -> bool:
         parts = re.split("[:.]", address.lower())
-        return len(parts) == len(self._address) and all(pattern.match(part) for pattern, part in zip(self._address, parts))
+        return len(parts) == len(self._address) and all(
+            pattern.match(part) for pattern, part in zip(self._address, parts)
+        )
 
     def matches(self, device: Mapping[str, Any], physical: Mapping[str, Mapping[str, Any]]) -> bool:
         """Return True if the rule allows a device for instances.
@@ -88,7 +111,10 @@ class DeviceSpec:
             ``interface`` if it has a name.
         :param physical: {address: device} of the physical functions of the host.
         """
-        if self._vendor not in (_ANY, device["vendor_id"]) or self._product not in (_ANY, device["product_id"]):
+        if self._vendor not in (_ANY, device["vendor_id"]) or self._product not in (
+            _ANY,
+            device["product_id"],
+        ):
             return False
         if self._remote_managed and not device.get("card_serial_number"):
             return False
@@ -114,9 +140,14 @@ def read_device_specs(given: Iterable[Mapping[str, Any]]) -> list[DeviceSpec]:
     return [DeviceSpec(each) for each in given]
 
 
-def tags_of(devices: Sequence[Mapping[str, Any]], specs: Sequence[DeviceSpec]) -> list[dict[str, Any] | None]:
+def tags_of(
+    devices: Sequence[Mapping[str, Any]], specs: Sequence[DeviceSpec]
+) -> list[dict[str, Any] | None]:
     """Return the tags of each device by the first device spec that matches it; None for a device
     that instances may not use.
     """
     physical = {each["address"]: each for each in devices if each.get("dev_type") == PHYSICAL}
-    return [next((spec.tags for spec in specs if spec.matches(each, physical)), None) for each in devices]
+    return [
+        next((spec.tags for spec in specs if spec.matches(each, physical)), None)
+        for each in devices
+    ]

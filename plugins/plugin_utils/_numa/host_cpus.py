@@ -23,10 +23,17 @@ class CpuLayout:
     core_of: {cpu: number of its core}.
     """
 
-    def __init__(self, shared: tuple[int, ...], dedicated: tuple[int, ...], siblings: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(
+        self,
+        shared: tuple[int, ...],
+        dedicated: tuple[int, ...],
+        siblings: tuple[tuple[int, ...], ...],
+    ) -> None:
         self.dedicated = frozenset(dedicated)
         known = set(chain(*siblings))
-        self.siblings = [core for core in siblings if core] + [(cpu,) for cpu in sorted(self.dedicated - known)]
+        self.siblings = [core for core in siblings if core] + [
+            (cpu,) for cpu in sorted(self.dedicated - known)
+        ]
         self.cores = [sorted(self.dedicated.intersection(core)) for core in self.siblings]
         self.threads = max(map(len, self.siblings), default=1)
         self.is_legacy = self.dedicated == set(shared)
@@ -47,7 +54,9 @@ class HostCpus:
     """
 
     def __init__(self, cell: Mapping[str, Any]) -> None:
-        self.layout = _layout_of(tuple(cell["cpus"]), tuple(cell["pcpus"]), tuple(map(tuple, cell.get("siblings") or ())))
+        self.layout = _layout_of(
+            tuple(cell["cpus"]), tuple(cell["pcpus"]), tuple(map(tuple, cell.get("siblings") or ()))
+        )
         self.pins: Counter[int] = Counter()
 
     def free(self) -> list[list[int]]:
@@ -58,9 +67,15 @@ class HostCpus:
 
     def whole(self) -> list[list[int]]:
         """Return the cores without any pinned CPU."""
-        return [core for core, free in zip(self.layout.cores, self.free()) if core and len(core) == len(free)]
+        return [
+            core
+            for core, free in zip(self.layout.cores, self.free())
+            if core and len(core) == len(free)
+        ]
 
-    def choose(self, vcpus: int, thread_policy: str | None, emulator: int) -> tuple[list[int], list[int]]:
+    def choose(
+        self, vcpus: int, thread_policy: str | None, emulator: int
+    ) -> tuple[list[int], list[int]]:
         """Return a CPU for each vCPU, and the CPUs of the emulator. The caller ensures that they
         fit.
         """
@@ -85,7 +100,9 @@ class HostCpus:
         cpus = set(cpus)
         if thread_policy == ISOLATE:
             layout = self.layout
-            cpus.update(*(layout.siblings[layout.core_of[cpu]] for cpu in cpus if cpu in layout.core_of))
+            cpus.update(
+                *(layout.siblings[layout.core_of[cpu]] for cpu in cpus if cpu in layout.core_of)
+            )
         return cpus
 
     def not_free(self, cpus: Collection[int]) -> list[int]:

@@ -26,7 +26,13 @@ from .matching import can_match
 from .request import HostRequest
 
 FITS = ""
-PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = "pci filter", "no host topology", "thread policy", "numa fit", "pci claim"
+PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = (
+    "pci filter",
+    "no host topology",
+    "thread policy",
+    "numa fit",
+    "pci claim",
+)
 #: The reason why a host does not fit -> the sentence for it, after the host's name.
 REASONS = {
     PCI_FILTER: "has too few free PCI devices of the requested kind",
@@ -90,11 +96,16 @@ class NumaHosts:
         self._pack = pack
         self._table = CellTable(hosts)
         self._columns = self._table.columns
-        self._devices = [HostDevices(each.get("pci") or (), read_device_specs(each.get("device_spec") or ())) for each in hosts]
+        self._devices = [
+            HostDevices(each.get("pci") or (), read_device_specs(each.get("device_spec") or ()))
+            for each in hosts
+        ]
         self._device_columns = DeviceColumns(self._devices, self._columns.ids)
         self._cells = [list(each.get("cells") or ()) for each in hosts]
         self._has_cells: BoolArray = np.any(self._columns.exists, axis=1)
-        self._has_threads: BoolArray = np.any(self._columns.exists & (self._columns.threads > 1), axis=1)
+        self._has_threads: BoolArray = np.any(
+            self._columns.exists & (self._columns.threads > 1), axis=1
+        )
         # A host with an unknown socket meets no policy "socket" (N12.3).
         known = np.where(self._columns.exists, self._columns.sockets, 0).min(axis=1, initial=0) >= 0
         self._sockets = np.where(known[:, None] & self._columns.exists, self._columns.sockets, -1)
@@ -136,24 +147,33 @@ class NumaHosts:
             found[host] = known[key]
         return found
 
-    def _fits_cells(self, request: HostRequest, topology: GuestTopology, alive: BoolArray) -> BoolArray:
+    def _fits_cells(
+        self, request: HostRequest, topology: GuestTopology, alive: BoolArray
+    ) -> BoolArray:
         columns = self._columns.exists.shape[1]
         size = len(topology.cells)
         if columns < size:
             return np.zeros(len(self.names), dtype=bool)
         kinds = _kinds(topology)
-        masks = [self._table.fits(self._columns, cell, topology, emulator, request.with_limits) for cell, emulator in dict.fromkeys(kinds)]
+        masks = [
+            self._table.fits(self._columns, cell, topology, emulator, request.with_limits)
+            for cell, emulator in dict.fromkeys(kinds)
+        ]
         counts = [kinds.count(kind) for kind in dict.fromkeys(kinds)]
         sums = 2 ** len(masks) - 1
         is_near = bool(request.pci or request.physnets or request.is_tunneled)
         if sums <= _MOST_SUMS and not is_near:
             return can_match(masks, counts)
-        if sums * comb(columns, size) <= _MOST_SUMS and self._device_columns.is_separable(request.pci):
+        if sums * comb(columns, size) <= _MOST_SUMS and self._device_columns.is_separable(
+            request.pci
+        ):
             found = np.zeros(len(self.names), dtype=bool)
             for chosen in combinations(range(columns), size):
                 near = can_match([mask[:, list(chosen)] for mask in masks], counts)
                 if near.any():
-                    near &= self._device_columns.supports(request.pci, chosen, self._sockets) & self._reach_networks(request, chosen)
+                    near &= self._device_columns.supports(
+                        request.pci, chosen, self._sockets
+                    ) & self._reach_networks(request, chosen)
                 found |= near
                 if found[alive].all():
                     break
@@ -162,7 +182,13 @@ class NumaHosts:
             alive = alive & (mask.sum(axis=1) >= count)
         return self._search_each(request, topology, masks, alive)
 
-    def _search_each(self, request: HostRequest, topology: GuestTopology, masks: Sequence[BoolArray], alive: BoolArray) -> BoolArray:
+    def _search_each(
+        self,
+        request: HostRequest,
+        topology: GuestTopology,
+        masks: Sequence[BoolArray],
+        alive: BoolArray,
+    ) -> BoolArray:
         """Return the hosts that fit, of the hosts in ``alive``, one by one; equal hosts are
         examined once.
         """
@@ -175,7 +201,11 @@ class NumaHosts:
                 else ()
             )
             numbers = (self._columns.ids, self._sockets, *masks)
-            key = (*(each[host].tobytes() for each in numbers), self._devices[host].counts_key(), repr(near))
+            key = (
+                *(each[host].tobytes() for each in numbers),
+                self._devices[host].counts_key(),
+                repr(near),
+            )
             if key not in known:
                 known[key] = self._search(host, request, topology) is not None
             found[host] = known[key]
@@ -184,16 +214,25 @@ class NumaHosts:
     def _reach_networks(self, request: HostRequest, chosen: Sequence[int]) -> BoolArray:
         if not request.physnets and not request.is_tunneled:
             return np.ones(len(self.names), dtype=bool)
-        return np.array([self._reaches_networks(host, request, chosen) for host in range(len(self.names))], dtype=bool)
+        return np.array(
+            [self._reaches_networks(host, request, chosen) for host in range(len(self.names))],
+            dtype=bool,
+        )
 
     def _reaches_networks(self, host: int, request: HostRequest, chosen: Iterable[int]) -> bool:
         """Return True if the chosen cells have each network that a cell of the host has (N11.6)."""
         cells = self._cells[host]
         mine = [cells[column] for column in chosen if column < len(cells)]
-        there, here = (set().union(*(each.get("physnets") or () for each in some)) for some in (cells, mine))
+        there, here = (
+            set().union(*(each.get("physnets") or () for each in some)) for some in (cells, mine)
+        )
         if request.physnets & there - here:
             return False
-        return not request.is_tunneled or any(each.get("tunneled") for each in mine) or not any(each.get("tunneled") for each in cells)
+        return (
+            not request.is_tunneled
+            or any(each.get("tunneled") for each in mine)
+            or not any(each.get("tunneled") for each in cells)
+        )
 
     def why(self, request: HostRequest, host: int) -> str:
         """Return the key in REASONS why a host does not fit; empty if it fits."""
@@ -241,16 +280,27 @@ class NumaHosts:
             chosen = self._search(host, request, request.topology)
             if chosen is None:
                 kinds, topology = _kinds(request.topology), request.topology
-                raise DoesNotFit(self.names[host], NO_FIT, lambda: lacks.of_cells(self._table, host, kinds, topology, request.with_limits))
+                raise DoesNotFit(
+                    self.names[host],
+                    NO_FIT,
+                    lambda: lacks.of_cells(self._table, host, kinds, topology, request.with_limits),
+                )
             near = self._nearness(host, chosen)
-            cells = [self._place_cell(host, column, guest, request.topology) for guest, column in enumerate(chosen)]
+            cells = [
+                self._place_cell(host, column, guest, request.topology)
+                for guest, column in enumerate(chosen)
+            ]
         given = devices.choose(request.pci, near)
         if given is None:
             raise DoesNotFit(self.names[host], PCI_CLAIM)
         return {
             "cells": cells,
             "pci": [
-                {"count": asked.count, "policy": asked.policy, "devices": [devices.describe(each) for each in mine]}
+                {
+                    "count": asked.count,
+                    "policy": asked.policy,
+                    "devices": [devices.describe(each) for each in mine],
+                }
                 for asked, mine in zip(request.pci, given)
             ],
         }
@@ -271,15 +321,21 @@ class NumaHosts:
             self.release(host, placed)
         return len(taken)
 
-    def _place_cell(self, host: int, column: int, guest: int, topology: GuestTopology) -> dict[str, Any]:
+    def _place_cell(
+        self, host: int, column: int, guest: int, topology: GuestTopology
+    ) -> dict[str, Any]:
         cell, emulator = topology.cells[guest], topology.emulator_cpus if guest == 0 else 0
         pins: list[int] = []
         reserved: list[int] = []
         if topology.is_pinned:
-            pins, reserved = self._table.cpus[host][column].choose(len(cell.pinned), topology.thread_policy, emulator)
+            pins, reserved = self._table.cpus[host][column].choose(
+                len(cell.pinned), topology.thread_policy, emulator
+            )
         page_kb = None
         if topology.page_size is not None:
-            sizes = self._table.fitting_sizes(self._columns.at(host), cell, topology.page_size)[0, column]
+            sizes = self._table.fitting_sizes(self._columns.at(host), cell, topology.page_size)[
+                0, column
+            ]
             page_kb = int(self._table.sizes[np.flatnonzero(sizes)[-1]])
         return {
             "guest": guest,
@@ -303,11 +359,17 @@ class NumaHosts:
         size = len(topology.cells)
         columns = self._columns.at(host)
         masks = {
-            kind: self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[0].tolist()
+            kind: self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[
+                0
+            ].tolist()
             for kind in dict.fromkeys(_kinds(topology))
         }
         cell_masks = [masks[kind] for kind in _kinds(topology)]
-        usable = [column for column in self._in_order(host, request, topology) if any(mask[column] for mask in cell_masks)]
+        usable = [
+            column
+            for column in self._in_order(host, request, topology)
+            if any(mask[column] for mask in cell_masks)
+        ]
         if len(usable) < size:
             return None
         sets: list[frozenset[int]] = [frozenset(usable)]
@@ -354,13 +416,19 @@ class NumaHosts:
     def _is_near(self, host: int, request: HostRequest, chosen: frozenset[int]) -> bool:
         if not self._reaches_networks(host, request, chosen):
             return False
-        return not request.pci or self._devices[host].supports(request.pci, self._nearness(host, chosen))
+        return not request.pci or self._devices[host].supports(
+            request.pci, self._nearness(host, chosen)
+        )
 
     def _nearness(self, host: int, chosen: Iterable[int]) -> Nearness:
         ids, sockets = self._columns.ids[host].tolist(), self._sockets[host].tolist()
         chosen = list(chosen)
         mine = {sockets[column] for column in chosen}
-        same = None if -1 in mine else frozenset(cell for cell, socket in zip(ids, sockets) if socket in mine)
+        same = (
+            None
+            if -1 in mine
+            else frozenset(cell for cell, socket in zip(ids, sockets) if socket in mine)
+        )
         return Nearness(frozenset(ids[column] for column in chosen), same)
 
     # --- taken parts ---
@@ -373,9 +441,13 @@ class NumaHosts:
         for column, cell in self._columns_of(host, placed):
             cpus = self._table.cpus[host][column]
             for cpu in cpus.not_free(_cpus_of(cell, cpus)):
-                raise DroverError(f"CPU {cpu} of host {self.names[host]} is not free for an instance.")
+                raise DroverError(
+                    f"CPU {cpu} of host {self.names[host]} is not free for an instance."
+                )
         for address in self._devices[host].not_free(_addresses_of(placed)):
-            raise DroverError(f"The PCI device {address} of host {self.names[host]} is not free for an instance.")
+            raise DroverError(
+                f"The PCI device {address} of host {self.names[host]} is not free for an instance."
+            )
         self._count(host, placed, 1)
 
     def held(self, host: int, uuid: str) -> Mapping[str, Any]:
@@ -394,7 +466,9 @@ class NumaHosts:
             for cpu in cpus.not_pinned(_cpus_of(cell, cpus)):
                 raise DroverError(f"No instance is pinned to CPU {cpu} of host {self.names[host]}.")
         for address in self._devices[host].not_taken(_addresses_of(placed)):
-            raise DroverError(f"No instance has the PCI device {address} of host {self.names[host]}.")
+            raise DroverError(
+                f"No instance has the PCI device {address} of host {self.names[host]}."
+            )
         self._count(host, placed, -1)
 
     def _count(self, host: int, placed: Mapping[str, Any], sign: int) -> None:
@@ -409,19 +483,27 @@ class NumaHosts:
             columns.shared_used[at] += sign * len(cell["shared"])
             size = self._table.size_at(host, column, cell.get("page_kb"))
             if size is not None:
-                columns.pages_free[(*at, size)] -= sign * (cell["memory_mb"] * KIB // int(self._table.sizes[size]))
+                columns.pages_free[(*at, size)] -= sign * (
+                    cell["memory_mb"] * KIB // int(self._table.sizes[size])
+                )
             cpus = self._table.cpus[host][column]
             pinned = _cpus_of(cell, cpus)
             if pinned:
                 cpus.count(pinned, sign)
                 self._table.count_cores(*at)
 
-    def _columns_of(self, host: int, placed: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    def _columns_of(
+        self, host: int, placed: Mapping[str, Any]
+    ) -> list[tuple[int, Mapping[str, Any]]]:
         """Return the column of each cell of an instance. An instance on a cell that the host does
         not have takes nothing of it.
         """
         column = {each["id"]: number for number, each in enumerate(self._cells[host])}
-        return [(column[cell["host"]], cell) for cell in placed.get("cells") or () if cell["host"] in column]
+        return [
+            (column[cell["host"]], cell)
+            for cell in placed.get("cells") or ()
+            if cell["host"] in column
+        ]
 
     def usage(self, host: int) -> list[dict[str, Any]]:
         """Return the parts of each cell of a host that instances have, as plain data.
@@ -431,7 +513,11 @@ class NumaHosts:
         found = []
         for column, cell in enumerate(self._cells[host]):
             at = host, column
-            pages = zip(self._table.sizes.tolist(), self._columns.has_pages[at].tolist(), self._columns.pages_free[at].tolist())
+            pages = zip(
+                self._table.sizes.tolist(),
+                self._columns.has_pages[at].tolist(),
+                self._columns.pages_free[at].tolist(),
+            )
             found.append(
                 {
                     "id": cell["id"],
@@ -457,7 +543,9 @@ def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
 
 def _cpus_of(cell: Mapping[str, Any], cpus: HostCpus) -> set[int]:
     """Return the host CPUs that a guest cell takes from a host cell."""
-    return cpus.with_siblings({*cell["pins"].values(), *cell["reserved"]}, cell.get("thread_policy"))
+    return cpus.with_siblings(
+        {*cell["pins"].values(), *cell["reserved"]}, cell.get("thread_policy")
+    )
 
 
 def _addresses_of(placed: Mapping[str, Any]) -> list[str]:

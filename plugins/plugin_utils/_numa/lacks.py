@@ -24,7 +24,13 @@ class Lack(NamedTuple):
     share: float
 
 
-def of_cells(table: CellTable, host: int, kinds: Sequence[tuple[GuestCell, int]], topology: GuestTopology, with_limits: bool) -> Lack:
+def of_cells(
+    table: CellTable,
+    host: int,
+    kinds: Sequence[tuple[GuestCell, int]],
+    topology: GuestTopology,
+    with_limits: bool,
+) -> Lack:
     """Return the shortage of the cells of a host for the cells of a guest.
 
     :param kinds: each guest cell in the form for the fit, with the number of host CPUs for its
@@ -33,19 +39,30 @@ def of_cells(table: CellTable, host: int, kinds: Sequence[tuple[GuestCell, int]]
     columns = table.columns.at(host)
     there = np.flatnonzero(columns.exists[0]).tolist()
     if len(there) < len(kinds):
-        return Lack(f"has {len(there)} NUMA {_cells(len(there))}, and the guest needs {len(kinds)}", float(len(kinds) - len(there)))
-    masks = [table.fits(columns, cell, topology, emulator, with_limits)[0] for cell, emulator in kinds]
+        return Lack(
+            f"has {len(there)} NUMA {_cells(len(there))}, and the guest needs {len(kinds)}",
+            float(len(kinds) - len(there)),
+        )
+    masks = [
+        table.fits(columns, cell, topology, emulator, with_limits)[0] for cell, emulator in kinds
+    ]
     for number, ((cell, emulator), mask) in enumerate(zip(kinds, masks)):
         if mask.any():
             continue
         near = min(
-            (_of_cell(table, columns, host, column, cell, emulator, topology, with_limits) for column in there),
+            (
+                _of_cell(table, columns, host, column, cell, emulator, topology, with_limits)
+                for column in there
+            ),
             key=lambda each: each.share,
         )
         return Lack(f"lacks room for cell {number} of the guest; {near.text}", near.share)
     enough = int(np.any(masks, axis=0).sum())
     if enough < len(kinds):
-        return Lack(f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest needs {len(kinds)}", 1.0)
+        return Lack(
+            f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest needs {len(kinds)}",
+            1.0,
+        )
     return Lack(_NEAR, 1.0)
 
 
@@ -67,12 +84,19 @@ def _of_cell(
     if topology.cpu_policy != DEDICATED:
         room = int(columns.shared[at])
         if with_limits:
-            room = min(room, int(columns.shared[at] * columns.cpu_ratio[0, 0]) - int(columns.shared_used[at]))
+            room = min(
+                room,
+                int(columns.shared[at] * columns.cpu_ratio[0, 0]) - int(columns.shared_used[at]),
+            )
         found += _short(room, len(cell.shared), "shared vCPUs")
     found += _memory(table, columns, column, cell, topology)
     if topology.cpu_policy != DEDICATED and with_limits:
         most = int(columns.memory[at] * columns.ram_ratio[0, 0]) - int(columns.memory_used[at])
-        found += [] if any("MiB" in each.text for each in found) else _short(most, cell.memory_mb, "MiB of memory")
+        found += (
+            []
+            if any("MiB" in each.text for each in found)
+            else _short(most, cell.memory_mb, "MiB of memory")
+        )
     name = f"its NUMA cell {int(columns.ids[at])}"
     text = " and ".join(each.text for each in found)
     return Lack(f"{name} comes nearest and has {text}", sum(each.share for each in found))
@@ -86,16 +110,27 @@ def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) 
     if policy == ISOLATE:
         whole = int(columns.whole_cores[0, column])
         if threads > 1 and not columns.is_legacy[0, column]:
-            return [Lack(f"cores with {threads} threads, which hw:cpu_thread_policy=isolate does not take", 1.0)]
+            return [
+                Lack(
+                    f"cores with {threads} threads, which hw:cpu_thread_policy=isolate does not take",
+                    1.0,
+                )
+            ]
         return _short(whole, wanted, "whole cores, which hw:cpu_thread_policy=isolate takes")
     if policy is not None and policy != "prefer":
         cores = columns.cores[0, column].tolist()
         most = max((count * size for size, count in enumerate(cores) if size > 1), default=0)
-        return _short(most, wanted, f"CPUs to pin in cores with several free threads, which hw:cpu_thread_policy={policy} takes")
+        return _short(
+            most,
+            wanted,
+            f"CPUs to pin in cores with several free threads, which hw:cpu_thread_policy={policy} takes",
+        )
     return []
 
 
-def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell, topology: GuestTopology) -> list[Lack]:
+def _memory(
+    table: CellTable, columns: CellColumns, column: int, cell: GuestCell, topology: GuestTopology
+) -> list[Lack]:
     """Return the shortage of memory of a cell: pages of the requested size, or of its smallest
     size.
     """
@@ -112,13 +147,17 @@ def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell
     elif isinstance(wanted, int):
         sizes &= table.sizes == wanted
     if not sizes.any():
-        return [Lack(f"no pages of {wanted} KiB" if isinstance(wanted, int) else "no huge pages", 1.0)]
+        return [
+            Lack(f"no pages of {wanted} KiB" if isinstance(wanted, int) else "no huge pages", 1.0)
+        ]
     all_pages = columns.pages if wanted is None and not topology.is_pinned else columns.pages_free
     best: list[Lack] | None = None
     for place in np.flatnonzero(sizes).tolist():
         size, pages = int(table.sizes[place]), int(all_pages[0, column, place])
         if cell.memory_mb * KIB % size:
-            lack = [Lack(f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0)]
+            lack = [
+                Lack(f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0)
+            ]
         elif wanted is None:
             lack = _short(pages * size // KIB, cell.memory_mb, "MiB of memory")
         else:
@@ -130,7 +169,11 @@ def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell
 
 def _short(there: int, wanted: int, what: str) -> list[Lack]:
     """Return the missing part of an amount; empty if the amount suffices."""
-    return [] if there >= wanted else [Lack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
+    return (
+        []
+        if there >= wanted
+        else [Lack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
+    )
 
 
 def _cells(count: int) -> str:

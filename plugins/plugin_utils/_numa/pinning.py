@@ -24,7 +24,9 @@ UNKNOWN = (
 
 def shared_cpus(host_cells: Sequence[Mapping[str, Any]]) -> list[int] | None:
     """Return the CPUs of all shared vCPUs of a host; None if no set of the host reserves them."""
-    shared, pinned = (sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus"))
+    shared, pinned = (
+        sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus")
+    )
     # Without CPU sets a host lets all instances use all its CPUs.
     return shared if shared and shared != pinned else None
 
@@ -38,7 +40,9 @@ def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
     return _facts(cpuset=sorted(cpus)) if cpus else {}
 
 
-def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def facts_of_cells(
+    cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
 
     :param cells: its cells, from NumaHosts.place().
@@ -56,7 +60,10 @@ def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapp
         emulator = reserved
     elif cells[0].get("emulator_policy") == SHARE and everywhere:
         emulator = everywhere
-    smallest = {cell["id"]: min((page["size_kb"] for page in cell["pages"]), default=0) for cell in host_cells}
+    smallest = {
+        cell["id"]: min((page["size_kb"] for page in cell["pages"]), default=0)
+        for cell in host_cells
+    }
     return _facts(
         vcpu_pins={key: pins[key] for key in sorted(pins, key=int)},
         emulator_pins=emulator,
@@ -94,16 +101,31 @@ def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology
     """
     if not cells or [cell["guest"] for cell in cells] != list(range(len(cells))):
         return None
-    seen = sorted([vcpu for cell in cells for vcpu in cell["shared"]] + [int(vcpu) for cell in cells for vcpu in cell["pins"]])
+    seen = sorted(
+        [vcpu for cell in cells for vcpu in cell["shared"]]
+        + [int(vcpu) for cell in cells for vcpu in cell["pins"]]
+    )
     reserved = [len(cell["reserved"]) for cell in cells]
-    if seen != list(range(vcpus)) or any(reserved[1:]) or reserved[0] > 1 or len({cell["page_kb"] for cell in cells}) > 1:
+    if (
+        seen != list(range(vcpus))
+        or any(reserved[1:])
+        or reserved[0] > 1
+        or len({cell["page_kb"] for cell in cells}) > 1
+    ):
         return None
     pinned = _any(cells, "pins")
     if reserved[0] and not pinned:
         return None
     first = cells[0]
     return GuestTopology(
-        cells=tuple(GuestCell(tuple(sorted(cell["shared"])), tuple(sorted(map(int, cell["pins"]))), cell["memory_mb"]) for cell in cells),
+        cells=tuple(
+            GuestCell(
+                tuple(sorted(cell["shared"])),
+                tuple(sorted(map(int, cell["pins"]))),
+                cell["memory_mb"],
+            )
+            for cell in cells
+        ),
         cpu_policy=(MIXED if _any(cells, "shared") else DEDICATED) if pinned else SHARED,
         thread_policy=first.get("thread_policy") if pinned else None,
         emulator_policy=ISOLATE if reserved[0] else first.get("emulator_policy"),

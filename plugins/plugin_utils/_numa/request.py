@@ -13,7 +13,15 @@ from typing import Any
 from .._common.errors import DroverError
 from .cpu_topology import read_cpu_topology
 from .device_providers import group_of
-from .device_requests import SOCKET, SOCKET_TRAIT, Alias, PciRequest, affinity_policy, request_of_data, requests_of_flavor
+from .device_requests import (
+    SOCKET,
+    SOCKET_TRAIT,
+    Alias,
+    PciRequest,
+    affinity_policy,
+    request_of_data,
+    requests_of_flavor,
+)
 from .guest import DEDICATED, REQUIRE, GuestCell, GuestConstraints, GuestTopology
 from .specs import Specs, read_constraints
 
@@ -55,7 +63,9 @@ class HostRequest:
             if each.resource_class is not None
         ]
 
-    def on_providers(self, mappings: Mapping[str, Sequence[str]], keys: Mapping[str, str]) -> HostRequest:
+    def on_providers(
+        self, mappings: Mapping[str, Sequence[str]], keys: Mapping[str, str]
+    ) -> HostRequest:
         """Return this with the providers that give the devices of each request.
 
         :param mappings: {suffix of a resource group: uuids of its providers}, from the answer of
@@ -66,7 +76,11 @@ class HostRequest:
         pci = []
         for each in self.pci:
             if each.resource_class is not None:
-                found = Counter(keys.get(uuid, "") for suffix in next(given) for uuid in mappings.get(suffix, ()))
+                found = Counter(
+                    keys.get(uuid, "")
+                    for suffix in next(given)
+                    for uuid in mappings.get(suffix, ())
+                )
                 each = replace(each, providers=tuple(sorted(found.items())))
             pci.append(each)
         return replace(self, pci=tuple(pci))
@@ -103,19 +117,31 @@ class HostRequest:
                 with_limits=bool(data["with_limits"]),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise DroverError(f"{where}: host_request cannot be read. Pass what the lookup drover.compute.schedule returned.") from None
+            raise DroverError(
+                f"{where}: host_request cannot be read. Pass what the lookup drover.compute.schedule returned."
+            ) from None
 
 
 def _topology(data: Mapping[str, Any]) -> GuestTopology:
     cells = tuple(
-        GuestCell(tuple(map(int, cell["shared"])), tuple(map(int, cell["pinned"])), int(cell["memory_mb"])) for cell in data["cells"]
+        GuestCell(
+            tuple(map(int, cell["shared"])), tuple(map(int, cell["pinned"])), int(cell["memory_mb"])
+        )
+        for cell in data["cells"]
     )
-    return GuestTopology(cells, *(data[key] for key in ("cpu_policy", "thread_policy", "emulator_policy", "page_size")))
+    return GuestTopology(
+        cells,
+        *(data[key] for key in ("cpu_policy", "thread_policy", "emulator_policy", "page_size")),
+    )
 
 
 def _pci_data(request: PciRequest) -> dict[str, Any]:
     """Return a request as plain data, without the providers, which belong to one host."""
-    found: dict[str, Any] = {"count": request.count, "specs": [dict(spec) for spec in request.specs], "policy": request.policy}
+    found: dict[str, Any] = {
+        "count": request.count,
+        "specs": [dict(spec) for spec in request.specs],
+        "policy": request.policy,
+    }
     if request.resource_class is not None:
         found.update(resource_class=request.resource_class, traits=list(request.traits))
     return found
@@ -153,6 +179,7 @@ def read_request(
         pci=pci,
         physnets=frozenset(network.get("physnets") or ()),
         is_tunneled=bool(network.get("tunneled")),
-        needs_threads=DEDICATED in specs.both("cpu_policy") and REQUIRE in specs.both("cpu_thread_policy"),
+        needs_threads=DEDICATED in specs.both("cpu_policy")
+        and REQUIRE in specs.both("cpu_thread_policy"),
     )
     return request, constraints

@@ -57,7 +57,9 @@ class Specs:
 
     def both(self, name: str) -> tuple[str, str]:
         """Return the flavor's and the image's text; empty if one has none."""
-        return text_of(self.extra_specs.get(f"hw:{name}")), text_of(self.properties.get(f"hw_{name}"))
+        return text_of(self.extra_specs.get(f"hw:{name}")), text_of(
+            self.properties.get(f"hw_{name}")
+        )
 
     def word(self, name: str, words: Sequence[str], code: str) -> tuple[str, str]:
         """Return the flavor's and the image's word for a policy.
@@ -67,7 +69,9 @@ class Specs:
         found = self.both(name)
         for value, key in zip(found, (f"extra spec hw:{name}", f"image property hw_{name}")):
             if value and value not in words:
-                raise InvalidSpecs(f"The {key} is {value!r}. It must be one of {', '.join(words)}.", code)
+                raise InvalidSpecs(
+                    f"The {key} is {value!r}. It must be one of {', '.join(words)}.", code
+                )
         return found
 
     def by_cell(self, name: str) -> list[str] | None:
@@ -97,8 +101,16 @@ def required_by_image(properties: Mapping[str, Any]) -> set[str]:
     listed = properties.get("traits_required")
     if isinstance(listed, str):
         listed = [part.strip() for part in listed.split(",")]
-    found = {each for each in listed if isinstance(each, str)} if isinstance(listed, (list, tuple)) else set()
-    return found | {key.split(":", 1)[1] for key, value in properties.items() if key.startswith("trait:") and text_of(value) == "required"}
+    found = (
+        {each for each in listed if isinstance(each, str)}
+        if isinstance(listed, (list, tuple))
+        else set()
+    )
+    return found | {
+        key.split(":", 1)[1]
+        for key, value in properties.items()
+        if key.startswith("trait:") and text_of(value) == "required"
+    }
 
 
 def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
@@ -111,7 +123,10 @@ def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
 
 
 def read_constraints(
-    vcpus: int, memory_mb: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+    vcpus: int,
+    memory_mb: int,
+    extra_specs: Mapping[str, Any],
+    properties: Mapping[str, Any] | None = None,
 ) -> GuestConstraints:
     """Read the requirements of a flavor and an image on CPUs, NUMA cells and pages.
 
@@ -125,7 +140,10 @@ def read_constraints(
     policy = _cpu_policy(specs)
     threads = _thread_policy(specs)
     dedicated = _dedicated_mask(specs, vcpus)
-    emulator = specs.word("emulator_threads_policy", EMULATOR_POLICIES, "InvalidEmulatorThreadsPolicy")[0] or None
+    emulator = (
+        specs.word("emulator_threads_policy", EMULATOR_POLICIES, "InvalidEmulatorThreadsPolicy")[0]
+        or None
+    )
     needs = _placement_needs(policy, threads, emulator, vcpus, dedicated)
     policy = _policy_of_resources(specs, policy, emulator, vcpus)
     threads = _policy_of_trait(specs, threads)
@@ -143,7 +161,11 @@ def read_constraints(
 def _refuse_unsupported(specs: Specs) -> None:
     for name, what in _UNSUPPORTED:
         flavor, image = specs.both(name)
-        asked = bool(flavor.strip(" ,")) if name == "pmem" else flavor.strip().lower() in _TRUE or image.strip().lower() in _TRUE
+        asked = (
+            bool(flavor.strip(" ,"))
+            if name == "pmem"
+            else flavor.strip().lower() in _TRUE or image.strip().lower() in _TRUE
+        )
         if asked:
             raise InvalidSpecs(
                 f"hw:{name} or hw_{name} asks for {what}, which drover does not have. Take it out of the flavor and of the image.",
@@ -153,7 +175,9 @@ def _refuse_unsupported(specs: Specs) -> None:
 
 def _cpu_policy(specs: Specs) -> str | None:
     flavor, image = specs.word("cpu_policy", CPU_POLICIES, "InvalidCPUAllocationPolicy")
-    if (flavor == MIXED and image == DEDICATED) or (flavor == SHARED and image in (MIXED, DEDICATED)):
+    if (flavor == MIXED and image == DEDICATED) or (
+        flavor == SHARED and image in (MIXED, DEDICATED)
+    ):
         raise InvalidSpecs(
             f"The image property hw_cpu_policy is {image}, but the flavor has hw:cpu_policy {flavor}. "
             "An image may not change that: take the property away, or choose another flavor.",
@@ -163,7 +187,9 @@ def _cpu_policy(specs: Specs) -> str | None:
 
 
 def _thread_policy(specs: Specs) -> str | None:
-    flavor, image = specs.word("cpu_thread_policy", THREAD_POLICIES, "InvalidCPUThreadAllocationPolicy")
+    flavor, image = specs.word(
+        "cpu_thread_policy", THREAD_POLICIES, "InvalidCPUThreadAllocationPolicy"
+    )
     # A flavor that prefers threads hides the setting of the image, as in Nova.
     if flavor and flavor != PREFER and image and image != flavor:
         raise InvalidSpecs(
@@ -182,13 +208,19 @@ def _dedicated_mask(specs: Specs, vcpus: int) -> set[int]:
     code = "InvalidMixedInstanceDedicatedMask"
     text = f"0-{vcpus - 1},{mask}" if mask.startswith("^") else mask
     every = set(range(vcpus))
-    pinned = parse_cpu_set(text, "hw:cpu_dedicated_mask", lambda message: InvalidSpecs(message, code))
+    pinned = parse_cpu_set(
+        text, "hw:cpu_dedicated_mask", lambda message: InvalidSpecs(message, code)
+    )
     if not every - pinned:
         raise InvalidSpecs(
-            f"hw:cpu_dedicated_mask {mask} pins each of the {vcpus} vCPUs. Leave one out, or write hw:cpu_policy=dedicated.", code
+            f"hw:cpu_dedicated_mask {mask} pins each of the {vcpus} vCPUs. Leave one out, or write hw:cpu_policy=dedicated.",
+            code,
         )
     if pinned - every:
-        raise InvalidSpecs(f"hw:cpu_dedicated_mask {mask} names vCPU {max(pinned)}; the last one is {vcpus - 1}.", code)
+        raise InvalidSpecs(
+            f"hw:cpu_dedicated_mask {mask} names vCPU {max(pinned)}; the last one is {vcpus - 1}.",
+            code,
+        )
     return pinned
 
 
@@ -203,10 +235,16 @@ def _placement_needs(
     elif policy == MIXED:
         resources = {"VCPU": vcpus - len(dedicated), "PCPU": len(dedicated) + extra}
     trait = frozenset({HYPERTHREADING})
-    return resources, trait if threads == REQUIRE else frozenset(), trait if threads == ISOLATE else frozenset()
+    return (
+        resources,
+        trait if threads == REQUIRE else frozenset(),
+        trait if threads == ISOLATE else frozenset(),
+    )
 
 
-def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None, vcpus: int) -> str | None:
+def _policy_of_resources(
+    specs: Specs, policy: str | None, emulator: str | None, vcpus: int
+) -> str | None:
     """Return the CPU policy that ``resources:PCPU`` or ``resources:VCPU`` implies, or the explicit
     one.
     """
@@ -221,7 +259,9 @@ def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None,
             "InvalidRequest",
         )
     if all(amounts.values()):
-        raise InvalidSpecs("The flavor has resources:VCPU and resources:PCPU. Keep one of them.", "InvalidRequest")
+        raise InvalidSpecs(
+            "The flavor has resources:VCPU and resources:PCPU. Keep one of them.", "InvalidRequest"
+        )
     if amounts["PCPU"]:
         wanted = vcpus + (1 if emulator == ISOLATE else 0)
         if amounts["PCPU"] != wanted:
@@ -236,7 +276,9 @@ def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None,
 
 def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
     """Return the thread policy that the trait of hyperthreading implies, or the explicit one."""
-    found = next((text_of(value) for key, value in specs.extra_specs.items() if _TRAIT.fullmatch(key)), "")
+    found = next(
+        (text_of(value) for key, value in specs.extra_specs.items() if _TRAIT.fullmatch(key)), ""
+    )
     if not found and HYPERTHREADING in required_by_image(specs.properties):
         found = "required"
     if threads and found:
@@ -247,7 +289,9 @@ def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
     return {"forbidden": ISOLATE, "required": REQUIRE}.get(found, threads)
 
 
-def _check_together(policy: str | None, threads: str | None, emulator: str | None, dedicated: set[int]) -> None:
+def _check_together(
+    policy: str | None, threads: str | None, emulator: str | None, dedicated: set[int]
+) -> None:
     """Refuse a policy for pinned vCPUs if there are none, and a mask without effect."""
     if policy in (SHARED, None):
         if threads:
@@ -262,7 +306,8 @@ def _check_together(policy: str | None, threads: str | None, emulator: str | Non
             )
     if policy != MIXED and dedicated:
         raise InvalidSpecs(
-            "hw:cpu_dedicated_mask is for hw:cpu_policy=mixed alone. Set that, or take the mask out.", "RequiredMixedInstancePolicy"
+            "hw:cpu_dedicated_mask is for hw:cpu_policy=mixed alone. Set that, or take the mask out.",
+            "RequiredMixedInstancePolicy",
         )
     if policy == MIXED and not dedicated:
         raise InvalidSpecs(
@@ -282,7 +327,10 @@ def _node_count(specs: Specs) -> int | None:
     if not text:
         return None
     if not re.fullmatch(r"[1-9][0-9]*", text):
-        raise InvalidSpecs(f"The number of NUMA cells is {text!r}. It must be a whole number from 1 on.", "InvalidNUMANodesNumber")
+        raise InvalidSpecs(
+            f"The number of NUMA cells is {text!r}. It must be a whole number from 1 on.",
+            "InvalidNUMANodesNumber",
+        )
     return int(text)
 
 
@@ -313,12 +361,15 @@ def _read_page_size(text: str) -> int | str:
         size = math.ceil(float(match[1]) * scale / (1 if match[3] == "B" else 8)) / 1024
     if size < 1 or size != int(size):
         raise InvalidSpecs(
-            f"{text!r} is no page size. Write small, large, any, a number of KiB such as 2048, or 2MB or 1GB.", "MemoryPageSizeInvalid"
+            f"{text!r} is no page size. Write small, large, any, a number of KiB such as 2048, or 2MB or 1GB.",
+            "MemoryPageSizeInvalid",
         )
     return int(size)
 
 
-def _cells(specs: Specs, nodes: int, vcpus: int, memory_mb: int, dedicated: set[int]) -> tuple[GuestCell, ...]:
+def _cells(
+    specs: Specs, nodes: int, vcpus: int, memory_mb: int, dedicated: set[int]
+) -> tuple[GuestCell, ...]:
     cpus, memory = specs.by_cell("numa_cpus"), specs.by_cell("numa_mem")
     if cpus is None and memory is None:
         return _even_cells(nodes, vcpus, memory_mb, dedicated)
@@ -331,37 +382,55 @@ def _cells(specs: Specs, nodes: int, vcpus: int, memory_mb: int, dedicated: set[
     return _listed_cells(cpus, memory, vcpus, memory_mb, dedicated)
 
 
-def _even_cells(nodes: int, vcpus: int, memory_mb: int, dedicated: set[int]) -> tuple[GuestCell, ...]:
+def _even_cells(
+    nodes: int, vcpus: int, memory_mb: int, dedicated: set[int]
+) -> tuple[GuestCell, ...]:
     if vcpus % nodes or memory_mb % nodes:
         raise InvalidSpecs(
             f"{vcpus} vCPUs and {memory_mb} MiB cannot be divided evenly over {nodes} NUMA cells. Say it with hw:numa_cpus.N and hw:numa_mem.N.",
             "ImageNUMATopologyAsymmetric",
         )
     size = vcpus // nodes
-    return tuple(_cell(range(number * size, (number + 1) * size), dedicated, memory_mb // nodes) for number in range(nodes))
+    return tuple(
+        _cell(range(number * size, (number + 1) * size), dedicated, memory_mb // nodes)
+        for number in range(nodes)
+    )
 
 
-def _listed_cells(cpus: Sequence[str], memory: Sequence[str], vcpus: int, memory_mb: int, dedicated: set[int]) -> tuple[GuestCell, ...]:
+def _listed_cells(
+    cpus: Sequence[str], memory: Sequence[str], vcpus: int, memory_mb: int, dedicated: set[int]
+) -> tuple[GuestCell, ...]:
     left = set(range(vcpus))
     cells, total = [], 0
     for number, (cpu_text, memory_text) in enumerate(zip(cpus, memory)):
         mine = parse_cpu_set(cpu_text, f"hw:numa_cpus.{number}", _refusal("Invalid"))
         if max(mine) >= vcpus:
             raise InvalidSpecs(
-                f"hw:numa_cpus.{number} names vCPU {max(mine)}; the last one is {vcpus - 1}.", "ImageNUMATopologyCPUOutOfRange"
+                f"hw:numa_cpus.{number} names vCPU {max(mine)}; the last one is {vcpus - 1}.",
+                "ImageNUMATopologyCPUOutOfRange",
             )
         if mine - left:
-            raise InvalidSpecs(f"vCPU {min(mine - left)} is in two NUMA cells of hw:numa_cpus.", "ImageNUMATopologyCPUDuplicates")
+            raise InvalidSpecs(
+                f"vCPU {min(mine - left)} is in two NUMA cells of hw:numa_cpus.",
+                "ImageNUMATopologyCPUDuplicates",
+            )
         left -= mine
         if not re.fullmatch(r"[1-9][0-9]*", memory_text.strip()):
-            raise InvalidSpecs(f"hw:numa_mem.{number} is {memory_text!r}. It must be a number of MiB from 1 on.", "ValueError")
+            raise InvalidSpecs(
+                f"hw:numa_mem.{number} is {memory_text!r}. It must be a number of MiB from 1 on.",
+                "ValueError",
+            )
         total += int(memory_text)
         cells.append(_cell(mine, dedicated, int(memory_text)))
     if left:
-        raise InvalidSpecs(f"vCPU {min(left)} is in no NUMA cell of hw:numa_cpus.", "ImageNUMATopologyCPUsUnassigned")
+        raise InvalidSpecs(
+            f"vCPU {min(left)} is in no NUMA cell of hw:numa_cpus.",
+            "ImageNUMATopologyCPUsUnassigned",
+        )
     if total != memory_mb:
         raise InvalidSpecs(
-            f"hw:numa_mem has {total} MiB over all cells, but the flavor has {memory_mb} MiB.", "ImageNUMATopologyMemoryOutOfRange"
+            f"hw:numa_mem has {total} MiB over all cells, but the flavor has {memory_mb} MiB.",
+            "ImageNUMATopologyMemoryOutOfRange",
         )
     return tuple(cells)
 
@@ -372,4 +441,8 @@ def _refusal(code: str) -> Callable[[str], InvalidSpecs]:
 
 def _cell(cpus: range | set[int], dedicated: set[int], memory_mb: int) -> GuestCell:
     mine = sorted(cpus)
-    return GuestCell(tuple(each for each in mine if each not in dedicated), tuple(each for each in mine if each in dedicated), memory_mb)
+    return GuestCell(
+        tuple(each for each in mine if each not in dedicated),
+        tuple(each for each in mine if each in dedicated),
+        memory_mb,
+    )

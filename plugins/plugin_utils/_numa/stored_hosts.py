@@ -62,7 +62,11 @@ def host_of(
         "cpu_allocation_ratio": ratios.get("VCPU") or None,
         "ram_allocation_ratio": ratios.get("MEMORY_MB") or None,
         "instances": [
-            {"uuid": uuid, "cells": in_cells.get(uuid, []), "pci": [{"devices": owned.get(uuid, [])}]}
+            {
+                "uuid": uuid,
+                "cells": in_cells.get(uuid, []),
+                "pci": [{"devices": owned.get(uuid, [])}],
+            }
             for uuid in sorted(in_cells.keys() | owned.keys())
         ],
     }

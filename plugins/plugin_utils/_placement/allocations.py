@@ -52,7 +52,12 @@ def total(held: Mapping[Any, Resources]) -> Resources:
 def class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
     """Return the names of the resource classes of amounts by their ids."""
     classes = tables.resource_classes
-    rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
+    rows = bulk.among(
+        connection,
+        sa.select(classes.c.id, classes.c.name),
+        classes.c.id,
+        {key[1] for key in amounts},
+    )
     return {row.id: row.name for row in rows}
 
 
@@ -67,7 +72,9 @@ def by_class(amounts: Amounts, names: Mapping[int, str]) -> Resources:
 def used_providers(connection: Connection, provider_ids: Iterable[int]) -> set[int]:
     """Return the ids of the providers that have allocations."""
     table = tables.allocations
-    rows = bulk.among(connection, sa.select(table.c.provider_id).distinct(), table.c.provider_id, provider_ids)
+    rows = bulk.among(
+        connection, sa.select(table.c.provider_id).distinct(), table.c.provider_id, provider_ids
+    )
     return {row.provider_id for row in rows}
 
 
@@ -93,9 +100,15 @@ class Holdings:
     ) -> None:
         self.connection = connection
         table = tables.consumers
-        self.ids: dict[str, int] = bulk.add(connection, table, "uuid", consumer_rows(keep, now)) if made is None else dict(made)
+        self.ids: dict[str, int] = (
+            bulk.add(connection, table, "uuid", consumer_rows(keep, now))
+            if made is None
+            else dict(made)
+        )
         self.new = set(self.ids)
-        self.rows: dict[str, Row] = bulk.hold(connection, table, "uuid", (set(keep) | set(drop)) - self.new)
+        self.rows: dict[str, Row] = bulk.hold(
+            connection, table, "uuid", (set(keep) | set(drop)) - self.new
+        )
         self.ids.update({uuid: row.id for uuid, row in self.rows.items()})
         for uuid in keep:
             if uuid not in self.ids:
@@ -119,11 +132,19 @@ class Holdings:
     def renew(self, uuids: Collection[str], expires_at: float | None) -> None:
         """Set a later expiry (seconds since 1970) of the consumers that have an expiry."""
         if expires_at is not None:
-            late = [row for uuid, row in self.rows.items() if uuid in uuids and row.expires_at is not None]
+            late = [
+                row
+                for uuid, row in self.rows.items()
+                if uuid in uuids and row.expires_at is not None
+            ]
             bulk.update(
                 self.connection,
                 tables.consumers,
-                [{"id": row.id, "expires_at": expires_at} for row in late if row.expires_at != expires_at],
+                [
+                    {"id": row.id, "expires_at": expires_at}
+                    for row in late
+                    if row.expires_at != expires_at
+                ],
             )
 
     def change(self, wanted: Mapping[str, Amounts]) -> Amounts:
@@ -134,7 +155,12 @@ class Holdings:
             change.update(amounts)
         return change
 
-    def write(self, wanted: Mapping[str, Amounts], columns: Mapping[str, Mapping[str, Any]] | None = None, limited: bool = False) -> None:
+    def write(
+        self,
+        wanted: Mapping[str, Amounts],
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+        limited: bool = False,
+    ) -> None:
         """Replace the allocations of consumers; a consumer without any is removed.
 
         :param wanted: {uuid: allocations}, without amounts of 0.
@@ -148,7 +174,9 @@ class Holdings:
             tables.allocations.c.consumer_id,
             [self.ids[uuid] for uuid in wanted if self.held.get(uuid)],
         )
-        gone = [self.ids[uuid] for uuid, amounts in wanted.items() if not amounts and uuid in self.ids]
+        gone = [
+            self.ids[uuid] for uuid, amounts in wanted.items() if not amounts and uuid in self.ids
+        ]
         bulk.delete(self.connection, table, table.c.id, gone)
         different: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for uuid, amounts in wanted.items():
@@ -159,7 +187,12 @@ class Holdings:
         for changes in different.values():
             bulk.update(self.connection, table, changes)
         rows = [
-            {"consumer_id": self.ids[uuid], "provider_id": provider, "class_id": class_id, "used": amount}
+            {
+                "consumer_id": self.ids[uuid],
+                "provider_id": provider,
+                "class_id": class_id,
+                "used": amount,
+            }
             for uuid, amounts in wanted.items()
             for (provider, class_id), amount in amounts.items()
         ]
@@ -188,7 +221,9 @@ def replace(
     )
     flat = {uuid: flatten(held, classes) for uuid, held in wanted.items()}
     keep = {
-        uuid: dict(zip(("type", "project", "user"), (consumer_type, *owners.get(uuid, (None, None)))))
+        uuid: dict(
+            zip(("type", "project", "user"), (consumer_type, *owners.get(uuid, (None, None))))
+        )
         for uuid, amounts in flat.items()
         if amounts
     }
@@ -197,7 +232,10 @@ def replace(
 
 def consumer_rows(keep: Mapping[str, Mapping[str, Any]], now: float) -> list[dict[str, Any]]:
     """Return the rows of new consumers, see Holdings."""
-    return [{"uuid": uuid, "generation": 1, "created_at": now, **columns} for uuid, columns in keep.items()]
+    return [
+        {"uuid": uuid, "generation": 1, "created_at": now, **columns}
+        for uuid, columns in keep.items()
+    ]
 
 
 def flatten(held: Held, classes: Mapping[str, int]) -> Amounts:
@@ -205,7 +243,12 @@ def flatten(held: Held, classes: Mapping[str, int]) -> Amounts:
 
     :param classes: {name: id}.
     """
-    return {(provider, classes[name]): amount for provider, amounts in held.items() for name, amount in amounts.items() if amount}
+    return {
+        (provider, classes[name]): amount
+        for provider, amounts in held.items()
+        for name, amount in amounts.items()
+        if amount
+    }
 
 
 def confirm(connection: Connection, consumer_uuids: Iterable[str]) -> None:
@@ -214,7 +257,10 @@ def confirm(connection: Connection, consumer_uuids: Iterable[str]) -> None:
     for start in range(0, len(uuids), bulk.NAMED_VALUES):
         connection.execute(
             sa.update(table)
-            .where(table.c.uuid.in_(uuids[start : start + bulk.NAMED_VALUES]), table.c.expires_at.is_not(None))
+            .where(
+                table.c.uuid.in_(uuids[start : start + bulk.NAMED_VALUES]),
+                table.c.expires_at.is_not(None),
+            )
             .values(expires_at=None)
         )
 

@@ -39,9 +39,20 @@ class Place:
     __slots__ = ("node", "given", "number", "mappings", "shown", "amounts")
 
     def __init__(
-        self, node: Row, given: Allocations | None = None, number: int = 0, mappings: Mappings | None = None, shown: bool = False
+        self,
+        node: Row,
+        given: Allocations | None = None,
+        number: int = 0,
+        mappings: Mappings | None = None,
+        shown: bool = False,
     ) -> None:
-        self.node, self.given, self.number, self.mappings, self.shown = node, given or {}, number, mappings, shown
+        self.node, self.given, self.number, self.mappings, self.shown = (
+            node,
+            given or {},
+            number,
+            mappings,
+            shown,
+        )
         self.amounts: Amounts = {}
 
 
@@ -75,16 +86,22 @@ class ClaimDestinations:
         self.connection, self.places, self.free = connection, places, free or {}
         self.requests = requests or {}
         self.room: HostRoom | None = None
-        self.supplies = provider_trees.read(connection, {place.node.provider_id: place.node for place in places}.values())
+        self.supplies = provider_trees.read(
+            connection, {place.node.provider_id: place.node for place in places}.values()
+        )
         self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given})
-        self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
+        self.members = {
+            group.id: server_groups.members(connection, group) for group in found.values()
+        }
         self.groups = found
         self.held: dict[int, dict[str, ProviderInventory]] = {}
         #: The use of each inventory before any allocation was given up.
         self.before: Amounts = {}
         self.devices: DeviceProviders | None = None
 
-    def choose_all(self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+    def choose_all(
+        self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]
+    ) -> dict[str, Place]:
         """Choose places for several selections, for all or for none.
 
         At first only the room of first choices is locked, so that claims of the same alternates need not wait. If one has
@@ -98,7 +115,9 @@ class ClaimDestinations:
                 # The store has it already, with its first choice.
                 where.pop(selection["uuid"], None)
         firsts = [places[0] for dummy, places in wanted]
-        names = {name for selection, places in wanted for name in _names(selection["resources"], places)}
+        names = {
+            name for selection, places in wanted for name in _names(selection["resources"], places)
+        }
         if self.connection.dialect.name != "sqlite" and self._more_than(firsts, names):
             members = {key: dict(hosts) for key, hosts in self.members.items()}
             try:
@@ -136,7 +155,13 @@ class ClaimDestinations:
                 place.amounts = self._amounts(place, resources, devices)
             except _Refused as refused:
                 refusals.append(f"{place.node.host}: {refused}")
-                data.append({"host": place.node.host, "node": place.node.hypervisor_hostname, **refused.data})
+                data.append(
+                    {
+                        "host": place.node.host,
+                        "node": place.node.hypervisor_hostname,
+                        **refused.data,
+                    }
+                )
                 continue
             if hardware is not None and self.room is not None:
                 self.room.take(place.node.id, uuid, hardware)
@@ -144,7 +169,10 @@ class ClaimDestinations:
                 self.members[group.id][uuid] = {place.node.host}
             return place
         # A class that does not exist is another error than one that no host has left.
-        class_ids(self.connection, _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS))
+        class_ids(
+            self.connection,
+            _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS),
+        )
         raise DroverError(
             f"No room for {name} ({uuid}) at its destination nor its alternates: "
             f"{'; '.join(refusals) or 'no alternate is left'}. Nothing was claimed. Somebody else may have been faster: schedule again.",
@@ -158,18 +186,34 @@ class ClaimDestinations:
         chosen = {}
         for selection, places in wanted:
             group = self.groups.get(server_groups.name_of(selection.get("server_group")) or "")
-            chosen[selection["uuid"]] = self.choose(selection["uuid"], selection["name"], selection["resources"], places, group)
+            chosen[selection["uuid"]] = self.choose(
+                selection["uuid"], selection["name"], selection["resources"], places, group
+            )
         return chosen
 
     def _more_than(self, firsts: Sequence[Place], names: Iterable[str]) -> bool:
         if len(firsts) < len(self.places):
             return True
-        return any(len(self.supplies[place.node.provider_id].of(name)) > 1 for place in firsts for name in names)
+        return any(
+            len(self.supplies[place.node.provider_id].of(name)) > 1
+            for place in firsts
+            for name in names
+        )
 
-    def _hold(self, places: Sequence[Place], names: Collection[str], first_only: bool = False) -> None:
+    def _hold(
+        self, places: Sequence[Place], names: Collection[str], first_only: bool = False
+    ) -> None:
         providers: set[int] = set()
         wants_devices = any(each.pci for each in self.requests.values())
-        names = {*names, *(each.resource_class for request in self.requests.values() for each in request.pci if each.resource_class)}
+        names = {
+            *names,
+            *(
+                each.resource_class
+                for request in self.requests.values()
+                for each in request.pci
+                if each.resource_class
+            ),
+        }
         for place in places:
             given = {self.uuids[uuid] for uuid in place.given}
             providers |= given
@@ -186,7 +230,11 @@ class ClaimDestinations:
         for held in self.held.values():
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
-        self.devices = DeviceProviders(self.connection, nodes, self.room.devices, self.held) if self.room and wants_devices else None
+        self.devices = (
+            DeviceProviders(self.connection, nodes, self.room.devices, self.held)
+            if self.room and wants_devices
+            else None
+        )
 
     def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
         if place.shown:
@@ -198,11 +246,15 @@ class ClaimDestinations:
         if not place.node.reported:
             raise _Refused(services.UNREPORTED)
         if group is not None:
-            refusal = server_groups.refusal(group, self.members[group.id], uuid, place.node.host, leaving)
+            refusal = server_groups.refusal(
+                group, self.members[group.id], uuid, place.node.host, leaving
+            )
             if refusal:
                 raise _Refused(refusal)
 
-    def _hardware(self, uuid: str, place: Place, resources: Resources) -> tuple[dict[str, Any] | None, list[Chosen]]:
+    def _hardware(
+        self, uuid: str, place: Place, resources: Resources
+    ) -> tuple[dict[str, Any] | None, list[Chosen]]:
         """Return the cells and devices of a place that an instance gets, None if it needs none, and
         the allocations of the devices.
         """
@@ -217,7 +269,9 @@ class ClaimDestinations:
             raise _Refused(f"it {problem.lack.text}") from None
         if self.devices is None:
             return found, []
-        return found, self.devices.allocations(node, request, found, {} if place.given else resources)
+        return found, self.devices.allocations(
+            node, request, found, {} if place.given else resources
+        )
 
     def _amounts(self, place: Place, resources: Resources, devices: Sequence[Chosen]) -> Amounts:
         """Take the room of a place.
@@ -229,13 +283,22 @@ class ClaimDestinations:
         if place.given:
             for each in devices:
                 if place.given.get(each.provider, {}).get(each.resource_class, 0) < each.amount:
-                    raise _Refused(f"it has free PCI devices, but not of the providers that were chosen for {each.resource_class}")
+                    raise _Refused(
+                        f"it has free PCI devices, but not of the providers that were chosen for {each.resource_class}"
+                    )
             wanted = [
-                (name, amount, [self.uuids[uuid]]) for uuid, amounts in sorted(place.given.items()) for name, amount in amounts.items()
+                (name, amount, [self.uuids[uuid]])
+                for uuid, amounts in sorted(place.given.items())
+                for name, amount in amounts.items()
             ]
         else:
             of, left = self.supplies[place.node.provider_id].of, Counter(resources)
-            left.subtract({name: sum(each.amount for each in devices if each.resource_class == name) for name in resources})
+            left.subtract(
+                {
+                    name: sum(each.amount for each in devices if each.resource_class == name)
+                    for name in resources
+                }
+            )
             ids = self.devices.ids if self.devices is not None else {}
             wanted = [(each.resource_class, each.amount, [ids[each.provider]]) for each in devices]
             wanted += [(name, amount, of(name)) for name, amount in left.items() if amount > 0]
@@ -251,7 +314,14 @@ class ClaimDestinations:
                     used=0,
                     capacity=0,
                 )
-            chosen = next((each for each in held if self._keeps(each, amount) or each.refusal(name, amount) is None), None)
+            chosen = next(
+                (
+                    each
+                    for each in held
+                    if self._keeps(each, amount) or each.refusal(name, amount) is None
+                ),
+                None,
+            )
             if chosen is None and place.shown:
                 chosen = held[0]
             if chosen is None:
@@ -272,7 +342,9 @@ class ClaimDestinations:
 
 def _names(resources: Resources, places: Iterable[Place]) -> set[str]:
     names = {name for name, amount in resources.items() if amount}
-    return names | {name for place in places for amounts in place.given.values() for name in amounts}
+    return names | {
+        name for place in places for amounts in place.given.values() for name in amounts
+    }
 
 
 def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, int]:

@@ -36,7 +36,9 @@ def find(connection: Connection, host: str, node: str | None = None) -> Row:
     rows = matching(read(connection, [{"host": host}]), host, node)
     if not rows:
         services.get(connection, host)
-        raise DroverError(f"Host {host} has no compute node {node or ''} in the store. Run drover.compute.discover.")
+        raise DroverError(
+            f"Host {host} has no compute node {node or ''} in the store. Run drover.compute.discover."
+        )
     return _only(rows)
 
 
@@ -65,7 +67,9 @@ def matching(nodes: Nodes, host: str, node: str | None) -> list[Row]:
 def _only(rows: Sequence[Row]) -> Row:
     if len(rows) > 1:
         names = ", ".join(row.hypervisor_hostname for row in rows)
-        raise DroverError(f"Host {rows[0].host} has several compute nodes: {names}. Say which one with node.")
+        raise DroverError(
+            f"Host {rows[0].host} has several compute nodes: {names}. Say which one with node."
+        )
     return rows[0]
 
 
@@ -77,8 +81,14 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Ro
         return {}
     instances = tables.instances
     query = sa.select(instances.c.uuid, instances.c.compute_node_id)
-    where = {row.uuid: row.compute_node_id for row in bulk.among(connection, query, instances.c.uuid, uuids)}
-    nodes = {row.id: row for row in bulk.among(connection, _query(), tables.compute_nodes.c.id, where.values())}
+    where = {
+        row.uuid: row.compute_node_id
+        for row in bulk.among(connection, query, instances.c.uuid, uuids)
+    }
+    nodes = {
+        row.id: row
+        for row in bulk.among(connection, _query(), tables.compute_nodes.c.id, where.values())
+    }
     return {uuid: nodes.get(node) for uuid, node in where.items()}
 
 

@@ -20,7 +20,16 @@ from .._numa.request import HostRequest
 from .._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
 from .._store import actions, bulk, decisions, evacuations, files, looks, orders, tables
 from .._store.sql import Connection, Row, sa
-from . import allocations, claim_nodes, definition_claims, host_room, mdevs, pools_of_claims, quotas, server_groups
+from . import (
+    allocations,
+    claim_nodes,
+    definition_claims,
+    host_room,
+    mdevs,
+    pools_of_claims,
+    quotas,
+    server_groups,
+)
 from .claim_destination import ClaimDestinations, Place
 
 BUILDING = "building"
@@ -57,15 +66,31 @@ def claim(
     """
     if defined:
         selections = definition_claims.with_uuids(connection, selections)
-    found = server_groups.hold(connection, [selection.get("server_group") for selection in selections])
-    nodes = claim_nodes.read(connection, [place for selection in selections for place in (selection, *selection.get("alternates", []))])
+    found = server_groups.hold(
+        connection, [selection.get("server_group") for selection in selections]
+    )
+    nodes = claim_nodes.read(
+        connection,
+        [
+            place
+            for selection in selections
+            for place in (selection, *selection.get("alternates", []))
+        ],
+    )
     rows = [_instance(each, nodes, found, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
     keep = _consumers(selections, expires_at)
-    new, made = bulk.add_both(connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now)))
+    new, made = bulk.add_both(
+        connection,
+        "uuid",
+        (tables.instances, rows),
+        (tables.consumers, allocations.consumer_rows(keep, now)),
+    )
     existing = [each["uuid"] for each in selections if each["uuid"] not in new]
     if defined:
-        definition_claims.refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
+        definition_claims.refuse_changed(
+            connection, [row for row in rows if row["uuid"] not in new]
+        )
     fresh = [each for each in selections if each["uuid"] in new]
     keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
     holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
@@ -74,9 +99,16 @@ def claim(
     _correct_places(connection, rows, new, chosen)
     where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
-    decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
+    decisions.record(
+        connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided]
+    )
     notes = [
-        {"kind": "claim", "message": "room claimed", "instance": (each["uuid"], each["name"]), "host": chosen[each["uuid"]].node.host}
+        {
+            "kind": "claim",
+            "message": "room claimed",
+            "instance": (each["uuid"], each["name"]),
+            "host": chosen[each["uuid"]].node.host,
+        }
         for each in fresh
     ]
     actions.note_all(connection, notes)
@@ -85,16 +117,27 @@ def claim(
     for selection in selections:
         if selection["uuid"] in new:
             place = chosen[selection["uuid"]]
-            results.append(_claimed(selection, place.node, selection.get("alternates", [])[place.number :]))
+            results.append(
+                _claimed(selection, place.node, selection.get("alternates", [])[place.number :])
+            )
         else:
             results.append(_answer(selection, where.get(selection["uuid"])))
-    nodes_of = {uuid: place.node for uuid, place in chosen.items()} | {uuid: node for uuid, node in where.items() if node is not None}
+    nodes_of = {uuid: place.node for uuid, place in chosen.items()} | {
+        uuid: node for uuid, node in where.items() if node is not None
+    }
     hardware = host_room.read(connection, nodes_of, [*_with_hardware(selections), *existing])
-    pools = pools_of_claims.read(connection, nodes_of, {each["uuid"]: each["resources"] for each in selections})
-    return [{**each, **hardware.get(each["uuid"], {}), **pools.get(each["uuid"], NO_POOLS)} for each in results]
+    pools = pools_of_claims.read(
+        connection, nodes_of, {each["uuid"]: each["resources"] for each in selections}
+    )
+    return [
+        {**each, **hardware.get(each["uuid"], {}), **pools.get(each["uuid"], NO_POOLS)}
+        for each in results
+    ]
 
 
-def _consumers(selections: Sequence[ClaimRequest], expires_at: float | None) -> dict[str, dict[str, Any]]:
+def _consumers(
+    selections: Sequence[ClaimRequest], expires_at: float | None
+) -> dict[str, dict[str, Any]]:
     """Return the consumers of instances that need room, see allocations.Holdings."""
     return {
         each["uuid"]: {
@@ -121,7 +164,9 @@ def _choose(
         return {}
     wanted = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
     every = [place for dummy, places in wanted for place in places]
-    destinations = ClaimDestinations(connection, every, found, holdings.sums(keep), _requests(selections))
+    destinations = ClaimDestinations(
+        connection, every, found, holdings.sums(keep), _requests(selections)
+    )
     chosen = destinations.choose_all(wanted)
     columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
@@ -135,7 +180,11 @@ def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
     """Claim mediated devices for the allocations of instances on providers below the providers of
     their nodes.
     """
-    nested = [uuid for uuid, place in chosen.items() if any(provider != place.node.provider_id for provider, dummy in place.amounts)]
+    nested = [
+        uuid
+        for uuid, place in chosen.items()
+        if any(provider != place.node.provider_id for provider, dummy in place.amounts)
+    ]
     if nested:
         mdevs.claim(connection, allocations.read(connection, nested))
 
@@ -143,7 +192,9 @@ def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
 def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
     """Return the uuids of the selections that can have cells or devices of their hosts."""
     return [
-        each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES
+        each["uuid"]
+        for each in selections
+        if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES
     ]
 
 
@@ -156,7 +207,9 @@ def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
     }
 
 
-def _decision(selection: ClaimRequest, place: Place, actor: str | None, now: float) -> dict[str, Any]:
+def _decision(
+    selection: ClaimRequest, place: Place, actor: str | None, now: float
+) -> dict[str, Any]:
     refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
     return decisions.row(
         PURPOSE,
@@ -174,7 +227,12 @@ def _says_where(selection: ClaimRequest) -> bool:
     return any(place.get("allocations") for place in (selection, *selection.get("alternates", [])))
 
 
-def _correct_places(connection: Connection, rows: Sequence[dict[str, Any]], new: Mapping[str, int], chosen: Mapping[str, Place]) -> None:
+def _correct_places(
+    connection: Connection,
+    rows: Sequence[dict[str, Any]],
+    new: Mapping[str, int],
+    chosen: Mapping[str, Place],
+) -> None:
     """Correct the nodes of instances that were inserted with their first choice, which most of them
     get.
     """
@@ -222,8 +280,14 @@ def reclaim(
     places = _places(claim_nodes.read(connection, alternates), alternates)
     group = found[0] if found else None
     left_node = instance.compute_node_id
-    requests = {uuid: HostRequest.from_data(instance.host_request, f"Instance {instance.name}")} if instance.host_request else None
-    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]), requests)
+    requests = (
+        {uuid: HostRequest.from_data(instance.host_request, f"Instance {instance.name}")}
+        if instance.host_request
+        else None
+    )
+    destinations = ClaimDestinations(
+        connection, places, {each.name: each for each in found}, holdings.sums([uuid]), requests
+    )
     chosen = destinations.choose(uuid, instance.name, resources, places, group)
     expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
     holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
@@ -232,21 +296,37 @@ def reclaim(
     if destinations.room is not None:
         destinations.room.write()
     _claim_mdevs(connection, {uuid: chosen})
-    bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
+    bulk.update(
+        connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}]
+    )
     table = tables.compute_nodes
-    connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))
+    connection.execute(
+        sa.update(table)
+        .where(table.c.id == instance.compute_node_id)
+        .values(failed_builds=table.c.failed_builds + 1)
+    )
     left = alternates[chosen.number + 1 :]
     place = (chosen.node.host, chosen.node.hypervisor_hostname)
     why = "It could not be built where its room was before: this alternate was taken."
     decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
     decisions.record(connection, [decided])
-    claimed = _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
+    claimed = _claimed(
+        {"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host},
+        chosen.node,
+        left,
+    )
     there = {uuid: chosen.node}
     pools = pools_of_claims.read(connection, there, {uuid: resources})
-    return {**claimed, **host_room.read(connection, there).get(uuid, {}), **pools.get(uuid, NO_POOLS)}
+    return {
+        **claimed,
+        **host_room.read(connection, there).get(uuid, {}),
+        **pools.get(uuid, NO_POOLS),
+    }
 
 
-def release(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> list[str]:
+def release(
+    connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float
+) -> list[str]:
     """Release the room of instances and delete their records.
 
     :param proof: nothing of them is on a hypervisor.
@@ -267,7 +347,12 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, lost)
     files.forget(connection, lost)
     notes = [
-        {"kind": "release", "message": "room released, record deleted", "instance": (row.uuid, row.name), "host": host}
+        {
+            "kind": "release",
+            "message": "room released, record deleted",
+            "instance": (row.uuid, row.name),
+            "host": host,
+        }
         for row, host in zip(rows.values(), _hosts(connection, rows.values()))
     ]
     actions.note_all(connection, notes)
@@ -298,7 +383,12 @@ def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
     """Return the hosts of instances."""
     nodes = tables.compute_nodes
     ids = [row.compute_node_id for row in rows]
-    known = {row.id: row.host for row in bulk.among(connection, sa.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None})}
+    known = {
+        row.id: row.host
+        for row in bulk.among(
+            connection, sa.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None}
+        )
+    }
     return [known.get(each) for each in ids]
 
 
@@ -308,10 +398,19 @@ def release_unattended(connection: Connection, uuids: Collection[str], now: floa
 
     :raises DroverError: see release().
     """
-    release(connection, uuids, certainty.never_begun("No order to build it is open, and the run that claimed it has ended."), now)
+    release(
+        connection,
+        uuids,
+        certainty.never_begun(
+            "No order to build it is open, and the run that claimed it has ended."
+        ),
+        now,
+    )
 
 
-def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:
+def forget(
+    connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float
+) -> None:
     """Release the room of instances after the removal of their domains, and delete all their
     records.
 
@@ -319,7 +418,9 @@ def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proo
     :raises DroverError: an instance is moving, or waits for the confirmation of its resize.
     """
     rows = bulk.hold(connection, tables.instances, "uuid", uuids)
-    bulk.update(connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()])
+    bulk.update(
+        connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()]
+    )
     release(connection, uuids, proof, now)
     bulk.delete(connection, tables.domains, tables.domains.c.uuid, uuids)
     files.forget(connection, uuids)
@@ -349,22 +450,36 @@ def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
 
 def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[Place]:
     return [
-        Place(claim_nodes.named(nodes, place), place.get("allocations"), number, place.get("mappings"))
+        Place(
+            claim_nodes.named(nodes, place), place.get("allocations"), number, place.get("mappings")
+        )
         for number, place in enumerate(tries)
     ]
 
 
 def _unknown_instance(uuid: str) -> DroverError:
-    return DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
+    return DroverError(
+        f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.",
+        cause="unknown_instance",
+    )
 
 
-def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, Row], now: float, defined: bool) -> dict[str, Any]:
+def _instance(
+    selection: ClaimRequest,
+    nodes: claim_nodes.Nodes,
+    found: Mapping[str, Row],
+    now: float,
+    defined: bool,
+) -> dict[str, Any]:
     """Make the row of an instance that is built."""
     node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
     sizes = resource_classes.to_sizes(selection["resources"])
     if selection.get("host_request"):
         # Pinned vCPUs are no VCPU.
-        sizes["vcpus"] = HostRequest.from_data(selection["host_request"], f"Instance {selection['name']}").vcpus or sizes["vcpus"]
+        sizes["vcpus"] = (
+            HostRequest.from_data(selection["host_request"], f"Instance {selection['name']}").vcpus
+            or sizes["vcpus"]
+        )
     group = found.get(server_groups.name_of(selection.get("server_group")) or "")
     return {
         "uuid": selection["uuid"],
@@ -383,7 +498,9 @@ def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[
         "image_id": selection.get("image_id"),
         "image_format": selection.get("image_format"),
         "host_request": selection.get("host_request"),
-        "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
+        "definition": orders.definition_of(selection.get("project"), selection["name"])
+        if defined
+        else None,
         "created_at": now,
     }
 
@@ -419,7 +536,9 @@ def _answer(selection: ClaimRequest, node: Row | None) -> Claim:
         return answer
     arch = (node.cpu_info or {}).get("arch")
     # With hardware support if the host has it, else emulated.
-    kinds = {kind for guest_arch, kind, dummy in node.supported_instances or [] if guest_arch == arch}
+    kinds = {
+        kind for guest_arch, kind, dummy in node.supported_instances or [] if guest_arch == arch
+    }
     return {
         **answer,
         "host": node.host,

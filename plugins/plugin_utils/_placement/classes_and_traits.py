@@ -80,7 +80,9 @@ def check_known(connection: Connection, kind: Kind, names: Iterable[str], where:
             if name.startswith(CUSTOM)
             else f"It is no standard one, and one of your own begins with {CUSTOM}."
         )
-        raise DroverError(f"{where}: there is no {kind.word} {name}{did_you_mean(name, everything)}. {make}")
+        raise DroverError(
+            f"{where}: there is no {kind.word} {name}{did_you_mean(name, everything)}. {make}"
+        )
 
 
 def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) -> None:
@@ -162,15 +164,21 @@ def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
             )
             raise DroverError(f"The {kind.word} {name} {why}; nothing was changed.")
         if name == CUSTOM:
-            raise DroverError(f"The {kind.word} {CUSTOM} needs a name after {CUSTOM}; nothing was changed.")
+            raise DroverError(
+                f"The {kind.word} {CUSTOM} needs a name after {CUSTOM}; nothing was changed."
+            )
     return names
 
 
 def _check_spelling(kind: Kind, name: str, where: str) -> None:
     if not _ALLOWED.fullmatch(name):
-        raise DroverError(f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it.")
+        raise DroverError(
+            f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it."
+        )
     if len(name) > MAX_LENGTH:
-        raise DroverError(f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most.")
+        raise DroverError(
+            f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most."
+        )
 
 
 def _short(name: str, most: int = 60) -> str:
@@ -179,7 +187,9 @@ def _short(name: str, most: int = 60) -> str:
 
 def _existing(connection: Connection, kind: Kind, names: Iterable[str]) -> set[str]:
     table = kind.table
-    return {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
+    return {
+        row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)
+    }
 
 
 def _users(connection: Connection, kind: Kind, names: Iterable[str]) -> dict[str, set[str]]:

@@ -32,7 +32,9 @@ def with_uuids(connection: Connection, selections: Sequence[ClaimRequest]) -> li
     """Return selections of definitions, each with the uuid of its instance if the definition is one already."""
     names = [orders.definition_of(each.get("project"), each["name"]) for each in selections]
     there = orders.hold_definitions(connection, names)
-    return [{**each, "uuid": there.get(name, each["uuid"])} for name, each in zip(names, selections)]
+    return [
+        {**each, "uuid": there.get(name, each["uuid"])} for name, each in zip(names, selections)
+    ]
 
 
 def refuse_changed(connection: Connection, wanted: Sequence[dict[str, Any]]) -> None:
@@ -43,13 +45,18 @@ def refuse_changed(connection: Connection, wanted: Sequence[dict[str, Any]]) -> 
     """
     table = tables.instances
     query = sa.select(table).where(sa.text(tables.IS_BUILDING))
-    begun = {row.uuid: row for row in bulk.among(connection, query, table.c.uuid, [each["uuid"] for each in wanted])}
+    begun = {
+        row.uuid: row
+        for row in bulk.among(connection, query, table.c.uuid, [each["uuid"] for each in wanted])
+    }
     for new in wanted:
         row = begun.get(new["uuid"])
         if row is None:
             continue
         changed = [
-            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}" for key in COMPARED if getattr(row, key) != new[key]
+            f"{key} was {_or_none(getattr(row, key))} and is {_or_none(new[key])}"
+            for key in COMPARED
+            if getattr(row, key) != new[key]
         ]
         if new["server_group_id"] != row.server_group_id:
             changed.append("server_group is another one")

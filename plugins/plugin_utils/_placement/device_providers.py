@@ -46,10 +46,20 @@ class DeviceProviders:
         held: Mapping[int, Mapping[str, ProviderInventory]],
     ) -> None:
         self._connection, self._held = connection, held
-        self._keys = {node.id: provider_uuids.keys_of(node.uuid, devices.get(node.id, ())) for node in nodes if node.nested}
-        self.ids = providers.ids(connection, {uuid for keys in self._keys.values() for uuid in keys}) if any(self._keys.values()) else {}
+        self._keys = {
+            node.id: provider_uuids.keys_of(node.uuid, devices.get(node.id, ()))
+            for node in nodes
+            if node.nested
+        }
+        self.ids = (
+            providers.ids(connection, {uuid for keys in self._keys.values() for uuid in keys})
+            if any(self._keys.values())
+            else {}
+        )
 
-    def request_on(self, node: int, request: HostRequest, given: Allocations, mappings: Mappings | None) -> HostRequest:
+    def request_on(
+        self, node: int, request: HostRequest, given: Allocations, mappings: Mappings | None
+    ) -> HostRequest:
         """Return a request with the providers that may give its devices on a node.
 
         :param given: the allocations that the scheduler chose there; empty if any provider of the
@@ -63,7 +73,12 @@ class DeviceProviders:
         for each in request.pci:
             if each.resource_class is not None:
                 most = {key: self._most(uuid, each, given) for uuid, key in keys.items()}
-                each = replace(each, providers=tuple(sorted((key, amount) for key, amount in most.items() if amount > 0)))
+                each = replace(
+                    each,
+                    providers=tuple(
+                        sorted((key, amount) for key, amount in most.items() if amount > 0)
+                    ),
+                )
             pci.append(each)
         return replace(request, pci=tuple(pci))
 
@@ -81,10 +96,16 @@ class DeviceProviders:
         if not wanted:
             return True
         links, names = tables.provider_traits, tables.traits
-        query = sa.select(names.c.name).join(links, links.c.trait_id == names.c.id).where(links.c.provider_id == provider)
+        query = (
+            sa.select(names.c.name)
+            .join(links, links.c.trait_id == names.c.id)
+            .where(links.c.provider_id == provider)
+        )
         return set(wanted) <= set(self._connection.execute(query).scalars())
 
-    def allocations(self, node: int, request: HostRequest, placed: Mapping[str, Any], resources: Resources) -> list[Chosen]:
+    def allocations(
+        self, node: int, request: HostRequest, placed: Mapping[str, Any], resources: Resources
+    ) -> list[Chosen]:
         """Return the allocations of the devices that were chosen, by provider.
 
         A request that does not ask Placement takes of the provider of its device as many as the resources name of its class.

@@ -35,7 +35,11 @@ class Child(NamedTuple):
     allocation_ratio: float | None = 1.0
 
 
-def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:
+def write(
+    connection: Connection,
+    wanted: Mapping[int, Mapping[str, Child]],
+    is_ours: Callable[[int, str, str], bool],
+) -> bool:
     """Write the providers below roots. A provider that is not wanted now is removed; while it has
     allocations, it stays, and no consumer gets more there.
 
@@ -49,7 +53,11 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     below = bulk.among(connection, query, table.c.root_id, wanted)
     parents = {row.uuid: row.parent_id for row in below}
     ids = providers.ensure(connection, {uuid: child.name for uuid, child in children.items()})
-    places = {uuid: ids[child.parent] if child.parent else root for root, each in wanted.items() for uuid, child in each.items()}
+    places = {
+        uuid: ids[child.parent] if child.parent else root
+        for root, each in wanted.items()
+        for uuid, child in each.items()
+    }
     new = [
         {"id": ids[uuid], "parent_id": places[uuid], "root_id": root}
         for root, each in wanted.items()
@@ -58,24 +66,47 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     ]
     bulk.update(connection, table, new)
     reported = {ids[uuid]: child.reported for uuid, child in children.items()}
-    keeping = [ids[uuid] for uuid, child in children.items() if None in (child.total, child.reserved, child.allocation_ratio)]
-    stored = {row.provider_id: row for row in providers.inventories(connection, keeping)} if keeping else {}
+    keeping = [
+        ids[uuid]
+        for uuid, child in children.items()
+        if None in (child.total, child.reserved, child.allocation_ratio)
+    ]
+    stored = (
+        {row.provider_id: row for row in providers.inventories(connection, keeping)}
+        if keeping
+        else {}
+    )
     resized = providers.set_inventories(
-        connection, {ids[uuid]: _inventories(child, stored.get(ids[uuid])) for uuid, child in children.items()}
+        connection,
+        {ids[uuid]: _inventories(child, stored.get(ids[uuid])) for uuid, child in children.items()},
     )
     # The number of devices that can still be made of a type changes by itself.
-    resized &= {ids[uuid] for uuid, child in children.items() if (child.resource_class or "").startswith(POOL_PREFIX)}
+    resized &= {
+        ids[uuid]
+        for uuid, child in children.items()
+        if (child.resource_class or "").startswith(POOL_PREFIX)
+    }
     changed = providers.set_traits(
         connection,
         {ids[uuid]: set(child.traits) for uuid, child in children.items()},
         owned=lambda provider, trait: trait in reported[provider],
     )
-    stale = {row.id for row in below if row.uuid not in children and is_ours(row.root_id, row.uuid, row.name)}
+    stale = {
+        row.id
+        for row in below
+        if row.uuid not in children and is_ours(row.root_id, row.uuid, row.name)
+    }
     used = allocations.used_providers(connection, stale)
     # A provider that stays may be below one that is removed.
-    bulk.update(connection, table, [{"id": row.id, "parent_id": row.root_id} for row in below if row.id in used])
+    bulk.update(
+        connection,
+        table,
+        [{"id": row.id, "parent_id": row.root_id} for row in below if row.id in used],
+    )
     provider_trees.remove(connection, stale - used)
-    left = [{"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)]
+    left = [
+        {"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)
+    ]
     bulk.update(connection, tables.inventories, left)
     return bool(new or stale - used or changed or resized)
 
@@ -92,10 +123,16 @@ def _inventories(child: Child, stored: Any) -> dict[str, Any]:
     return {
         child.resource_class: {
             "total": total,
-            "reserved": total if child.total is None else kept if child.reserved is None else child.reserved,
+            "reserved": total
+            if child.total is None
+            else kept
+            if child.reserved is None
+            else child.reserved,
             "min_unit": 1,
             "max_unit": total,
             "step_size": 1,
-            "allocation_ratio": float(child.allocation_ratio or (stored.allocation_ratio if stored else 1.0)),
+            "allocation_ratio": float(
+                child.allocation_ratio or (stored.allocation_ratio if stored else 1.0)
+            ),
         }
     }

@@ -41,16 +41,34 @@ def add_like(connection: Connection, like: str, names: Sequence[str], now: float
             "created_at": now,
         }
         service_id = _insert(connection, tables.services, service, values)
-        bulk.insert(connection, tables.aggregate_hosts, [{"aggregate_id": row.aggregate_id, "host": name} for row in members])
+        bulk.insert(
+            connection,
+            tables.aggregate_hosts,
+            [{"aggregate_id": row.aggregate_id, "host": name} for row in members],
+        )
         for node in nodes:
             own = name if node.hypervisor_hostname == like else f"{name}-{node.hypervisor_hostname}"
-            _add_node(connection, node, {"host": name, "hypervisor_hostname": own, "service_id": service_id, "created_at": now})
+            _add_node(
+                connection,
+                node,
+                {
+                    "host": name,
+                    "hypervisor_hostname": own,
+                    "service_id": service_id,
+                    "created_at": now,
+                },
+            )
 
 
 def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> None:
     uuid = bulk.new_uuid()
     # It has no uri: no guest can be there yet.
-    node_id = _insert(connection, tables.compute_nodes, node, {**values, "uuid": uuid, "uri": None, "failed_builds": 0, "reported": True})
+    node_id = _insert(
+        connection,
+        tables.compute_nodes,
+        node,
+        {**values, "uuid": uuid, "uri": None, "failed_builds": 0, "reported": True},
+    )
     devices = _rows(connection, tables.pci_devices, tables.pci_devices.c.compute_node_id, [node.id])
     free = {"compute_node_id": node_id, "consumer_id": None, "request_number": None}
     _insert_all(connection, tables.pci_devices, devices, free)
@@ -59,7 +77,10 @@ def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> N
     table = tables.resource_providers
     tree = sorted(provider_trees.tree(connection, node.uuid))
     old = {row.id: row for row in _rows(connection, table, table.c.id, tree)}
-    label, old_label = node_label(values["host"], values["hypervisor_hostname"]), node_label(node.host, node.hypervisor_hostname)
+    label, old_label = (
+        node_label(values["host"], values["hypervisor_hostname"]),
+        node_label(node.host, node.hypervisor_hostname),
+    )
     keys = {provider_uuids.uuid_of(node.uuid, key): key for key in _keys(node, devices, types)}
     new: dict[int, int] = {}
     # A parent has its id before its children.
@@ -68,10 +89,16 @@ def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> N
         if row.uuid == node.uuid:
             given, name = uuid, label
         else:
-            given = provider_uuids.uuid_of(uuid, keys[row.uuid]) if row.uuid in keys else bulk.new_uuid()
+            given = (
+                provider_uuids.uuid_of(uuid, keys[row.uuid])
+                if row.uuid in keys
+                else bulk.new_uuid()
+            )
             name = label + row.name.removeprefix(old_label)
         parents = {"parent_id": new.get(row.parent_id), "root_id": new.get(row.root_id)}
-        new[key] = _insert(connection, table, row, {"uuid": given, "name": name, "generation": 0, **parents})
+        new[key] = _insert(
+            connection, table, row, {"uuid": given, "name": name, "generation": 0, **parents}
+        )
     _copy_contents(connection, new)
 
 
@@ -88,28 +115,52 @@ def _copy_contents(connection: Connection, new: Mapping[int, int]) -> None:
     for row in _rows(connection, tables.inventories, tables.inventories.c.provider_id, new):
         # A drained pool returns the amount that is reserved for the drain.
         reserved = row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
-        values = {"provider_id": new[row.provider_id], "used": 0, "reserved": reserved, "reserved_before_drain": None, "drain_reason": None}
+        values = {
+            "provider_id": new[row.provider_id],
+            "used": 0,
+            "reserved": reserved,
+            "reserved_before_drain": None,
+            "drain_reason": None,
+        }
         _insert(connection, tables.inventories, row, values)
     disabled = sa.select(tables.traits.c.id).where(tables.traits.c.name == providers.DISABLED_TRAIT)
     without = set(connection.execute(disabled).scalars())
-    for table, name in ((tables.provider_traits, "trait_id"), (tables.provider_aggregates, "aggregate_id")):
+    for table, name in (
+        (tables.provider_traits, "trait_id"),
+        (tables.provider_aggregates, "aggregate_id"),
+    ):
         rows = _rows(connection, table, table.c.provider_id, new)
         kept = [row for row in rows if name != "trait_id" or row.trait_id not in without]
-        bulk.insert(connection, table, [{"provider_id": new[row.provider_id], name: getattr(row, name)} for row in kept])
+        bulk.insert(
+            connection,
+            table,
+            [{"provider_id": new[row.provider_id], name: getattr(row, name)} for row in kept],
+        )
 
 
 def remove(connection: Connection, hosts: Collection[str], now: float) -> None:
     """Remove hosts, with whatever still holds something of them."""
     nodes = _rows(connection, tables.compute_nodes, tables.compute_nodes.c.host, hosts)
     table = tables.resource_providers
-    roots = {row.id for row in _rows(connection, table, table.c.uuid, [node.uuid for node in nodes])}
+    roots = {
+        row.id for row in _rows(connection, table, table.c.uuid, [node.uuid for node in nodes])
+    }
     tree = roots | {row.id for row in _rows(connection, table, table.c.root_id, roots)}
     held = tables.allocations
     consumers = {row.consumer_id for row in _rows(connection, held, held.c.provider_id, tree)}
-    names = [row.uuid for row in _rows(connection, tables.consumers, tables.consumers.c.id, consumers)]
+    names = [
+        row.uuid for row in _rows(connection, tables.consumers, tables.consumers.c.id, consumers)
+    ]
     drop(connection, names, now)
     on = tables.instances
-    drop(connection, [row.uuid for row in _rows(connection, on, on.c.compute_node_id, [node.id for node in nodes])], now)
+    drop(
+        connection,
+        [
+            row.uuid
+            for row in _rows(connection, on, on.c.compute_node_id, [node.id for node in nodes])
+        ],
+        now,
+    )
     # Children before their parents.
     bulk.delete(connection, table, table.c.id, tree - roots)
     bulk.delete(connection, table, table.c.id, roots)
@@ -126,11 +177,15 @@ def drop(connection: Connection, uuids: Collection[str], now: float) -> None:
     bulk.delete(connection, tables.instances, tables.instances.c.uuid, uuids)
 
 
-def _rows(connection: Connection, table: sa.Table, column: sa.Column[Any], values: Collection[Any]) -> list[Row]:
+def _rows(
+    connection: Connection, table: sa.Table, column: sa.Column[Any], values: Collection[Any]
+) -> list[Row]:
     return bulk.among(connection, sa.select(table), column, values)
 
 
-def _insert_all(connection: Connection, table: sa.Table, rows: Sequence[Row], changed: Mapping[str, Any]) -> None:
+def _insert_all(
+    connection: Connection, table: sa.Table, rows: Sequence[Row], changed: Mapping[str, Any]
+) -> None:
     bulk.insert(connection, table, [_values(row, changed) for row in rows])
 
 

@@ -41,7 +41,9 @@ class HostRoom:
         self.devices = pci
         self._uuids = {key: row.uuid for key, row in rows.items()}
         ratios: dict[int, dict[str, float]] = {}
-        for (provider, name), ratio in providers.ratios(connection, {node.provider_id for node in rows.values()}).items():
+        for (provider, name), ratio in providers.ratios(
+            connection, {node.provider_id for node in rows.values()}
+        ).items():
             ratios.setdefault(provider, {})[name] = ratio
         self._number = {key: number for number, key in enumerate(keys)}
         self._hosts = NumaHosts(
@@ -73,13 +75,27 @@ class HostRoom:
 
     def write(self) -> None:
         """Write the choices; the consumers must exist."""
-        numa.insert(self._connection, {key: placed["cells"] for key, placed in self._chosen.items() if placed["cells"]})
+        numa.insert(
+            self._connection,
+            {key: placed["cells"] for key, placed in self._chosen.items() if placed["cells"]},
+        )
         for (node, uuid), placed in self._chosen.items():
-            numbers = {device["address"]: number for number, each in enumerate(placed["pci"]) for device in each["devices"]}
+            numbers = {
+                device["address"]: number
+                for number, each in enumerate(placed["pci"])
+                for device in each["devices"]
+            }
             if numbers:
                 devices.take(self._connection, node, uuid, numbers)
-                for_one_use = [each for each in self.devices[node] if each["address"] in numbers and one_time_use.is_marked(each)]
-                one_time_use.reserve(self._connection, {provider_uuids.provider_of(self._uuids[node], each) for each in for_one_use})
+                for_one_use = [
+                    each
+                    for each in self.devices[node]
+                    if each["address"] in numbers and one_time_use.is_marked(each)
+                ]
+                one_time_use.reserve(
+                    self._connection,
+                    {provider_uuids.provider_of(self._uuids[node], each) for each in for_one_use},
+                )
 
 
 def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: str) -> HostRequest:
@@ -89,7 +105,14 @@ def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: s
     :raises DroverError: the needs are not known, because the instance was bound to its host in
         another way than by a claim.
     """
-    cells = next((each["cells"] for each in numa.read(connection, [node]).get(node, ()) if each["uuid"] == uuid), [])
+    cells = next(
+        (
+            each["cells"]
+            for each in numa.read(connection, [node]).get(node, ())
+            if each["uuid"] == uuid
+        ),
+        [],
+    )
     topology = pinning.topology_of(cells, vcpus) if cells else None
     if cells and topology is None:
         raise DroverError(f"Instance {name} {pinning.UNKNOWN}", cause="unmovable")
@@ -110,7 +133,9 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
     devices.hand_over(connection, node, giver, taker)
 
 
-def read(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, HardwareClaim]:
+def read(
+    connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None
+) -> dict[str, HardwareClaim]:
     """Read the cells and devices of instances on their nodes, for their domains.
 
     :param places: {uuid: row of its node, with id and shared_cpus}.
@@ -120,7 +145,9 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     uuids = places.keys() if some is None else places.keys() & set(some)
     owned = devices.of_consumers(connection, uuids) if uuids else {}
     made = devices.mdevs_of_consumers(connection, uuids) if uuids else {}
-    found: dict[str, HardwareClaim] = {uuid: {"numa": facts} for uuid, facts in numa_facts(connection, places, uuids).items()}
+    found: dict[str, HardwareClaim] = {
+        uuid: {"numa": facts} for uuid, facts in numa_facts(connection, places, uuids).items()
+    }
     for uuid, place in places.items():
         if (place.id, uuid) in owned:
             found.setdefault(uuid, {})["pci_devices"] = owned[place.id, uuid]
@@ -129,7 +156,9 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     return found
 
 
-def numa_facts(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+def numa_facts(
+    connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Read the CPUs and cells that the domains of instances must define: the fact ``numa`` by uuid,
     without empty facts.
 
@@ -137,11 +166,19 @@ def numa_facts(connection: Connection, places: Mapping[str, Row], some: Collecti
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
     held = numa.of_consumers(connection, uuids) if uuids else {}
-    cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
+    cells = (
+        compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node})
+        if held
+        else {}
+    )
     found: dict[str, dict[str, Any]] = {}
     for uuid, place in places.items():
         mine = held.get((place.id, uuid))
-        facts = pinning.facts_of_cells(mine, cells[place.id].numa_cells or []) if mine else pinning.facts_of_floating(place.shared_cpus)
+        facts = (
+            pinning.facts_of_cells(mine, cells[place.id].numa_cells or [])
+            if mine
+            else pinning.facts_of_floating(place.shared_cpus)
+        )
         if facts:
             found[uuid] = facts
     return found

@@ -65,7 +65,17 @@ def while_drained(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 class ProviderInventory:
     """Inventory and use of one class on one provider."""
 
-    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used", "is_drained")
+    __slots__ = (
+        "key",
+        "total",
+        "reserved",
+        "min_unit",
+        "max_unit",
+        "step_size",
+        "allocation_ratio",
+        "used",
+        "is_drained",
+    )
 
     def __init__(self, row: Row) -> None:
         self.key: InventoryKey = (row.provider_id, row.class_id)
@@ -105,10 +115,17 @@ class ProviderInventory:
 
     def data(self, name: str, amount: int) -> dict[str, Any]:
         """Return a refusal for a program."""
-        return {"resource_class": name, "asked": amount, "used": self.used, "capacity": self.capacity}
+        return {
+            "resource_class": name,
+            "asked": amount,
+            "used": self.used,
+            "capacity": self.capacity,
+        }
 
 
-def hold(connection: Connection, provider_ids: Collection[int], names: Iterable[str] | None) -> dict[int, dict[str, ProviderInventory]]:
+def hold(
+    connection: Connection, provider_ids: Collection[int], names: Iterable[str] | None
+) -> dict[int, dict[str, ProviderInventory]]:
     """Lock the inventories of providers until the end of the transaction.
 
     :param names: the resource classes that matter; None for all.
@@ -119,7 +136,9 @@ def hold(connection: Connection, provider_ids: Collection[int], names: Iterable[
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
         some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
         values = {**bulk.numbered("provider", some), **bulk.numbered("name", named)}
-        for row in bulk.run(connection, values, _held, len(some), None if names is None else len(named)):
+        for row in bulk.run(
+            connection, values, _held, len(some), None if names is None else len(named)
+        ):
             held[row.provider_id][row.name] = ProviderInventory(row)
     return held
 
@@ -153,7 +172,13 @@ def _counted(size: int, limited: bool) -> sa.Update:
         )
         amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
         amounts.append((this, amount))
-        where.append(sa.and_(this, sa.or_(amount <= zero, capacity_rule.has_room(table.c.used, amount, capacity))) if limited else this)
+        where.append(
+            sa.and_(
+                this, sa.or_(amount <= zero, capacity_rule.has_room(table.c.used, amount, capacity))
+            )
+            if limited
+            else this
+        )
     more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=zero)
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)
 
@@ -162,13 +187,21 @@ def _allocated(size: int, changes: int) -> Select:
     """Make PostgreSQL's statement that inserts so many allocations, changes the use of so many rows and counts these."""
     table = tables.allocations
     names = [column.name for column in table.c if column.name != "id"]
-    values = [{name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names} for n in range(size)]
+    values = [
+        {name: sa.bindparam(f"{name}_of_{n}", type_=table.c[name].type) for name in names}
+        for n in range(size)
+    ]
     counted = _counted(changes, True).returning(tables.inventories.c.id).cte("counted")
     query = sa.select(sa.func.count()).select_from(counted)
     return query.add_cte(sa.insert(table).values(values).cte("allocated"))
 
 
-def allocate(connection: Connection, rows: Sequence[dict[str, int]], change: Mapping[InventoryKey, int], limited: bool = False) -> None:
+def allocate(
+    connection: Connection,
+    rows: Sequence[dict[str, int]],
+    change: Mapping[InventoryKey, int],
+    limited: bool = False,
+) -> None:
     """Insert allocations, and change the use that is counted beside the inventories.
 
     :param rows: rows for the table of allocations.
@@ -176,7 +209,9 @@ def allocate(connection: Connection, rows: Sequence[dict[str, int]], change: Map
         it once more.
     """
     changes = [
-        {"provider": provider, "class": class_id, "amount": amount} for (provider, class_id), amount in sorted(change.items()) if amount
+        {"provider": provider, "class": class_id, "amount": amount}
+        for (provider, class_id), amount in sorted(change.items())
+        if amount
     ]
     few = limited and 0 < len(changes) <= MOST_AT_ONCE
     values = _by_number("{}_{}", changes) if few else {}
@@ -187,14 +222,26 @@ def allocate(connection: Connection, rows: Sequence[dict[str, int]], change: Map
         bulk.insert(connection, tables.allocations, rows)
         done = _count(connection, changes, values, limited) if changes else 0
     if limited and done != len(changes):
-        raise DroverError("The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.", cause="no_room")
+        raise DroverError(
+            "The room that was claimed was taken meanwhile. Nothing was claimed: schedule again.",
+            cause="no_room",
+        )
 
 
 def _by_number(called: str, rows: Sequence[dict[str, int]]) -> dict[str, int]:
-    return {called.format(name, number): value for number, row in enumerate(rows) for name, value in row.items()}
+    return {
+        called.format(name, number): value
+        for number, row in enumerate(rows)
+        for name, value in row.items()
+    }
 
 
-def _count(connection: Connection, changes: Sequence[dict[str, int]], together: dict[str, int], limited: bool) -> int:
+def _count(
+    connection: Connection,
+    changes: Sequence[dict[str, int]],
+    together: dict[str, int],
+    limited: bool,
+) -> int:
     """Change the use; return the number of changed rows."""
     if together:
         return bulk.run(connection, together, _counted, len(changes), True).rowcount
@@ -210,12 +257,16 @@ def insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     :param rows: rows for the table of inventories, without their use.
     """
     table = tables.allocations
-    query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(
-        table.c.provider_id, table.c.class_id
-    )
+    query = sa.select(
+        table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")
+    ).group_by(table.c.provider_id, table.c.class_id)
     found = bulk.among(connection, query, table.c.provider_id, {row["provider_id"] for row in rows})
     used = {(row.provider_id, row.class_id): int(row.used) for row in found}
-    bulk.insert(connection, tables.inventories, [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows])
+    bulk.insert(
+        connection,
+        tables.inventories,
+        [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows],
+    )
 
 
 # Placement's limits: a 32-bit amount, a single-precision ratio.
@@ -231,7 +282,10 @@ def complete(where: str, inventories: Mapping[str, Any]) -> dict[str, InventoryF
     :returns: {class: its inventory}.
     :raises DroverError: an unknown field, a wrong type, an amount out of range, reserved above total.
     """
-    return {name: _complete(f"{where}, inventory of {name}", given) for name, given in inventories.items()}
+    return {
+        name: _complete(f"{where}, inventory of {name}", given)
+        for name, given in inventories.items()
+    }
 
 
 def _complete(where: str, given: Any) -> InventoryFields:
@@ -243,7 +297,9 @@ def _complete(where: str, given: Any) -> InventoryFields:
     given = {**DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
 
     def whole(name: str) -> int:
-        return validation.read_whole(f"{where}: {name}", given[name], 0 if name == "reserved" else 1)
+        return validation.read_whole(
+            f"{where}: {name}", given[name], 0 if name == "reserved" else 1
+        )
 
     values: InventoryFields = {
         "total": whole("total"),
@@ -254,7 +310,9 @@ def _complete(where: str, given: Any) -> InventoryFields:
         "allocation_ratio": _ratio(f"{where}: allocation_ratio", given["allocation_ratio"]),
     }
     if values["reserved"] > values["total"]:
-        raise DroverError(f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved.")
+        raise DroverError(
+            f"{where}: {values['reserved']} cannot be reserved of a total of {values['total']}. Lower reserved."
+        )
     if values["min_unit"] > values["max_unit"]:
         raise DroverError(
             f"{where}: min_unit {values['min_unit']} is above max_unit {values['max_unit']}, so that nothing could "
@@ -269,5 +327,7 @@ def _ratio(where: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number <= MOST_RATIO:
-        raise DroverError(f"{where} must be a number above 0 and at most {MOST_RATIO:g}, not {value!r}.")
+        raise DroverError(
+            f"{where} must be a number above 0 and at most {MOST_RATIO:g}, not {value!r}."
+        )
     return number

@@ -30,7 +30,9 @@ def may_have(resources: Mapping[str, int]) -> bool:
     return any(amount and name not in _PLAIN for name, amount in resources.items())
 
 
-def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str, int]]]) -> dict[str, list[ClaimedMdev]]:
+def claim(
+    connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str, int]]]
+) -> dict[str, list[ClaimedMdev]]:
     """Give consumers the mediated devices for their allocations: free ones that exist, else new ones, which their hosts have yet to make.
 
     A consumer that has some of them already gets the rest only.
@@ -42,7 +44,10 @@ def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str,
     if not makers:
         return {}
     consumers = bulk.ids_by(
-        connection, tables.consumers.c.uuid, [uuid for uuid, places in wanted.items() if makers.keys() & places], make=False
+        connection,
+        tables.consumers.c.uuid,
+        [uuid for uuid, places in wanted.items() if makers.keys() & places],
+        make=False,
     )
     found: dict[str, list[ClaimedMdev]] = {}
     for uuid in sorted(wanted):
@@ -51,7 +56,9 @@ def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str,
             amount = wanted[uuid][provider].get(maker.resource_class, 0)
             if amount:
                 names = _of_consumer(connection, maker, uuid, consumers[uuid], amount)
-                found.setdefault(uuid, []).extend({"uuid": name, "parent": maker.parent, "type": maker.type} for name in names)
+                found.setdefault(uuid, []).extend(
+                    {"uuid": name, "parent": maker.parent, "type": maker.type} for name in names
+                )
     return found
 
 
@@ -59,7 +66,9 @@ def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, 
     """Return the rows of the table mdev_types by the providers of the devices that make them."""
     table, kinds, nodes = tables.resource_providers, tables.mdev_types, tables.compute_nodes
     root = table.alias()
-    query = sa.select(table.c.id, table.c.uuid, nodes.c.id.label("node"), nodes.c.uuid.label("node_uuid"))
+    query = sa.select(
+        table.c.id, table.c.uuid, nodes.c.id.label("node"), nodes.c.uuid.label("node_uuid")
+    )
     query = query.join(root, root.c.id == table.c.root_id).join(nodes, nodes.c.uuid == root.c.uuid)
     providers = {row.uuid: row for row in bulk.among(connection, query, table.c.id, provider_ids)}
     names = {row.node: row.node_uuid for row in providers.values()}
@@ -71,10 +80,16 @@ def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, 
     return found
 
 
-def _of_consumer(connection: Connection, maker: Row, uuid: str, consumer: int, amount: int) -> list[str]:
+def _of_consumer(
+    connection: Connection, maker: Row, uuid: str, consumer: int, amount: int
+) -> list[str]:
     """Return the uuids of the mediated devices of a parent that a consumer has now."""
     table = tables.mdevs
-    of_maker = (table.c.compute_node_id == maker.compute_node_id, table.c.parent == maker.parent, table.c.type == maker.type)
+    of_maker = (
+        table.c.compute_node_id == maker.compute_node_id,
+        table.c.parent == maker.parent,
+        table.c.type == maker.type,
+    )
     rows = connection.execute(sa.select(table).where(*of_maker).order_by(table.c.uuid)).all()
     mine = [row.uuid for row in rows if row.consumer_id == consumer]
     # A device that is only defined may be inactive on purpose.
@@ -86,7 +101,9 @@ def _of_consumer(connection: Connection, maker: Row, uuid: str, consumer: int, a
     return mine[:amount] + _new(connection, maker, uuid, consumer, amount - len(mine), rows)
 
 
-def _new(connection: Connection, maker: Row, uuid: str, consumer: int, amount: int, there: Sequence[Row]) -> list[str]:
+def _new(
+    connection: Connection, maker: Row, uuid: str, consumer: int, amount: int, there: Sequence[Row]
+) -> list[str]:
     """Give a consumer mediated devices that its host has yet to make."""
     known = {row.uuid: row for row in there}
     made: list[str] = []
@@ -98,7 +115,12 @@ def _new(connection: Connection, maker: Row, uuid: str, consumer: int, amount: i
         if name in known:
             bulk.update(connection, tables.mdevs, [{"id": known[name].id, **columns}])
         else:
-            row = {"compute_node_id": maker.compute_node_id, "uuid": name, "parent": maker.parent, "type": maker.type}
+            row = {
+                "compute_node_id": maker.compute_node_id,
+                "uuid": name,
+                "parent": maker.parent,
+                "type": maker.type,
+            }
             bulk.insert(connection, tables.mdevs, [{**row, **columns}])
         made.append(name)
     return made

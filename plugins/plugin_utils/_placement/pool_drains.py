@@ -29,7 +29,15 @@ def begin(connection: Connection, places: Collection[Place], reason: str) -> boo
     bulk.update(
         connection,
         table,
-        [{"id": row.id, "reserved": row.total, "reserved_before_drain": row.reserved, "drain_reason": reason} for row in rows],
+        [
+            {
+                "id": row.id,
+                "reserved": row.total,
+                "reserved_before_drain": row.reserved,
+                "drain_reason": reason,
+            }
+            for row in rows
+        ],
     )
     providers.bump(connection, {row.provider_id for row in rows})
     return bool(rows)
@@ -44,7 +52,11 @@ def end(connection: Connection, places: Collection[Place]) -> set[Place]:
     }
     table = tables.inventories
     new = {"reserved_before_drain": None, "drain_reason": None}
-    bulk.update(connection, table, [{"id": row.id, "reserved": inventory.reserved_of(row), **new} for row in rows.values()])
+    bulk.update(
+        connection,
+        table,
+        [{"id": row.id, "reserved": inventory.reserved_of(row), **new} for row in rows.values()],
+    )
     providers.bump(connection, {row.provider_id for row in rows.values()})
     return set(rows)
 
@@ -52,22 +64,40 @@ def end(connection: Connection, places: Collection[Place]) -> set[Place]:
 def reasons(connection: Connection, places: Collection[Place]) -> dict[Place, str]:
     """Return the reasons of the drains of pools, without pools that are not drained."""
     rows = _by_place(connection, _rows(connection, places), places)
-    return {place: row.drain_reason or "" for place, row in rows.items() if row.reserved_before_drain is not None}
+    return {
+        place: row.drain_reason or ""
+        for place, row in rows.items()
+        if row.reserved_before_drain is not None
+    }
 
 
-def read(connection: Connection, places: Collection[Place]) -> dict[Place, inventory.ProviderInventory]:
+def read(
+    connection: Connection, places: Collection[Place]
+) -> dict[Place, inventory.ProviderInventory]:
     """Return the inventories of pools, without pools that have none."""
-    return {place: inventory.ProviderInventory(row) for place, row in _by_place(connection, _rows(connection, places), places).items()}
+    return {
+        place: inventory.ProviderInventory(row)
+        for place, row in _by_place(connection, _rows(connection, places), places).items()
+    }
 
 
 def _rows(connection: Connection, places: Collection[Place]) -> list[Row]:
     ids = providers.ids(connection, {uuid for uuid, _name in places})
     wanted = {(ids[uuid], name) for uuid, name in places if uuid in ids}
-    return [row for row in providers.inventories(connection, ids.values()) if (row.provider_id, row.name) in wanted]
+    return [
+        row
+        for row in providers.inventories(connection, ids.values())
+        if (row.provider_id, row.name) in wanted
+    ]
 
 
-def _by_place(connection: Connection, rows: Collection[Row], places: Collection[Place]) -> Mapping[Place, Row]:
-    uuids = {key: uuid for uuid, key in providers.ids(connection, {uuid for uuid, _name in places}).items()}
+def _by_place(
+    connection: Connection, rows: Collection[Row], places: Collection[Place]
+) -> Mapping[Place, Row]:
+    uuids = {
+        key: uuid
+        for uuid, key in providers.ids(connection, {uuid for uuid, _name in places}).items()
+    }
     return {(uuids[row.provider_id], row.name): row for row in rows}
 
 

@@ -13,7 +13,9 @@ from .._store import compute_nodes
 from .._store.sql import Connection, Row
 
 
-def read(connection: Connection, nodes: Mapping[str, Row], resources: Mapping[str, Mapping[str, int]]) -> dict[str, ClaimedPools]:
+def read(
+    connection: Connection, nodes: Mapping[str, Row], resources: Mapping[str, Mapping[str, int]]
+) -> dict[str, ClaimedPools]:
     """Read the pools of nodes, by one query.
 
     :param nodes: {uuid of an instance: its node}.
@@ -21,7 +23,11 @@ def read(connection: Connection, nodes: Mapping[str, Row], resources: Mapping[st
         are left out.
     :returns: {uuid: {pools: {name: type and path}}}.
     """
-    asking = {uuid: node.id for uuid, node in nodes.items() if any(name.startswith(POOL_PREFIX) for name in resources.get(uuid, ()))}
+    asking = {
+        uuid: node.id
+        for uuid, node in nodes.items()
+        if any(name.startswith(POOL_PREFIX) for name in resources.get(uuid, ()))
+    }
     facts = compute_nodes.facts(connection, set(asking.values())) if asking else {}
     return {
         uuid: {

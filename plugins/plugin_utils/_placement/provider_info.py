@@ -43,7 +43,11 @@ class ProviderDescription(TypedDict):
 
 
 def listing(
-    connection: Connection, name: str | None = None, uuid: str | None = None, in_tree: str | None = None, group: Group | None = None
+    connection: Connection,
+    name: str | None = None,
+    uuid: str | None = None,
+    in_tree: str | None = None,
+    group: Group | None = None,
 ) -> list[ProviderDescription]:
     """List the providers that meet all conditions, sorted by name.
 
@@ -56,7 +60,9 @@ def listing(
     if asked:
         classes_and_traits.check_known(connection, classes_and_traits.TRAIT, asked, "required")
     if group.resources:
-        classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, group.resources, "resources")
+        classes_and_traits.check_known(
+            connection, classes_and_traits.RESOURCE_CLASS, group.resources, "resources"
+        )
     rows = connection.execute(_providers(name, uuid, in_tree)).all()
     ids = [row.id for row in rows]
     held = _held_by_provider(connection, ids)
@@ -99,12 +105,17 @@ def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> Selec
     if in_tree is not None:
         member = table.alias("member")
         query = query.where(
-            root.c.id == sa.select(sa.func.coalesce(member.c.root_id, member.c.id)).where(member.c.uuid == in_tree).scalar_subquery()
+            root.c.id
+            == sa.select(sa.func.coalesce(member.c.root_id, member.c.id))
+            .where(member.c.uuid == in_tree)
+            .scalar_subquery()
         )
     return query
 
 
-def _held_by_provider(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, ProviderInventory]]:
+def _held_by_provider(
+    connection: Connection, ids: Iterable[int]
+) -> dict[int, dict[str, ProviderInventory]]:
     held: dict[int, dict[str, ProviderInventory]] = {}
     for row in providers.inventories(connection, ids):
         held.setdefault(row.provider_id, {})[row.name] = ProviderInventory(row)
@@ -121,7 +132,9 @@ def _traits(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
 
 def _aggregates(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:
     table, aggregates = tables.provider_aggregates, tables.placement_aggregates
-    query = sa.select(table.c.provider_id, aggregates.c.uuid).join(aggregates, aggregates.c.id == table.c.aggregate_id)
+    query = sa.select(table.c.provider_id, aggregates.c.uuid).join(
+        aggregates, aggregates.c.id == table.c.aggregate_id
+    )
     return providers.grouped(bulk.among(connection, query, table.c.provider_id, ids))
 
 
@@ -129,7 +142,12 @@ def _fits(held: Mapping[str, ProviderInventory], name: str, amount: int) -> bool
     return name in held and held[name].refusal(name, amount) is None
 
 
-def _described(row: Row, held: Mapping[str, ProviderInventory], traits: Iterable[str], aggregates: Iterable[str]) -> ProviderDescription:
+def _described(
+    row: Row,
+    held: Mapping[str, ProviderInventory],
+    traits: Iterable[str],
+    aggregates: Iterable[str],
+) -> ProviderDescription:
     return {
         "uuid": row.uuid,
         "name": row.name,
@@ -138,9 +156,12 @@ def _described(row: Row, held: Mapping[str, ProviderInventory], traits: Iterable
         "parent_uuid": row.parent_uuid,
         "root": row.root,
         "root_uuid": row.root_uuid,
-        "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname} if row.host else None,
+        "compute_node": {"host": row.host, "hypervisor_hostname": row.hypervisor_hostname}
+        if row.host
+        else None,
         "inventories": {
-            name: {**fields_of(each), "capacity": int(each.capacity), "used": each.used} for name, each in sorted(held.items())
+            name: {**fields_of(each), "capacity": int(each.capacity), "used": each.used}
+            for name, each in sorted(held.items())
         },
         "traits": sorted(traits),
         "aggregates": sorted(aggregates),

@@ -28,7 +28,9 @@ def parse(required: Any = None, member_of: Any = None, resources: Any = None) ->
             elif isinstance(each, dict) and key == "resources":
                 mapping[key] = each
             elif each not in (None, ""):
-                raise language.refused(key, each, "a text; quote what begins with an exclamation mark")
+                raise language.refused(
+                    key, each, "a text; quote what begins with an exclamation mark"
+                )
     group = language.read_group("", mapping)
     for key, text in texts:
         query_string.add(group, key, text)
@@ -36,7 +38,9 @@ def parse(required: Any = None, member_of: Any = None, resources: Any = None) ->
     return group
 
 
-def matches(group: language.Group, traits: Set[str], aggregates: Set[str], fits: Callable[[str, int], bool]) -> bool:
+def matches(
+    group: language.Group, traits: Set[str], aggregates: Set[str], fits: Callable[[str, int], bool]
+) -> bool:
     """Return True if a provider meets the filters.
 
     :param traits: the traits of the provider; ``aggregates``: the uuids of its aggregates.

@@ -29,7 +29,12 @@ class Supply:
 
     __slots__ = ("tree", "sharing", "classes")
 
-    def __init__(self, tree: Iterable[int], sharing: Iterable[int] = (), classes: Mapping[int, Collection[str]] | None = None) -> None:
+    def __init__(
+        self,
+        tree: Iterable[int],
+        sharing: Iterable[int] = (),
+        classes: Mapping[int, Collection[str]] | None = None,
+    ) -> None:
         self.tree, self.sharing, self.classes = list(tree), list(sharing), classes
 
     def of(self, name: str) -> list[int]:
@@ -66,7 +71,9 @@ def read(connection: Connection, nodes: Collection[Row]) -> dict[int, Supply]:
         for root in {root_of[key] for key in reached}:
             served[root].add(sharing)
     shared = {root: sorted(keys - set(own[root])) for root, keys in served.items()}
-    classes = _classes(connection, {key for keys in (*own.values(), *shared.values()) for key in keys})
+    classes = _classes(
+        connection, {key for keys in (*own.values(), *shared.values()) for key in keys}
+    )
     supplies.update({root: Supply(own[root], shared[root], classes) for root in more})
     return supplies
 
@@ -82,7 +89,9 @@ def tree(connection: Connection, uuid: str) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
-def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: Iterable[int] | None = None) -> dict[int, set[int]]:
+def reachable(
+    connection: Connection, provider_ids: Iterable[int], sharing_ids: Iterable[int] | None = None
+) -> dict[int, set[int]]:
     """Return the providers that each sharing provider serves.
 
     :param sharing_ids: the only sharing providers that matter; providers without the trait are left
@@ -98,7 +107,9 @@ def reachable(connection: Connection, provider_ids: Iterable[int], sharing_ids: 
     )
     found: dict[int, set[int]] = {}
     rows: Iterable[Any] = (
-        connection.execute(query) if sharing_ids is None else bulk.among(connection, query, members.c.provider_id, sharing_ids)
+        connection.execute(query)
+        if sharing_ids is None
+        else bulk.among(connection, query, members.c.provider_id, sharing_ids)
     )
     by_aggregate = grouped(rows)
     if by_aggregate:
@@ -115,7 +126,9 @@ def _classes(connection: Connection, provider_ids: Iterable[int]) -> dict[int, s
 def below(connection: Connection, provider: Row) -> list[int]:
     """Return the ids of all providers below one, parents before their children, by one query."""
     table = tables.resource_providers
-    query = sa.select(table.c.id, table.c.parent_id).where(table.c.root_id == (provider.root_id or provider.id))
+    query = sa.select(table.c.id, table.c.parent_id).where(
+        table.c.root_id == (provider.root_id or provider.id)
+    )
     children: dict[int | None, list[int]] = {}
     for row in connection.execute(query):
         children.setdefault(row.parent_id, []).append(row.id)
@@ -148,7 +161,9 @@ def move(connection: Connection, provider: Row, parent: Row | None) -> None:
 def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]]:
     """Return the ids of the providers below roots: {root id: ids}, without the root and without empty sets."""
     table = tables.resource_providers
-    return grouped(bulk.among(connection, sa.select(table.c.root_id, table.c.id), table.c.root_id, root_ids))
+    return grouped(
+        bulk.among(connection, sa.select(table.c.root_id, table.c.id), table.c.root_id, root_ids)
+    )
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:
@@ -156,7 +171,9 @@ def remove(connection: Connection, ids: Collection[int]) -> None:
     table = tables.resource_providers
     # The providers become roots first: a provider cannot be removed while it is the parent of
     # another one.
-    bulk.update(connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)])
+    bulk.update(
+        connection, table, [{"id": key, "parent_id": None, "root_id": None} for key in sorted(ids)]
+    )
     providers.remove(connection, ids)
 
 
@@ -164,4 +181,8 @@ def roots(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[
     """Return the roots of the providers that are below one: {id: set of the root's id}."""
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.root_id).where(table.c.root_id.is_not(None))
-    return {row.id: {row.root_id} for row in bulk.among(connection, query, table.c.id, provider_ids) if row.root_id != row.id}
+    return {
+        row.id: {row.root_id}
+        for row in bulk.among(connection, query, table.c.id, provider_ids)
+        if row.root_id != row.id
+    }

@@ -34,4 +34,6 @@ def provider_of(root: str, device: Mapping[str, Any]) -> str:
 
 def keys_of(root: str, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the keys of the providers of PCI devices by their uuids; whether the host reports them is not asked."""
-    return {uuid_of(root, key): key for key in {key_of(each) for each in devices if is_reported(each)}}
+    return {
+        uuid_of(root, key): key for key in {key_of(each) for each in devices if is_reported(each)}
+    }

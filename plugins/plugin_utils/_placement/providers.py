@@ -30,16 +30,25 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
     """
     table = tables.resource_providers
     query = sa.select(table.c.uuid, table.c.id)
-    found: dict[str, int] = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)}
+    found: dict[str, int] = {
+        row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)
+    }
     new = [uuid for uuid in names if uuid not in found]
-    taken = bulk.among(connection, sa.select(table.c.name, table.c.uuid), table.c.name, [names[uuid] for uuid in new])
+    taken = bulk.among(
+        connection,
+        sa.select(table.c.name, table.c.uuid),
+        table.c.name,
+        [names[uuid] for uuid in new],
+    )
     if taken:
         raise DroverError(
             f"There is a resource provider {taken[0].name} ({taken[0].uuid}) already, which is not that of the new "
             f"compute node {taken[0].name}. Rename or delete it with drover.compute.resource_provider; nothing was "
             "recorded."
         )
-    bulk.insert(connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new])
+    bulk.insert(
+        connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new]
+    )
     found.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
     return found
 
@@ -62,12 +71,19 @@ def inventories_of_classes(connection: Connection, prefix: str) -> list[Row]:
     """
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
-    return list(connection.execute(query.where(classes.c.name.startswith(prefix, autoescape=True)).order_by(classes.c.name)))
+    return list(
+        connection.execute(
+            query.where(classes.c.name.startswith(prefix, autoescape=True)).order_by(classes.c.name)
+        )
+    )
 
 
 def ratios(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], float]:
     """Return the stored allocation ratios by (provider id, class)."""
-    return {(row.provider_id, row.name): row.allocation_ratio for row in inventories(connection, provider_ids)}
+    return {
+        (row.provider_id, row.name): row.allocation_ratio
+        for row in inventories(connection, provider_ids)
+    }
 
 
 def is_discovered(trait: str, reported: Collection[str] | None) -> bool:
@@ -81,7 +97,9 @@ def is_discovered(trait: str, reported: Collection[str] | None) -> bool:
 
 
 def set_inventories(
-    connection: Connection, wanted: Mapping[int, Mapping[str, InventoryFields]], owned: Collection[str] | None = None
+    connection: Connection,
+    wanted: Mapping[int, Mapping[str, InventoryFields]],
+    owned: Collection[str] | None = None,
 ) -> set[int]:
     """Replace the inventories of providers, and write only the differences. An inventory in use
     stays.
@@ -92,7 +110,11 @@ def set_inventories(
     :returns: the ids of the changed providers; their generations are one more.
     """
     table = tables.inventories
-    classes = bulk.ids_by(connection, tables.resource_classes.c.name, {name for inventories in wanted.values() for name in inventories})
+    classes = bulk.ids_by(
+        connection,
+        tables.resource_classes.c.name,
+        {name for inventories in wanted.values() for name in inventories},
+    )
     current: dict[int, dict[int, Row]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row
@@ -139,12 +161,18 @@ def _remove_unused(connection: Connection, surplus: Mapping[int, Row]) -> set[in
             {row.provider_id for row in surplus.values()},
         )
     }
-    unused = {key: row for key, row in surplus.items() if (row.provider_id, row.class_id) not in used}
+    unused = {
+        key: row for key, row in surplus.items() if (row.provider_id, row.class_id) not in used
+    }
     bulk.delete(connection, tables.inventories, tables.inventories.c.id, unused)
     return {row.provider_id for row in unused.values()}
 
 
-def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], owned: Callable[[int, str], bool] | None = None) -> set[int]:
+def set_traits(
+    connection: Connection,
+    wanted: Mapping[int, Collection[str]],
+    owned: Callable[[int, str], bool] | None = None,
+) -> set[int]:
     """Replace the traits of providers.
 
     :param wanted: {provider id: traits}.
@@ -152,7 +180,9 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
     :returns: the ids of the changed providers; their generations are one more.
     """
     column = tables.provider_traits.c.trait_id
-    ids = bulk.ids_by(connection, tables.traits.c.name, {name for names in wanted.values() for name in names})
+    ids = bulk.ids_by(
+        connection, tables.traits.c.name, {name for names in wanted.values() for name in names}
+    )
     current = links(connection, column, wanted)
     by_id = {provider: {ids[name] for name in names} for provider, names in wanted.items()}
     if owned is not None:
@@ -163,7 +193,11 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
 def traits_of(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
     """Read the traits of providers, by their uuids."""
     table, known, names = tables.provider_traits, tables.resource_providers, tables.traits
-    query = sa.select(known.c.uuid, names.c.name).join(table, table.c.provider_id == known.c.id).join(names, names.c.id == table.c.trait_id)
+    query = (
+        sa.select(known.c.uuid, names.c.name)
+        .join(table, table.c.provider_id == known.c.id)
+        .join(names, names.c.id == table.c.trait_id)
+    )
     return grouped(bulk.among(connection, query, known.c.uuid, uuids))
 
 
@@ -173,13 +207,19 @@ def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> se
     :param wanted: {provider id: uuids of aggregates}.
     :returns: the ids of the changed providers; their generations are one more.
     """
-    ids = bulk.ids_by(connection, tables.placement_aggregates.c.uuid, {uuid for uuids in wanted.values() for uuid in uuids})
+    ids = bulk.ids_by(
+        connection,
+        tables.placement_aggregates.c.uuid,
+        {uuid for uuids in wanted.values() for uuid in uuids},
+    )
     column = tables.provider_aggregates.c.aggregate_id
     by_id = {provider: {ids[uuid] for uuid in uuids} for provider, uuids in wanted.items()}
     return set_links(connection, column, by_id, links(connection, column, wanted))
 
 
-def links(connection: Connection, column: sa.Column[int], provider_ids: Iterable[int]) -> dict[int, set[int]]:
+def links(
+    connection: Connection, column: sa.Column[int], provider_ids: Iterable[int]
+) -> dict[int, set[int]]:
     """Return the values of ``column``, in a table of pairs with provider_id, by provider."""
     provider = column.table.c.provider_id
     return grouped(bulk.among(connection, sa.select(provider, column), provider, provider_ids))
@@ -193,7 +233,12 @@ def grouped(rows: Iterable[Sequence[Any]]) -> dict[Any, set[Any]]:
     return found
 
 
-def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[int, set[int]], current: Mapping[int, set[int]]) -> set[int]:
+def set_links(
+    connection: Connection,
+    column: sa.Column[int],
+    wanted: Mapping[int, set[int]],
+    current: Mapping[int, set[int]],
+) -> set[int]:
     """Replace the links of providers.
 
     :param column: a column of a table of pairs with provider_id.
@@ -212,21 +257,36 @@ def set_links(connection: Connection, column: sa.Column[int], wanted: Mapping[in
         new.extend({"provider_id": provider, column.name: value} for value in sorted(want - have))
         gone = have - want
         if gone:
-            connection.execute(sa.delete(table).where(table.c.provider_id == provider, column.in_(gone)))
+            connection.execute(
+                sa.delete(table).where(table.c.provider_id == provider, column.in_(gone))
+            )
     bulk.insert(connection, table, new)
     bump(connection, changed)
     return changed
 
 
 def _keep(
-    connection: Connection, wanted: Mapping[int, set[int]], current: Mapping[int, set[int]], owned: Callable[[int, str], bool]
+    connection: Connection,
+    wanted: Mapping[int, set[int]],
+    current: Mapping[int, set[int]],
+    owned: Callable[[int, str], bool],
 ) -> None:
     """Add to the wanted traits the current ones (all by id) that may not be removed."""
-    surplus = {provider: current[provider] - want for provider, want in wanted.items() if provider in current}
+    surplus = {
+        provider: current[provider] - want
+        for provider, want in wanted.items()
+        if provider in current
+    }
     known = tables.traits
     query = sa.select(known.c.id, known.c.name)
     names = {
-        row.id: row.name for row in bulk.among(connection, query, known.c.id, {trait for traits in surplus.values() for trait in traits})
+        row.id: row.name
+        for row in bulk.among(
+            connection,
+            query,
+            known.c.id,
+            {trait for traits in surplus.values() for trait in traits},
+        )
     }
     for provider, found in surplus.items():
         wanted[provider] |= {trait for trait in found if not owned(provider, names[trait])}
@@ -237,12 +297,20 @@ def set_disabled_trait(connection: Connection, provider_ids: Iterable[int], disa
     table = tables.provider_traits
     trait = bulk.ids_by(connection, tables.traits.c.name, {DISABLED_TRAIT})[DISABLED_TRAIT]
     query = sa.select(table.c.provider_id).where(table.c.trait_id == trait)
-    have = {row.provider_id for row in bulk.among(connection, query, table.c.provider_id, provider_ids)}
+    have = {
+        row.provider_id for row in bulk.among(connection, query, table.c.provider_id, provider_ids)
+    }
     changed = set(provider_ids) - have if disabled else have
     if disabled:
-        bulk.insert(connection, table, [{"provider_id": key, "trait_id": trait} for key in sorted(changed)])
+        bulk.insert(
+            connection, table, [{"provider_id": key, "trait_id": trait} for key in sorted(changed)]
+        )
     elif changed:
-        connection.execute(sa.delete(table).where(table.c.trait_id == trait, table.c.provider_id.in_(sorted(changed))))
+        connection.execute(
+            sa.delete(table).where(
+                table.c.trait_id == trait, table.c.provider_id.in_(sorted(changed))
+            )
+        )
     bump(connection, changed)
 
 
@@ -251,7 +319,9 @@ def bump(connection: Connection, provider_ids: Collection[int]) -> None:
     table = tables.resource_providers
     if provider_ids:
         connection.execute(
-            sa.update(table).where(table.c.id == sa.bindparam("provider")).values(generation=table.c.generation + 1),
+            sa.update(table)
+            .where(table.c.id == sa.bindparam("provider"))
+            .values(generation=table.c.generation + 1),
             [{"provider": key} for key in sorted(provider_ids)],
         )
 

@@ -54,7 +54,11 @@ def text(name: str, amount: int) -> str:
     return f"{amount} {unit}" if unit in ("MiB", "GiB") else str(amount)
 
 
-def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], beside: Mapping[str, int] | None = None) -> None:
+def refuse(
+    connection: Connection,
+    wanted: Mapping[str, Mapping[str, int]],
+    beside: Mapping[str, int] | None = None,
+) -> None:
     """Refuse the claims of this transaction if a project is beyond its limit now.
 
     Call it last. It locks the limits: if two transactions claim for a project, the second one
@@ -74,7 +78,11 @@ def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], besi
     refused = []
     for project, named in limits.items():
         for name, limit in named.items():
-            more = wanted[project].get(INSTANCES, 0) if name == INSTANCES else counted(name, wanted[project])
+            more = (
+                wanted[project].get(INSTANCES, 0)
+                if name == INSTANCES
+                else counted(name, wanted[project])
+            )
             if more > 0 and use[project].of(name) > limit:
                 others = counted(name, use[project].resizing) - counted(name, beside or {})
                 refused.append((project, name, limit, use[project].of(name) - more, more, others))
@@ -83,7 +91,10 @@ def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], besi
         raise DroverError(
             f"{' '.join(map(_sentence, refused))} Nothing was claimed. {_advice(refused)}",
             cause="quota",
-            quotas=[dict(zip(("project", "resource", "limit", "in_use", "wanted"), each)) for each in refused],
+            quotas=[
+                dict(zip(("project", "resource", "limit", "in_use", "wanted"), each))
+                for each in refused
+            ],
         )
 
 
@@ -100,10 +111,12 @@ def _sentence(refused: tuple[str, str, int, int, int, int]) -> str:
 def _advice(refused: Sequence[tuple[str, str, int, int, int, int]]) -> str:
     projects = sorted({each[0] for each in refused})
     resizing = any(each[5] for each in refused)
-    first = "Confirm or revert the resizes of the project, which hold their old size too, remove" if resizing else "Remove"
-    return (
-        f"{first} instances of the project, ask for less, or raise the limit with drover.compute.quota, project {' and '.join(projects)}."
+    first = (
+        "Confirm or revert the resizes of the project, which hold their old size too, remove"
+        if resizing
+        else "Remove"
     )
+    return f"{first} instances of the project, ask for less, or raise the limit with drover.compute.quota, project {' and '.join(projects)}."
 
 
 def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]:
@@ -126,10 +139,21 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
     :param projects: None for all that have an instance.
     :returns: by project.
     """
-    instances, consumers, held, classes = tables.instances, tables.consumers, tables.allocations, tables.resource_classes
-    mine = instances.c.project.is_not(None) if projects is None else instances.c.project.in_(sorted(projects))
+    instances, consumers, held, classes = (
+        tables.instances,
+        tables.consumers,
+        tables.allocations,
+        tables.resource_classes,
+    )
+    mine = (
+        instances.c.project.is_not(None)
+        if projects is None
+        else instances.c.project.in_(sorted(projects))
+    )
     found = {project: Use(0, Counter(), Counter()) for project in projects or ()}
-    query = sa.select(instances.c.project, sa.func.count()).where(mine).group_by(instances.c.project)
+    query = (
+        sa.select(instances.c.project, sa.func.count()).where(mine).group_by(instances.c.project)
+    )
     for project, number in connection.execute(query):
         found[project] = Use(number, Counter(), Counter())
     query = (
@@ -146,22 +170,36 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
     return found
 
 
-def _count_moves(connection: Connection, found: Mapping[str, Use], mine: sa.ColumnElement[bool]) -> None:
+def _count_moves(
+    connection: Connection, found: Mapping[str, Use], mine: sa.ColumnElement[bool]
+) -> None:
     """Add the amounts that resizes hold beside the instances, and subtract the amounts that
     evacuated hosts still hold under them.
     """
     migrations, instances = tables.migrations, tables.instances
     query = (
-        sa.select(migrations.c.uuid, migrations.c.instance_uuid, migrations.c.type, migrations.c.details, instances.c.project)
+        sa.select(
+            migrations.c.uuid,
+            migrations.c.instance_uuid,
+            migrations.c.type,
+            migrations.c.details,
+            instances.c.project,
+        )
         .join(instances, instances.c.uuid == migrations.c.instance_uuid)
-        .where(mine, migrations.c.status.in_(tables.HOLDING_MIGRATION), migrations.c.type.in_((RESIZE, EVACUATION)))
+        .where(
+            mine,
+            migrations.c.status.in_(tables.HOLDING_MIGRATION),
+            migrations.c.type.in_((RESIZE, EVACUATION)),
+        )
     )
     rows = connection.execute(query).all()
     left: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         if row.type == EVACUATION:
             left.setdefault(row.instance_uuid, set()).update(_keys(row, "old") - _keys(row, "new"))
-    resizes = {row.uuid: row for row in rows if row.type == RESIZE and grows_or_shrinks(row.details)}
+    resizes = {
+        row.uuid: row for row in rows if row.type == RESIZE and grows_or_shrinks(row.details)
+    }
     projects = {row.instance_uuid: row.project for row in rows}
     for consumer, provider, name, amount in _allocated(connection, {*left, *resizes}):
         if consumer in resizes:
@@ -174,7 +212,12 @@ def _count_moves(connection: Connection, found: Mapping[str, Use], mine: sa.Colu
 
 def _allocated(connection: Connection, uuids: Collection[str]) -> list[Row]:
     """Read the allocations of consumers: (uuid of the consumer, uuid of the provider, class, amount)."""
-    consumers, held, classes, providers = tables.consumers, tables.allocations, tables.resource_classes, tables.resource_providers
+    consumers, held, classes, providers = (
+        tables.consumers,
+        tables.allocations,
+        tables.resource_classes,
+        tables.resource_providers,
+    )
     query = (
         sa.select(consumers.c.uuid, providers.c.uuid.label("provider"), classes.c.name, held.c.used)
         .join(held, held.c.consumer_id == consumers.c.id)
@@ -189,7 +232,11 @@ def _holds(details: Mapping[str, Mapping[str, Allocations]] | None, which: str) 
 
 
 def _keys(migration: Row, which: str) -> set[tuple[str, str]]:
-    return {(provider, name) for provider, amounts in _holds(migration.details, which).items() for name in amounts}
+    return {
+        (provider, name)
+        for provider, amounts in _holds(migration.details, which).items()
+        for name in amounts
+    }
 
 
 def grows_or_shrinks(details: Mapping[str, Mapping[str, Allocations]] | None) -> bool:
@@ -201,7 +248,9 @@ def grows_or_shrinks(details: Mapping[str, Mapping[str, Allocations]] | None) ->
     return allocations.total(_holds(details, "old")) != allocations.total(_holds(details, "new"))
 
 
-def refuse_resize(connection: Connection, project: str, details: Mapping[str, Mapping[str, Allocations]]) -> None:
+def refuse_resize(
+    connection: Connection, project: str, details: Mapping[str, Mapping[str, Allocations]]
+) -> None:
     """Refuse a resize that this transaction has opened, as refuse() does; not if no amount grows.
 
     So a project beyond its limit can make its instances smaller.
@@ -225,6 +274,8 @@ def listing(connection: Connection, project: str | None = None) -> list[dict[str
     for each in sorted({*limits, *use}):
         mine, used = limits.get(each, {}), use.get(each, Use(0, Counter(), Counter()))
         names = [*NOVA, *sorted(set(mine) - set(NOVA))]
-        resources = [{"resource": name, "limit": mine.get(name), "in_use": used.of(name)} for name in names]
+        resources = [
+            {"resource": name, "limit": mine.get(name), "in_use": used.of(name)} for name in names
+        ]
         found.append({"project": each, "resources": resources})
     return found

@@ -17,7 +17,9 @@ from . import allocations, claim_nodes, host_room
 from .claim_destination import ClaimDestinations, Place
 
 
-def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float) -> None:
+def relocate(
+    connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float
+) -> None:
     """Move the allocations, cells and devices of instances to other compute nodes.
 
     :param moves: the moves of a plan.
@@ -32,26 +34,40 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     free = holdings.sums(uuids)
     names = allocations.class_names(connection, free)
     resources = {uuid: allocations.by_class(holdings.held.get(uuid, {}), names) for uuid in uuids}
-    ends: dict[str, Alternate] = {move["uuid"]: {"host": move["host"], "node": move["node"]} for move in moves}
+    ends: dict[str, Alternate] = {
+        move["uuid"]: {"host": move["host"], "node": move["node"]} for move in moves
+    }
     nodes = claim_nodes.read(connection, ends.values())
     rows = bulk.hold(connection, tables.instances, "uuid", uuids)
     for uuid in requests:
         node = rows[uuid].compute_node_id
         if node is not None:
             host_room.leave(connection, node, uuid)
-    places = {move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations")) for move in moves}
+    places = {
+        move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations"))
+        for move in moves
+    }
     destinations = ClaimDestinations(connection, list(places.values()), {}, free, requests)
     wanted = {}
     # A move that makes room comes before the move that takes it.
     for move in moves:
-        place = destinations.choose(move["uuid"], move["name"], resources[move["uuid"]], [places[move["uuid"]]])
+        place = destinations.choose(
+            move["uuid"], move["name"], resources[move["uuid"]], [places[move["uuid"]]]
+        )
         if move["uuid"] in holdings.ids:
             wanted[move["uuid"]] = place.amounts
     holdings.write(wanted)
     if destinations.room is not None:
         destinations.room.write()
-    bulk.update(connection, tables.instances, [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()])
-    domains = [{"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id} for uuid, place in places.items()]
+    bulk.update(
+        connection,
+        tables.instances,
+        [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()],
+    )
+    domains = [
+        {"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id}
+        for uuid, place in places.items()
+    ]
     bulk.run(connection, domains, _moved_domain)
     _rename_devices(connection, requests)
 
@@ -59,7 +75,12 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
 def start(connection: Connection, uuids: Collection[str], now: float) -> None:
     """Set claimed instances to running, as if they had been built."""
     table = tables.instances
-    rows = bulk.among(connection, sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id), table.c.uuid, uuids)
+    rows = bulk.among(
+        connection,
+        sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id),
+        table.c.uuid,
+        uuids,
+    )
     given = _devices(connection, uuids)
     running = {"state": "running", "persistent": True, "autostart": False, "seen_at": now}
     domains = [
@@ -82,21 +103,34 @@ def _devices(connection: Connection, uuids: Collection[str]) -> dict[str, list[d
     """
     found: dict[str, list[dict[str, str]]] = {}
     for (_node, uuid), given in devices.of_consumers(connection, uuids).items():
-        found.setdefault(uuid, []).extend({"type": "pci", "address": each["address"]} for each in given)
+        found.setdefault(uuid, []).extend(
+            {"type": "pci", "address": each["address"]} for each in given
+        )
     for (_node, uuid), made in devices.mdevs_of_consumers(connection, uuids).items():
-        found.setdefault(uuid, []).extend({"type": "mdev", "address": each["uuid"]} for each in made)
+        found.setdefault(uuid, []).extend(
+            {"type": "mdev", "address": each["uuid"]} for each in made
+        )
     return found
 
 
 def _rename_devices(connection: Connection, uuids: Collection[str]) -> None:
     """Change the domains of moved instances so that they name their present devices."""
     given, table = _devices(connection, uuids), tables.domains
-    for row in bulk.among(connection, sa.select(table.c.uuid, table.c.compute_node_id, table.c.facts), table.c.uuid, given):
-        mine = sa.update(table).where(table.c.uuid == row.uuid, table.c.compute_node_id == row.compute_node_id)
+    for row in bulk.among(
+        connection,
+        sa.select(table.c.uuid, table.c.compute_node_id, table.c.facts),
+        table.c.uuid,
+        given,
+    ):
+        mine = sa.update(table).where(
+            table.c.uuid == row.uuid, table.c.compute_node_id == row.compute_node_id
+        )
         connection.execute(mine.values(facts={**row.facts, "hostdevs": given[row.uuid]}))
 
 
 def _moved_domain() -> Any:
     table = tables.domains
-    statement = sa.update(table).where(table.c.uuid == sa.bindparam("domain"), table.c.compute_node_id == sa.bindparam("left"))
+    statement = sa.update(table).where(
+        table.c.uuid == sa.bindparam("domain"), table.c.compute_node_id == sa.bindparam("left")
+    )
     return statement.values(compute_node_id=sa.bindparam("reached"))

@@ -45,10 +45,17 @@ def replace(connection: Connection, consumers: Consumers, now: float) -> list[Co
     ids = _providers(connection, names)
     classes = class_ids(
         connection,
-        {name for wanted in consumers.values() for each in wanted["allocations"].values() for name in each},
+        {
+            name
+            for wanted in consumers.values()
+            for each in wanted["allocations"].values()
+            for name in each
+        },
     )
     flat = {
-        uuid: allocations.flatten({ids[name]: each for name, each in wanted["allocations"].items()}, classes)
+        uuid: allocations.flatten(
+            {ids[name]: each for name, each in wanted["allocations"].items()}, classes
+        )
         for uuid, wanted in consumers.items()
     }
     keep = {
@@ -62,16 +69,33 @@ def replace(connection: Connection, consumers: Consumers, now: float) -> list[Co
     }
     holdings = allocations.Holdings(connection, keep, now, drop=flat)
     _check_generations(consumers, holdings)
-    columns = {uuid: {name: value for name, value in columns.items() if consumers[uuid].get(name)} for uuid, columns in keep.items()}
-    flat = {uuid: amounts for uuid, amounts in flat.items() if _differs(holdings, uuid, amounts, columns.get(uuid))}
+    columns = {
+        uuid: {name: value for name, value in columns.items() if consumers[uuid].get(name)}
+        for uuid, columns in keep.items()
+    }
+    flat = {
+        uuid: amounts
+        for uuid, amounts in flat.items()
+        if _differs(holdings, uuid, amounts, columns.get(uuid))
+    }
     _check_room(connection, holdings, flat, ids, classes)
     holdings.write(flat, columns, limited=True)
     return [
-        {"uuid": uuid, "generation": _generation(holdings, uuid, uuid in flat, keep), "changed": uuid in flat} for uuid in sorted(consumers)
+        {
+            "uuid": uuid,
+            "generation": _generation(holdings, uuid, uuid in flat, keep),
+            "changed": uuid in flat,
+        }
+        for uuid in sorted(consumers)
     ]
 
 
-def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]], consumers: Consumers, now: float) -> dict[str, Any]:
+def reshape(
+    connection: Connection,
+    inventories: Mapping[str, Mapping[str, Any]],
+    consumers: Consumers,
+    now: float,
+) -> dict[str, Any]:
     """Change inventories and allocations together, as when a host's room moves to a child provider.
 
     The caller is the only writer. The allocations are checked against the old and the new inventories together, and then
@@ -84,7 +108,9 @@ def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]]
     """
     ids = _providers(connection, inventories)
     table = tables.resource_providers
-    rows = {row.id: row for row in bulk.among(connection, sa.select(table), table.c.id, ids.values())}
+    rows = {
+        row.id: row for row in bulk.among(connection, sa.select(table), table.c.id, ids.values())
+    }
     wanted: dict[int, dict[str, InventoryFields]] = {}
     for name, each in inventories.items():
         found = rows[ids[name]].generation
@@ -95,10 +121,14 @@ def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]]
                 cause="changed_meanwhile",
                 provider=name,
             )
-        wanted[ids[name]] = placement_inventory.complete(f"Resource provider {name}", each["inventories"])
+        wanted[ids[name]] = placement_inventory.complete(
+            f"Resource provider {name}", each["inventories"]
+        )
     class_ids(connection, {kind for kinds in wanted.values() for kind in kinds})
     before = _inventories(connection, wanted)
-    providers.set_inventories(connection, {key: {**before.get(key, {}), **kinds} for key, kinds in wanted.items()})
+    providers.set_inventories(
+        connection, {key: {**before.get(key, {}), **kinds} for key, kinds in wanted.items()}
+    )
     written = replace(connection, consumers, now)
     providers.set_inventories(connection, wanted)
     left = _inventories(connection, wanted)
@@ -115,9 +145,13 @@ def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]]
     query = sa.select(table.c.id, table.c.name, table.c.generation)
     generations = {row.id: row for row in bulk.among(connection, query, table.c.id, ids.values())}
     return {
-        "providers": [{"name": generations[key].name, "generation": generations[key].generation} for key in sorted(generations)],
+        "providers": [
+            {"name": generations[key].name, "generation": generations[key].generation}
+            for key in sorted(generations)
+        ],
         "consumers": written,
-        "changed": any(generations[key].generation != rows[key].generation for key in rows) or any(each["changed"] for each in written),
+        "changed": any(generations[key].generation != rows[key].generation for key in rows)
+        or any(each["changed"] for each in written),
     }
 
 
@@ -126,7 +160,9 @@ def _check(consumers: Consumers) -> None:
         where = f"consumers, {uuid}"
         validation.check_uuid("consumers", uuid)
         if not isinstance(wanted, dict) or not isinstance(wanted.get("allocations"), dict):
-            raise DroverError(f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing.")
+            raise DroverError(
+                f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing."
+            )
         for provider, amounts in wanted["allocations"].items():
             selections.check_resources(f"{where}, {provider}", amounts)
         selections.check_texts(where, wanted, ("project", "user", "type"))
@@ -140,7 +176,10 @@ def _providers(connection: Connection, names: Collection[str]) -> dict[str, int]
     table = tables.resource_providers
     query = sa.select(table.c.id, table.c.uuid, table.c.name)
     by_name = {row.name: row.id for row in bulk.among(connection, query, table.c.name, names)}
-    by_uuid = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, set(names) - set(by_name))}
+    by_uuid = {
+        row.uuid: row.id
+        for row in bulk.among(connection, query, table.c.uuid, set(names) - set(by_name))
+    }
     found = {**by_uuid, **by_name}
     for name in sorted(set(names) - set(found)):
         raise DroverError(
@@ -157,21 +196,33 @@ def _check_generations(consumers: Consumers, holdings: allocations.Holdings) -> 
             continue
         expected, row = wanted["consumer_generation"], holdings.rows.get(uuid)
         if expected is None and row is not None:
-            raise allocations.changed_meanwhile(uuid, f"it was to be new, and has generation {row.generation}")
+            raise allocations.changed_meanwhile(
+                uuid, f"it was to be new, and has generation {row.generation}"
+            )
         if expected is not None and row is None:
-            raise allocations.changed_meanwhile(uuid, f"its generation was to be {expected}, and it is not there")
+            raise allocations.changed_meanwhile(
+                uuid, f"its generation was to be {expected}, and it is not there"
+            )
         if row is not None and row.generation != expected:
-            raise allocations.changed_meanwhile(uuid, f"its generation is {row.generation}, not {expected}")
+            raise allocations.changed_meanwhile(
+                uuid, f"its generation is {row.generation}, not {expected}"
+            )
 
 
-def _differs(holdings: allocations.Holdings, uuid: str, amounts: Amounts, columns: Mapping[str, Any] | None) -> bool:
+def _differs(
+    holdings: allocations.Holdings, uuid: str, amounts: Amounts, columns: Mapping[str, Any] | None
+) -> bool:
     if uuid in holdings.new or holdings.held.get(uuid, {}) != amounts:
         return uuid in holdings.ids
     row = holdings.rows.get(uuid)
-    return row is not None and any(getattr(row, name) != value for name, value in (columns or {}).items())
+    return row is not None and any(
+        getattr(row, name) != value for name, value in (columns or {}).items()
+    )
 
 
-def _generation(holdings: allocations.Holdings, uuid: str, changed: bool, keep: Collection[str]) -> int | None:
+def _generation(
+    holdings: allocations.Holdings, uuid: str, changed: bool, keep: Collection[str]
+) -> int | None:
     if uuid not in keep:
         return None
     row = holdings.rows.get(uuid)
@@ -218,7 +269,9 @@ def _check_room(
                 )
 
 
-def _inventories(connection: Connection, provider_ids: Collection[int]) -> dict[int, dict[str, InventoryFields]]:
+def _inventories(
+    connection: Connection, provider_ids: Collection[int]
+) -> dict[int, dict[str, InventoryFields]]:
     """Return the inventories that providers have now, by provider and class."""
     found: dict[int, dict[str, InventoryFields]] = {}
     for row in providers.inventories(connection, provider_ids):

@@ -76,7 +76,10 @@ def ensure(
 
 
 def delete(
-    connection: Connection, name: str | None = None, uuid: str | None = None, generation: int | None = None
+    connection: Connection,
+    name: str | None = None,
+    uuid: str | None = None,
+    generation: int | None = None,
 ) -> ProviderDescription | None:
     """Delete a provider without allocations and children; return it, or None if there was none.
 
@@ -90,7 +93,9 @@ def delete(
         return None
     where = f"Resource provider {row.name}"
     if name is not None and name != row.name:
-        raise DroverError(f"{where} has the uuid {row.uuid}, but name is {name}. Correct one of the two.")
+        raise DroverError(
+            f"{where} has the uuid {row.uuid}, but name is {name}. Correct one of the two."
+        )
     _check_generation(where, row, generation)
     _hold(connection, row)
     node = _compute_node(connection, row)
@@ -101,9 +106,15 @@ def delete(
         )
     held = usages.holders(connection, row.id)
     if held:
-        raise DroverError(f"{where} has allocations: {held}. Release or move them first; nothing was deleted.")
+        raise DroverError(
+            f"{where} has allocations: {held}. Release or move them first; nothing was deleted."
+        )
     table = tables.resource_providers
-    children = connection.execute(sa.select(table.c.name).where(table.c.parent_id == row.id)).scalars().all()
+    children = (
+        connection.execute(sa.select(table.c.name).where(table.c.parent_id == row.id))
+        .scalars()
+        .all()
+    )
     if children:
         raise DroverError(
             f"{where} has children: {some(sorted(children), 5)}. Delete them or give them another parent first; nothing was deleted."
@@ -135,7 +146,9 @@ class _ProviderChange:
         self.aggregates: set[str] | None = None
         if inventories is not None:
             given = {str(name): values for name, values in inventories.items()}
-            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, given, where)
+            classes_and_traits.check_known(
+                connection, classes_and_traits.RESOURCE_CLASS, given, where
+            )
             self.inventories = inventory_values.complete(where, given)
         if traits is not None:
             classes_and_traits.check_known(connection, classes_and_traits.TRAIT, traits, where)
@@ -146,9 +159,13 @@ class _ProviderChange:
 
 def _check_name(name: str) -> None:
     if not name or name != name.strip() or not name.isprintable():
-        raise DroverError(f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it.")
+        raise DroverError(
+            f"The name {name[:60]!r} of a resource provider must be text that can be seen, without spaces around it."
+        )
     if len(name) > MAX_NAME:
-        raise DroverError(f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most.")
+        raise DroverError(
+            f"The name {name[:60]}... of a resource provider has {len(name)} characters; {MAX_NAME} are the most."
+        )
 
 
 def _find(connection: Connection, name: str | None, uuid: str | None) -> Row | None:
@@ -200,7 +217,9 @@ def _hold(connection: Connection, row: Row) -> None:
         (tables.resource_providers, tables.resource_providers.c.id),
         (tables.inventories, tables.inventories.c.provider_id),
     ):
-        connection.execute(sa.select(table.c.id).where(column == row.id).order_by(table.c.id).with_for_update()).all()
+        connection.execute(
+            sa.select(table.c.id).where(column == row.id).order_by(table.c.id).with_for_update()
+        ).all()
 
 
 def _create(connection: Connection, name: str | None, uuid: str | None) -> Row:
@@ -228,7 +247,9 @@ def _rename(connection: Connection, where: str, row: Row, name: str | None) -> R
 
 def _compute_node(connection: Connection, row: Row) -> Row | None:
     table = tables.compute_nodes
-    query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts).where(table.c.uuid == row.uuid)
+    query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts).where(
+        table.c.uuid == row.uuid
+    )
     return connection.execute(query).one_or_none()
 
 
@@ -244,7 +265,9 @@ def _reparent(connection: Connection, where: str, row: Row, given: str, node: Ro
         )
     if parent is not None and parent.id in {row.id, *provider_trees.below(connection, row)}:
         what = "it is that provider itself" if parent.id == row.id else f"{parent.name} is below it"
-        raise DroverError(f"{where} cannot have the parent {parent.name}: {what}, and a tree has no loops.")
+        raise DroverError(
+            f"{where} cannot have the parent {parent.name}: {what}, and a tree has no loops."
+        )
     provider_trees.move(connection, row, parent)
 
 
@@ -255,10 +278,18 @@ def _parent(connection: Connection, where: str, given: str) -> Row:
         if found is not None:
             return found
     near = did_you_mean(given, connection.execute(sa.select(table.c.name)).scalars())
-    raise DroverError(f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first.")
+    raise DroverError(
+        f"{where}: there is no resource provider {given[:MAX_NAME]} to be its parent{near}. Make the parent first."
+    )
 
 
-def _set_inventories(connection: Connection, where: str, row: Row, wanted: dict[str, InventoryFields], node: Row | None) -> list[str]:
+def _set_inventories(
+    connection: Connection,
+    where: str,
+    row: Row,
+    wanted: dict[str, InventoryFields],
+    node: Row | None,
+) -> list[str]:
     """Write inventories; return warnings."""
     stored = {each.name: each for each in providers.inventories(connection, [row.id])}
     if node is not None:
@@ -273,7 +304,9 @@ def _set_inventories(connection: Connection, where: str, row: Row, wanted: dict[
     warnings = []
     for name, values in sorted(wanted.items()):
         used, old = (stored[name].used, fields_of(stored[name])) if name in stored else (0, None)
-        capacity = capacity_rule.capacity(values["total"], values["reserved"], values["allocation_ratio"])
+        capacity = capacity_rule.capacity(
+            values["total"], values["reserved"], values["allocation_ratio"]
+        )
         if used > capacity and values != old:
             warnings.append(
                 f"{where}: {used} of {name} are in use, more than its new capacity of {capacity:g}. Those who have it keep "
@@ -283,12 +316,16 @@ def _set_inventories(connection: Connection, where: str, row: Row, wanted: dict[
     return warnings
 
 
-def _with_discovered(where: str, stored: Mapping[str, Row], wanted: Mapping[str, InventoryFields], node: Row) -> dict[str, InventoryFields]:
+def _with_discovered(
+    where: str, stored: Mapping[str, Row], wanted: Mapping[str, InventoryFields], node: Row
+) -> dict[str, InventoryFields]:
     """Add the stored inventories that discovery owns to the wanted ones.
 
     :raises DroverError: one of the stored inventories would change.
     """
-    kept = {name: fields_of(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored}
+    kept = {
+        name: fields_of(stored[name]) for name in providers.DISCOVERED_CLASSES if name in stored
+    }
     for name in sorted(set(wanted) & providers.DISCOVERED_CLASSES):
         if wanted[name] != kept.get(name):
             raise DroverError(
@@ -299,7 +336,9 @@ def _with_discovered(where: str, stored: Mapping[str, Row], wanted: Mapping[str,
     return {**wanted, **kept}
 
 
-def _set_traits(connection: Connection, where: str, row: Row, wanted: set[str], node: Row | None) -> None:
+def _set_traits(
+    connection: Connection, where: str, row: Row, wanted: set[str], node: Row | None
+) -> None:
     if node is not None:
         stored = set(provider_info.listing(connection, uuid=row.uuid)[0]["traits"])
         for name in sorted(wanted - stored):

@@ -30,14 +30,30 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
         where = f"selections, item {number} ({selection.get('name') or 'no name'})"
         for key in ("name", "uuid", "host", "resources"):
             if not selection.get(key):
-                raise DroverError(f"{where}: {key} is missing. Pass what the lookup drover.compute.schedule returned.")
+                raise DroverError(
+                    f"{where}: {key} is missing. Pass what the lookup drover.compute.schedule returned."
+                )
         validation.check_uuid(where, selection["uuid"])
         if selection["uuid"] in seen:
-            raise DroverError(f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own.")
+            raise DroverError(
+                f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own."
+            )
         seen.add(selection["uuid"])
         check_resources(where, selection["resources"])
         check_texts(
-            where, selection, ("name", "host", "node", "availability_zone", "project", "user", "image_name", "image_id", "image_format")
+            where,
+            selection,
+            (
+                "name",
+                "host",
+                "node",
+                "availability_zone",
+                "project",
+                "user",
+                "image_name",
+                "image_id",
+                "image_format",
+            ),
         )
         _check_allocations(where, selection, selection["resources"])
         check_alternates(where, selection.get("alternates", []), selection["resources"])
@@ -47,15 +63,21 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
     return selections
 
 
-def check_alternates(where: str, alternates: Any, resources: Resources | None = None) -> list[Alternate]:
+def check_alternates(
+    where: str, alternates: Any, resources: Resources | None = None
+) -> list[Alternate]:
     """Refuse alternates that name no host, and return the alternates.
 
     :param where: the beginning of the error.
     :param resources: the requested amounts; None if they are not known.
     """
-    for number, place in enumerate(alternates if isinstance(alternates, list) else [alternates], start=1):
+    for number, place in enumerate(
+        alternates if isinstance(alternates, list) else [alternates], start=1
+    ):
         if not isinstance(place, dict) or not place.get("host"):
-            raise DroverError(f"{where}, alternate {number}: must be a mapping with host, not {place!r}.")
+            raise DroverError(
+                f"{where}, alternate {number}: must be a mapping with host, not {place!r}."
+            )
         check_texts(f"{where}, alternate {number}", place, ("host", "node"))
         _check_allocations(f"{where}, alternate {number}", place, resources)
     return alternates
@@ -68,7 +90,9 @@ def _check_allocations(where: str, place: Mapping[str, Any], resources: Resource
     if given is None:
         return
     if not isinstance(given, dict):
-        raise DroverError(f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}.")
+        raise DroverError(
+            f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}."
+        )
     for uuid_, amounts in given.items():
         check_texts(f"{where}, allocations", {"provider": uuid_}, ("provider",))
         check_resources(f"{where}, allocations, {uuid_}", amounts)
@@ -89,9 +113,12 @@ def _check_mappings(where: str, mappings: Any, given: Any) -> None:
     if mappings is None:
         return
     if not isinstance(mappings, dict) or not all(
-        isinstance(uuids, list) and all(isinstance(each, str) for each in uuids) for uuids in mappings.values()
+        isinstance(uuids, list) and all(isinstance(each, str) for each in uuids)
+        for uuids in mappings.values()
     ):
-        raise DroverError(f"{where}: mappings must be a mapping of resource groups to lists of provider uuids, not {mappings!r}.")
+        raise DroverError(
+            f"{where}: mappings must be a mapping of resource groups to lists of provider uuids, not {mappings!r}."
+        )
     for suffix, uuids in sorted(mappings.items(), key=str):
         for each in uuids:
             if not isinstance(given, dict) or each not in given:
@@ -104,16 +131,26 @@ def check_texts(where: str, mapping: Mapping[str, Any], keys: Iterable[str]) -> 
     """Refuse texts that no database takes."""
     for key in keys:
         value = mapping.get(key)
-        if value is not None and not (isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value):
-            shown = f"{value[:40]!r}..." if isinstance(value, str) and len(value) > _LONGEST else repr(value)
-            raise DroverError(f"{where}: {key} must be a text of at most {_LONGEST} characters, not {shown}.")
+        if value is not None and not (
+            isinstance(value, str) and len(value) <= _LONGEST and "\0" not in value
+        ):
+            shown = (
+                f"{value[:40]!r}..."
+                if isinstance(value, str) and len(value) > _LONGEST
+                else repr(value)
+            )
+            raise DroverError(
+                f"{where}: {key} must be a text of at most {_LONGEST} characters, not {shown}."
+            )
 
 
 def _check_group(where: str, group: Any) -> None:
     if isinstance(group, dict):
         if group.get("policy") not in server_groups.POLICIES:
             policies = " or ".join(server_groups.POLICIES)
-            raise DroverError(f"{where}: policy of the server group must be {policies}, not {group.get('policy')!r}.")
+            raise DroverError(
+                f"{where}: policy of the server group must be {policies}, not {group.get('policy')!r}."
+            )
         group = group.get("name")
         if not group:
             raise DroverError(f"{where}: the server group has no name.")

@@ -19,7 +19,11 @@ POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 
 
 def ensure(
-    connection: Connection, name: str, policy: str, max_server_per_host: int | None = None, max_moving: int | None = None
+    connection: Connection,
+    name: str,
+    policy: str,
+    max_server_per_host: int | None = None,
+    max_moving: int | None = None,
 ) -> tuple[Row, bool]:
     """Make a server group, or find it with this policy.
 
@@ -46,7 +50,9 @@ def ensure(
             )
         if max_moving is None or (max_moving or None) == row.max_moving:
             return row, False
-        bulk.update(connection, tables.server_groups, [{"id": row.id, "max_moving": max_moving or None}])
+        bulk.update(
+            connection, tables.server_groups, [{"id": row.id, "max_moving": max_moving or None}]
+        )
         return find(connection, name), True
     added = bulk.add(
         connection,
@@ -89,16 +95,27 @@ def delete(connection: Connection, name: str) -> bool:
 def find(connection: Connection, group: str | GroupDescription) -> Row:
     """Return the row of a server group by its name or description; by a description it is made if it is new."""
     if isinstance(group, dict):
-        return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[0]
+        return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[
+            0
+        ]
     row = by_name(connection, group)
     if row is None:
-        raise DroverError(f"Server group {group} is not in the store. Make it with drover.compute.server_group.")
+        raise DroverError(
+            f"Server group {group} is not in the store. Make it with drover.compute.server_group."
+        )
     return row
 
 
 def described(row: Row | None) -> dict[str, Any] | None:
     """Return the row of a server group as people see it; None for none."""
-    return None if row is None else {name: getattr(row, name) for name in ("uuid", "name", "policy", "max_server_per_host", "max_moving")}
+    return (
+        None
+        if row is None
+        else {
+            name: getattr(row, name)
+            for name in ("uuid", "name", "policy", "max_server_per_host", "max_moving")
+        }
+    )
 
 
 def names(connection: Connection) -> list[str]:
@@ -117,7 +134,9 @@ def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]
     :returns: {name: row}.
     """
     found: dict[str, Row] = {}
-    for name, group in sorted(((name_of(group) or "", group) for group in wanted if group), key=lambda pair: pair[0]):
+    for name, group in sorted(
+        ((name_of(group) or "", group) for group in wanted if group), key=lambda pair: pair[0]
+    ):
         if isinstance(group, dict) or name not in found:
             found[name] = find(connection, group)
     if found:
@@ -148,7 +167,9 @@ def members(connection: Connection, group: Row) -> dict[str, set[str]]:
     uuid: hosts}.
     """
     migrations, nodes = tables.migrations, tables.compute_nodes
-    where: dict[str, set[str]] = {row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)}
+    where: dict[str, set[str]] = {
+        row.uuid: {row.host} if row.host else set() for row in _member_rows(connection, group)
+    }
     query = (
         sa.select(migrations.c.instance_uuid, nodes.c.host)
         .join(nodes, nodes.c.id == migrations.c.destination_node_id)
@@ -168,7 +189,9 @@ def members(connection: Connection, group: Row) -> dict[str, set[str]]:
     return where
 
 
-def refusal(group: Row, where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None) -> str | None:
+def refusal(
+    group: Row, where: Mapping[str, set[str]], uuid: str, host: str, leaving: str | None = None
+) -> str | None:
     """Return the reason why the group's policy keeps an instance off a host; None if it does not.
 
     As in Nova, a group knows hosts: members on two compute nodes of one host are on one host.

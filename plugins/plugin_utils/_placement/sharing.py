@@ -38,7 +38,9 @@ class Pool(TypedDict):
 
 
 def set_members(
-    connection: Connection, wanted: Mapping[int, Collection[str]], leaving: Mapping[int, Collection[str]]
+    connection: Connection,
+    wanted: Mapping[int, Collection[str]],
+    leaving: Mapping[int, Collection[str]],
 ) -> tuple[dict[str, set[int]], bool]:
     """Put providers into aggregates, and remove them from others; they stay in all the rest.
 
@@ -54,15 +56,25 @@ def set_members(
     ids = bulk.ids_by(connection, column, {uuid for names in wanted.values() for uuid in names})
     ids.update(bulk.ids_by(connection, column, uuids - set(ids), make=False))
     query = sa.select(table.c.provider_id, table.c.aggregate_id)
-    have = {(row.provider_id, row.aggregate_id) for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})}
+    have = {
+        (row.provider_id, row.aggregate_id)
+        for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})
+    }
     joined: dict[str, set[int]] = {}
     for provider, names in wanted.items():
         for uuid in names:
             if (provider, ids[uuid]) not in have:
                 joined.setdefault(uuid, set()).add(provider)
     new = sorted((provider, ids[uuid]) for uuid, members in joined.items() for provider in members)
-    bulk.insert(connection, table, [{"provider_id": provider, "aggregate_id": key} for provider, key in new])
-    gone = {(provider, ids[uuid]) for provider, names in leaving.items() for uuid in names if uuid in ids} & have
+    bulk.insert(
+        connection, table, [{"provider_id": provider, "aggregate_id": key} for provider, key in new]
+    )
+    gone = {
+        (provider, ids[uuid])
+        for provider, names in leaving.items()
+        for uuid in names
+        if uuid in ids
+    } & have
     for aggregate in sorted({key for dummy, key in gone}):
         members = sorted(provider for provider, key in gone if key == aggregate)
         _leave(connection, aggregate, members)
@@ -74,12 +86,18 @@ def _leave(connection: Connection, aggregate: int, members: Sequence[int]) -> No
     table = tables.provider_aggregates
     for start in range(0, len(members), bulk.NAMED_VALUES):
         some = members[start : start + bulk.NAMED_VALUES]
-        connection.execute(sa.delete(table).where(table.c.aggregate_id == aggregate, table.c.provider_id.in_(some)))
+        connection.execute(
+            sa.delete(table).where(table.c.aggregate_id == aggregate, table.c.provider_id.in_(some))
+        )
 
 
 def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
     """Count the providers in aggregates, without their sharing providers, by their uuids."""
-    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    table, aggregates, known = (
+        tables.provider_aggregates,
+        tables.placement_aggregates,
+        tables.resource_providers,
+    )
     query = (
         sa.select(aggregates.c.uuid, sa.func.count().label("members"))
         .join(table, table.c.aggregate_id == aggregates.c.id)
@@ -87,12 +105,18 @@ def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int
         .where(known.c.uuid != aggregates.c.uuid)
         .group_by(aggregates.c.uuid)
     )
-    return {row.uuid: row.members for row in bulk.among(connection, query, aggregates.c.uuid, uuids)}
+    return {
+        row.uuid: row.members for row in bulk.among(connection, query, aggregates.c.uuid, uuids)
+    }
 
 
 def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
     """Return the ids of the providers in aggregates, without their sharing providers, by their uuids."""
-    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    table, aggregates, known = (
+        tables.provider_aggregates,
+        tables.placement_aggregates,
+        tables.resource_providers,
+    )
     query = (
         sa.select(aggregates.c.uuid, table.c.provider_id)
         .join(table, table.c.aggregate_id == aggregates.c.id)
@@ -104,7 +128,11 @@ def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]
 
 def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> Row | None:
     """Return the compute node in an aggregate that reported last, of other hosts than these."""
-    table, aggregates, known = tables.provider_aggregates, tables.placement_aggregates, tables.resource_providers
+    table, aggregates, known = (
+        tables.provider_aggregates,
+        tables.placement_aggregates,
+        tables.resource_providers,
+    )
     nodes = tables.compute_nodes
     query = (
         sa.select(nodes.c.host, nodes.c.facts)
@@ -128,11 +156,22 @@ def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str,
         return {}, False
     known = providers.ids(connection, pools)
     new = sorted(set(pools) - set(known))
-    ids = {**known, **providers.ensure(connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new}))}
+    ids = {
+        **known,
+        **providers.ensure(
+            connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new})
+        ),
+    }
     trait = bulk.ids_by(connection, tables.traits.c.name, {SHARES})[SHARES]
-    bulk.insert(connection, tables.provider_traits, [{"provider_id": ids[uuid], "trait_id": trait} for uuid in new])
+    bulk.insert(
+        connection,
+        tables.provider_traits,
+        [{"provider_id": ids[uuid], "trait_id": trait} for uuid in new],
+    )
     set_members(connection, {ids[uuid]: {uuid} for uuid in pools}, {})
-    changed = _write_inventories(connection, {ids[uuid]: pool for uuid, pool in pools.items() if pool["total"]})
+    changed = _write_inventories(
+        connection, {ids[uuid]: pool for uuid, pool in pools.items() if pool["total"]}
+    )
     return ids, bool(new or changed)
 
 
@@ -155,7 +194,9 @@ def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
 def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> set[int]:
     """Write the inventories of sharing providers; return the ids of the changed providers."""
     table = tables.inventories
-    classes = bulk.ids_by(connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()})
+    classes = bulk.ids_by(
+        connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()}
+    )
     rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
     stored = {(row.provider_id, row.class_id): row for row in rows}
     new: list[dict[str, Any]] = []
@@ -166,12 +207,21 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
         ratio = pool["allocation_ratio"]
         values: dict[str, Any] = {"total": pool["total"], "max_unit": pool["total"]}
         if row is None:
-            fixed = {"reserved": pool["reserved"] or 0, "min_unit": 1, "step_size": 1, "allocation_ratio": float(ratio or 1.0)}
-            new.append({"provider_id": provider, "class_id": classes[pool["resource"]], **fixed, **values})
+            fixed = {
+                "reserved": pool["reserved"] or 0,
+                "min_unit": 1,
+                "step_size": 1,
+                "allocation_ratio": float(ratio or 1.0),
+            }
+            new.append(
+                {"provider_id": provider, "class_id": classes[pool["resource"]], **fixed, **values}
+            )
             changed.add(provider)
             continue
         values["allocation_ratio"] = float(ratio or row.allocation_ratio)
-        values["reserved"] = inventory.reserved_of(row) if pool["reserved"] is None else pool["reserved"]
+        values["reserved"] = (
+            inventory.reserved_of(row) if pool["reserved"] is None else pool["reserved"]
+        )
         values = inventory.while_drained(row, values)
         if any(getattr(row, name) != value for name, value in values.items()):
             different.append({"id": row.id, **values})
@@ -192,7 +242,11 @@ def move(connection: Connection, wanted: Mapping[int, int], resource: str, now: 
     class_id = bulk.ids_by(connection, tables.resource_classes.c.name, {resource})[resource]
     _hold(connection, wanted, class_id)
     table, consumers = tables.allocations, tables.consumers
-    query = sa.select(consumers.c.uuid).join(table, table.c.consumer_id == consumers.c.id).where(table.c.class_id == class_id)
+    query = (
+        sa.select(consumers.c.uuid)
+        .join(table, table.c.consumer_id == consumers.c.id)
+        .where(table.c.class_id == class_id)
+    )
     uuids = {row.uuid for row in bulk.among(connection, query, table.c.provider_id, wanted)}
     changes: dict[str, allocations.Held] = {}
     for uuid, held in allocations.read(connection, uuids).items():
@@ -214,7 +268,11 @@ def _hold(connection: Connection, provider_ids: Iterable[int], class_id: int) ->
     if connection.dialect.name == "sqlite":
         return
     table = tables.inventories
-    query = sa.select(table.c.id).where(table.c.class_id == class_id).order_by(table.c.provider_id, table.c.class_id)
+    query = (
+        sa.select(table.c.id)
+        .where(table.c.class_id == class_id)
+        .order_by(table.c.provider_id, table.c.class_id)
+    )
     bulk.among(connection, query.with_for_update(), table.c.provider_id, provider_ids)
 
 
@@ -223,21 +281,31 @@ def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
 
     :param left: uuids of aggregates that nodes left; empty ones are removed.
     """
-    known, aggregates, table = tables.resource_providers, tables.placement_aggregates, tables.provider_aggregates
+    known, aggregates, table = (
+        tables.resource_providers,
+        tables.placement_aggregates,
+        tables.provider_aggregates,
+    )
     ours = {
         row.uuid: row.id
         for row in connection.execute(
             sa.select(known.c.uuid, known.c.id)
             .join(aggregates, aggregates.c.uuid == known.c.uuid)
-            .where(sa.or_(*(known.c.name.startswith(prefix, autoescape=True) for prefix in PREFIXES)))
+            .where(
+                sa.or_(*(known.c.name.startswith(prefix, autoescape=True) for prefix in PREFIXES))
+            )
         )
     }
     empty = set(ours) - set(count_members(connection, ours))
     used = allocations.used_providers(connection, [ours[uuid] for uuid in empty])
     unused = {uuid for uuid in empty if ours[uuid] not in used}
     providers.remove(connection, [ours[uuid] for uuid in unused])
-    query = sa.select(table.c.aggregate_id, aggregates.c.uuid).join(aggregates, aggregates.c.id == table.c.aggregate_id)
+    query = sa.select(table.c.aggregate_id, aggregates.c.uuid).join(
+        aggregates, aggregates.c.id == table.c.aggregate_id
+    )
     candidates = unused | set(left)
-    inhabited = {row.uuid for row in bulk.among(connection, query.distinct(), aggregates.c.uuid, candidates)}
+    inhabited = {
+        row.uuid for row in bulk.among(connection, query.distinct(), aggregates.c.uuid, candidates)
+    }
     bulk.delete(connection, aggregates, aggregates.c.uuid, sorted(candidates - inhabited))
     return bool(unused)

@@ -36,7 +36,10 @@ def read(
     """
     query = _joined()
     for column, value in (
-        (tables.resource_providers.c.id, None if provider is None else _provider_id(connection, provider)),
+        (
+            tables.resource_providers.c.id,
+            None if provider is None else _provider_id(connection, provider),
+        ),
         (tables.consumers.c.project, project),
         (tables.consumers.c.user, user),
         (tables.consumers.c.type, consumer_type),
@@ -53,12 +56,16 @@ def read(
     return {**_sums(rows), "consumers": _by_consumer(connection, rows)}
 
 
-def holders(connection: Connection, provider_id: int, class_names: Iterable[str] | None = None) -> str | None:
+def holders(
+    connection: Connection, provider_id: int, class_names: Iterable[str] | None = None
+) -> str | None:
     """Return the consumers with allocations on a provider as text; None if there are none.
 
     :param class_names: only allocations of these classes.
     """
-    query = _joined().add_columns(*_of_consumer()).where(tables.resource_providers.c.id == provider_id)
+    query = (
+        _joined().add_columns(*_of_consumer()).where(tables.resource_providers.c.id == provider_id)
+    )
     if class_names is not None:
         query = query.where(tables.resource_classes.c.name.in_(class_names))
     held: dict[str, tuple[str, list[str]]] = {}
@@ -66,7 +73,9 @@ def holders(connection: Connection, provider_id: int, class_names: Iterable[str]
         held.setdefault(row.consumer, (row.consumer_type, []))[1].append(f"{row.used} {row.name}")
     if not held:
         return None
-    texts = [f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in held.items()]
+    texts = [
+        f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in held.items()
+    ]
     return some(texts, _SOME)
 
 
@@ -109,10 +118,14 @@ def _of_consumer() -> tuple[sa.ColumnElement[Any], ...]:
 
 def _provider_id(connection: Connection, given: str) -> int:
     table = tables.resource_providers
-    query = sa.select(table.c.id).where(sa.or_(table.c.uuid == given.lower(), table.c.name == given))
+    query = sa.select(table.c.id).where(
+        sa.or_(table.c.uuid == given.lower(), table.c.name == given)
+    )
     found = connection.execute(query).scalars().first()
     if found is None:
-        raise DroverError(f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are.")
+        raise DroverError(
+            f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are."
+        )
     return found
 
 
@@ -127,7 +140,10 @@ def _sums(rows: Iterable[Row]) -> dict[str, Any]:
             sums[row.name] = sums.get(row.name, 0) + used
     return {
         "usages": dict(sorted(usages.items())),
-        "usages_by": {group: {name: dict(sorted(sums.items())) for name, sums in sorted(names.items())} for group, names in groups.items()},
+        "usages_by": {
+            group: {name: dict(sorted(sums.items())) for name, sums in sorted(names.items())}
+            for group, names in groups.items()
+        },
     }
 
 
@@ -149,7 +165,8 @@ def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, 
             },
         )
         place = found["allocations"].setdefault(
-            row.provider, {"provider": row.provider, "provider_uuid": row.provider_uuid, "resources": {}}
+            row.provider,
+            {"provider": row.provider, "provider_uuid": row.provider_uuid, "resources": {}},
         )
         place["resources"][row.name] = row.used
     for found in consumers.values():
@@ -162,5 +179,7 @@ def _names(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     for table, column in ((tables.migrations, "instance_name"), (tables.instances, "name")):
         query = sa.select(table.c.uuid, table.c[column].label("name"))
-        names.update({row.uuid: row.name for row in bulk.among(connection, query, table.c.uuid, uuids)})
+        names.update(
+            {row.uuid: row.name for row in bulk.among(connection, query, table.c.uuid, uuids)}
+        )
     return names

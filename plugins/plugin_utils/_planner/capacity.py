@@ -27,7 +27,10 @@ from .packing_state import PackingState, Placed, Rejection
 
 
 def plan_capacity(
-    fleet: FleetColumns, request: RequestSpec | Mapping[str, Any], policy: Policy, instances: Iterable[InstanceAmounts] | None = None
+    fleet: FleetColumns,
+    request: RequestSpec | Mapping[str, Any],
+    policy: Policy,
+    instances: Iterable[InstanceAmounts] | None = None,
 ) -> CapacityPlan:
     """Count how many more instances like this one fit, see plan_capacities()."""
     return plan_capacities(fleet, [request], policy, instances)[0]
@@ -48,8 +51,15 @@ def plan_capacities(
     :param instances: all instances, to count the loss of a host; None for no such count.
     """
     packing_state, _items = packing_state_of(HostStates(fleet), policy, ())
-    losses = None if instances is None else _Losses(packing_state, [each for each in instances if each["state"] != "missing"])
-    specs = [each if isinstance(each, RequestSpec) else RequestSpec.from_request(each) for each in requests]
+    losses = (
+        None
+        if instances is None
+        else _Losses(packing_state, [each for each in instances if each["state"] != "missing"])
+    )
+    specs = [
+        each if isinstance(each, RequestSpec) else RequestSpec.from_request(each)
+        for each in requests
+    ]
     return [_plan(packing_state, spec, losses) for spec in specs]
 
 
@@ -63,7 +73,9 @@ def _plan(packing_state: PackingState, spec: RequestSpec, losses: _Losses | None
     counts = np.minimum(counts, in_cells)
     allowed = packing_state.masks[packing_state.kind[new]]
     rejections = packing_state.rejections(new)
-    rejections |= {int(row): _no_cells(states, spec, int(row)) for row in np.flatnonzero(full & (counts == 0))}
+    rejections |= {
+        int(row): _no_cells(states, spec, int(row)) for row in np.flatnonzero(full & (counts == 0))
+    }
     hosts: list[HostCapacity] = [
         {
             "host": states.host[row],
@@ -78,7 +90,9 @@ def _plan(packing_state: PackingState, spec: RequestSpec, losses: _Losses | None
     often = np.bincount(short[allowed & ~full], minlength=len(packing_state.classes))
     with_loss = None
     if losses is not None:
-        with_loss = worst_loss(losses, counts, lambda: np.minimum(more(packing_state, new)[0], in_cells), new)
+        with_loss = worst_loss(
+            losses, counts, lambda: np.minimum(more(packing_state, new)[0], in_cells), new
+        )
     return {
         "hosts": hosts,
         "total": int(counts.sum()),
@@ -93,7 +107,11 @@ def _in_cells(states: HostStates, spec: RequestSpec, counts: IntArray) -> IntArr
         return counts
     numa = states.numa
     return np.array(
-        [numa.count(spec.host_request, row, int(most)) if numa and most else 0 for row, most in enumerate(counts)], dtype=np.int64
+        [
+            numa.count(spec.host_request, row, int(most)) if numa and most else 0
+            for row, most in enumerate(counts)
+        ],
+        dtype=np.int64,
     )
 
 
@@ -115,7 +133,9 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     ]
     for position, load, amount in provided:
         by_class[:, position] = load.counts(amount)
-    counts: IntArray = np.where(packing_state.masks[kind] & packing_state.open, by_class.min(axis=1), 0)
+    counts: IntArray = np.where(
+        packing_state.masks[kind] & packing_state.open, by_class.min(axis=1), 0
+    )
     for _position, load, amount in provided:
         counts = load.share_out(amount, counts)
     for group in packing_state.groups[new]:
@@ -128,7 +148,9 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     return counts, needed[by_class.argmin(axis=1)]
 
 
-def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[InstanceAmounts]) -> list[str]:
+def unbearable_losses(
+    fleet: FleetColumns, policy: Policy, instances: Iterable[InstanceAmounts]
+) -> list[str]:
     """Return the names of the hosts that the other hosts cannot replace, sorted.
 
     Each host is examined as if it alone were lost: the name is returned if its instances do not all
@@ -149,10 +171,20 @@ ORDERS = 3
 #: The keys of an instance that decide about its destinations, beside its node.
 _COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project", "user")
 #: More such keys. Few instances have them, and their values are not simple.
-_RARE = ("extra_specs", "image", "image_name", "image_id", "image_format", "required_traits", "required_pool_traits")
+_RARE = (
+    "extra_specs",
+    "image",
+    "image_name",
+    "image_id",
+    "image_format",
+    "required_traits",
+    "required_pool_traits",
+)
 
 
-def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int) -> HostLoss | None:
+def worst_loss(
+    losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int
+) -> HostLoss | None:
     """Find the host with the loss that leaves the least capacity; None for an empty fleet.
 
     The count after the loss of a host has a lower bound: the count of the host itself is lost, and
@@ -168,7 +200,10 @@ def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntAr
     bounds = losses.bounds(counts, new)
     worst: tuple[int, str] | None = None
     # First the hosts that may not be replaced, then the others from the lowest bound on.
-    order = sorted(range(len(losses.name)), key=lambda host: (losses.sure[host], bounds[host], losses.name[host]))
+    order = sorted(
+        range(len(losses.name)),
+        key=lambda host: (losses.sure[host], bounds[host], losses.name[host]),
+    )
     for number, host in enumerate(order):
         sure, bound = losses.sure[host], int(bounds[host])
         if worst is not None and sure and number >= EXAMINED and bound < worst[0]:
@@ -235,7 +270,9 @@ class _Losses:
         self._host_of: IntArray = packing_state.host_of[self._row_of]
         #: The numbers of instances, sorted by host.
         self._by_host = np.argsort(self._host_of, kind="stable")
-        self._items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._examples])
+        self._items = packing_state.add(
+            [(self._builder.candidate(each, (row,), ()),) for each, row in self._examples]
+        )
         #: The ways to place the instances of a lost host elsewhere, for the hosts that were
         #: examined. They hold for every item that is counted.
         self._placed: dict[int, list[Placed]] = {}
@@ -252,7 +289,9 @@ class _Losses:
         """
         choices = np.zeros(len(self._kind_of), dtype=np.int64)
         by_kind = np.argsort(self._kind_of, kind="stable")
-        for item, of_kind in zip(self._items, np.split(by_kind, np.cumsum(np.bincount(self._kind_of))[:-1])):
+        for item, of_kind in zip(
+            self._items, np.split(by_kind, np.cumsum(np.bincount(self._kind_of))[:-1])
+        ):
             room = self._room(item)
             if room is None:
                 # Counts as possible, and as not sure.
@@ -271,7 +310,9 @@ class _Losses:
 
     def _on_hosts(self, room: BoolArray) -> IntArray:
         """Count by host the nodes that have room."""
-        return np.bincount(self.packing_state.host_of, weights=room, minlength=len(self.name)).astype(np.int64)
+        return np.bincount(
+            self.packing_state.host_of, weights=room, minlength=len(self.name)
+        ).astype(np.int64)
 
     def bounds(self, counts: IntArray, new: int) -> FloatArray:
         """Return a lower bound of the count after the loss of each host.
@@ -279,17 +320,23 @@ class _Losses:
         :param counts: the number of further items that fit on each node now.
         :param new: the item.
         """
-        found: FloatArray = counts.sum() - np.bincount(self.packing_state.host_of, weights=counts, minlength=len(self.name))
+        found: FloatArray = counts.sum() - np.bincount(
+            self.packing_state.host_of, weights=counts, minlength=len(self.name)
+        )
         if self._items:
             harm = np.array([self._harm(item, new) for item in self._items])
-            found -= np.bincount(self._host_of, weights=harm[self._kind_of], minlength=len(self.name))
+            found -= np.bincount(
+                self._host_of, weights=harm[self._kind_of], minlength=len(self.name)
+            )
         return found
 
     def _taken_by(self, group: GroupState) -> int:
         """Return the number of nodes that no further member of an anti-affinity group may use."""
         return int(self._nodes_of[group.per_host.hosts_with(group.max_server_per_host)].sum())
 
-    def _kind(self, instance: InstanceAmounts, cell: int, group: GroupState | None) -> tuple[object, ...]:
+    def _kind(
+        self, instance: InstanceAmounts, cell: int, group: GroupState | None
+    ) -> tuple[object, ...]:
         packing_state = self.packing_state
         return (
             *[instance.get(key) for key in _COMPARED],
@@ -297,14 +344,19 @@ class _Losses:
             repr(instance.get("resources")) if instance.get("resources") else None,
             *[repr(value) if (value := instance.get(key)) else None for key in _RARE],
             cell,
-            *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
+            *[
+                packing_state.states.kept(instance["uuid"], packing_state.classes[number])
+                for number in packing_state.provided
+            ],
         )
 
     def _harm(self, item: int, new: int) -> int:
         """Return the most by which an item that is placed somewhere reduces the count of another one."""
         packing_state = self.packing_state
         needed = np.flatnonzero(packing_state.need[new])
-        harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(initial=0)
+        harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(
+            initial=0
+        )
         return max(int(harm), 1 if packing_state.groups[new] else 0)
 
     def _room(self, item: int) -> BoolArray | None:
@@ -351,8 +403,13 @@ class _Losses:
         """
         packing_state = self.packing_state
         first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
-        lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
-        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
+        lost = [
+            (self._instances[number], int(self._row_of[number]))
+            for number in self._by_host[first:end].tolist()
+        ]
+        items = packing_state.add(
+            [(self._builder.candidate(each, (row,), ()),) for each, row in lost]
+        )
         weights = packing.weights_of(packing_state, items)
         found: list[Placed] = []
         orders: list[list[int]] = []

@@ -45,7 +45,9 @@ class CandidateBuilder:
         self._common: dict[tuple[object, ...], RequestSpec] = {}
         self._groups: dict[str, ServerGroupRequest | None] = {}
 
-    def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
+    def candidate(
+        self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]
+    ) -> MigrationCandidate:
         """Make the candidate of an instance.
 
         :param sources: rows of the nodes that it may be on; None for any.
@@ -53,14 +55,22 @@ class CandidateBuilder:
         """
         states = self._states
         common = self._spec(instance, tuple(excluded))
-        spec = common.twin(instance["name"], instance["uuid"], self._group(instance.get("server_group")))
+        spec = common.twin(
+            instance["name"], instance["uuid"], self._group(instance.get("server_group"))
+        )
         allocations = instance.get("allocations")
         if allocations:
             states.hold(spec.key, allocations)
         held = [index for index in states.where(spec.key) if sources is None or index in sources]
         if not held:
-            rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]
-            held = [index for index in rows if states.node[index] == instance.get("node")] or list(rows)
+            rows = (
+                sources
+                if sources is not None
+                else [i for i in range(states.size) if states.host[i] == instance["host"]]
+            )
+            held = [index for index in rows if states.node[index] == instance.get("node")] or list(
+                rows
+            )
         source = held[0]
         traits = tuple(sorted(instance.get("required_traits") or ()))
         of_pools = tuple(instance.get("required_pool_traits") or ())
@@ -71,10 +81,14 @@ class CandidateBuilder:
                 ("same cell", states.cell_of == states.cell_of[source], "in another cell"),
             ]
             if traits:
-                have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
+                have = states.categorical("traits").each(
+                    lambda found: set(traits) <= set(found or ())
+                )
                 limits.append(("required traits", have, f"without {', '.join(traits)}"))
             if of_pools:
-                have = states.categorical("pool_traits").each(lambda found: set(of_pools) <= set(found or ()))
+                have = states.categorical("pool_traits").each(
+                    lambda found: set(of_pools) <= set(found or ())
+                )
                 words = " and ".join("{1} in {0}".format(*each.split(":")) for each in of_pools)
                 limits.append(("traits of storage pools", have, f"without {words}"))
             self._limits[key] = tuple(limits)
@@ -93,11 +107,15 @@ class CandidateBuilder:
         if not name:
             return None
         if name not in self._groups:
-            self._groups[name] = ServerGroupRequest(name) if self._states.group(name) is not None else None
+            self._groups[name] = (
+                ServerGroupRequest(name) if self._states.group(name) is not None else None
+            )
         return self._groups[name]
 
 
-def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:
+def may_step_aside(
+    states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()
+) -> list[PlannedInstance]:
     """Return the instances that may move to make room, sorted.
 
     Instances of down or disabled hosts and of the hosts in ``names`` are left out, and so are
@@ -119,9 +137,13 @@ def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None,
     return sorted(found, key=lambda each: (each["name"], each["uuid"]))
 
 
-def packing_state_of(states: HostStates, policy: Policy, instances: Iterable[PlannedInstance]) -> tuple[PackingState, list[int]]:
+def packing_state_of(
+    states: HostStates, policy: Policy, instances: Iterable[PlannedInstance]
+) -> tuple[PackingState, list[int]]:
     """Make a PackingState with a separate item for each instance; return it and the items."""
     packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
     builder = CandidateBuilder(states, ())
     found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))
-    return packing_state, packing_state.add([(builder.candidate(each, None, ()),) for each in found])
+    return packing_state, packing_state.add(
+        [(builder.candidate(each, None, ()),) for each in found]
+    )

@@ -70,7 +70,9 @@ def plan_drain(
     names = [host] if isinstance(host, str) else sorted(set(host), key=natural)
     sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
-    builder = CandidateBuilder(states, [*sources, *(row for row in range(states.size) if states.host[row] in closed)])
+    builder = CandidateBuilder(
+        states, [*sources, *(row for row in range(states.size) if states.host[row] in closed)]
+    )
     excluded = excluded or {}
     known = {each["uuid"]: each for each in [*instances, *(others or ())]}
     unmovable: list[UnmovableInstance] = []
@@ -81,7 +83,9 @@ def plan_drain(
             continue
         reason = why_unmovable(instance)
         if reason is None:
-            candidates.append(builder.candidate(instance, sources, excluded.get(instance["uuid"], ())))
+            candidates.append(
+                builder.candidate(instance, sources, excluded.get(instance["uuid"], ()))
+            )
         else:
             unmovable.append(unmovable_instance(instance, reason))
     units = _units(states, candidates, known, unmovable)
@@ -168,12 +172,18 @@ def _units(
 def _proof(solution: Solution) -> str | None:
     if solution.impossible:
         names = ", ".join(unit.name for unit in solution.impossible)
-        return f"no host that {names} may go to could hold it, even if all that can move had left it"
+        return (
+            f"no host that {names} may go to could hold it, even if all that can move had left it"
+        )
     return solution.certificate
 
 
 def _moves(
-    states: HostStates, solution: Solution, known: Mapping[str, PlannedInstance], bandwidth: float | None, names: Sequence[str]
+    states: HostStates,
+    solution: Solution,
+    known: Mapping[str, PlannedInstance],
+    bandwidth: float | None,
+    names: Sequence[str],
 ) -> list[DrainMove]:
     """Return the moves of a solution: first the moves that make room, then the moves off the hosts
     by priority.
@@ -210,7 +220,13 @@ def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
     return found
 
 
-def _move(states: HostStates, candidate: MigrationCandidate, index: int, instance: PlannedInstance, bandwidth: float | None) -> DrainMove:
+def _move(
+    states: HostStates,
+    candidate: MigrationCandidate,
+    index: int,
+    instance: PlannedInstance,
+    bandwidth: float | None,
+) -> DrainMove:
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -229,6 +245,8 @@ def _move(states: HostStates, candidate: MigrationCandidate, index: int, instanc
         "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth,
         "dirty_mib": instance.get("dirty_mib"),
         "pool_disks": {
-            pool_of(name): amount for name, amount in (instance.get("resources") or {}).items() if name.startswith(POOL_PREFIX) and amount
+            pool_of(name): amount
+            for name, amount in (instance.get("resources") or {}).items()
+            if name.startswith(POOL_PREFIX) and amount
         },
     }

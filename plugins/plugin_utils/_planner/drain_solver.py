@@ -54,7 +54,10 @@ class Solution:
         for candidate, row in self.steps:
             states.consume(row, candidate.spec)
             states.release(candidate.source, candidate.spec)
-            done += [(states.release, row, candidate.spec), (states.consume, candidate.source, candidate.spec)]
+            done += [
+                (states.release, row, candidate.spec),
+                (states.consume, candidate.source, candidate.spec),
+            ]
         for candidate, row in self.places:
             states.consume(row, candidate.spec)
             done.append((states.release, row, candidate.spec))
@@ -109,17 +112,34 @@ class DrainSolver:
         if not best.stuck:
             return best
         sure = self.complete and not self.packing_state.bent
-        impossible = [item for item in self.items if sure and infeasibility.fits_nowhere(self.packing_state, item, self.others)]
-        shortage = infeasibility.find_shortage(self.packing_state, self.items, self.others) if sure else None
-        hopeless = shortage is not None or infeasibility.find_shortage(self.packing_state, self.items, []) is not None
+        impossible = [
+            item
+            for item in self.items
+            if sure and infeasibility.fits_nowhere(self.packing_state, item, self.others)
+        ]
+        shortage = (
+            infeasibility.find_shortage(self.packing_state, self.items, self.others)
+            if sure
+            else None
+        )
+        hopeless = (
+            shortage is not None
+            or infeasibility.find_shortage(self.packing_state, self.items, []) is not None
+        )
         if not hopeless and all(self.packing_state.fits(item).any() for item in self.items):
             # Moves of others may be unnecessary: items that are already placed change places.
-            found = self._checked(lambda: relocation_search.make_room(self.packing_state, self.items, [], 0))
+            found = self._checked(
+                lambda: relocation_search.make_room(self.packing_state, self.items, [], 0)
+            )
             best = _better(found, best)
             if not best.stuck:
                 return best
         if extra_moves and not impossible and shortage is None:
-            found = self._checked(lambda: relocation_search.make_room(self.packing_state, self.items, self.others, extra_moves))
+            found = self._checked(
+                lambda: relocation_search.make_room(
+                    self.packing_state, self.items, self.others, extra_moves
+                )
+            )
             best = _better(found, best)
             if best.stuck:
                 best = self._exactly(best, sure, extra_moves, solver_seconds)
@@ -128,14 +148,20 @@ class DrainSolver:
             best.certificate = infeasibility.shortage_text(shortage)
         return best
 
-    def _exactly(self, best: Solution, sure: bool, extra_moves: int, solver_seconds: float) -> Solution:
+    def _exactly(
+        self, best: Solution, sure: bool, extra_moves: int, solver_seconds: float
+    ) -> Solution:
         """Return the solution of the exact model, or the best so far with a proof or a hint."""
         if not (solver_seconds and milp.AVAILABLE):
             best.hint = milp.NEEDS_TIME if milp.AVAILABLE else milp.NOT_INSTALLED
             return best
-        status, answer = milp.solve(self.packing_state, self.items, self.others, extra_moves, solver_seconds)
+        status, answer = milp.solve(
+            self.packing_state, self.items, self.others, extra_moves, solver_seconds
+        )
         if status == "infeasible" and sure and not self.packing_state.bent:
-            best.certificate = "the exact model has no solution, whichever of the other instances move"
+            best.certificate = (
+                "the exact model has no solution, whichever of the other instances move"
+            )
         elif answer is not None:
             return _better(self._checked(lambda: answer, attempts=1), best)
         else:
@@ -150,7 +176,11 @@ class DrainSolver:
         """Repeat a search, each time without the destination that a host filter rejected, until all host filters pass."""
         for _again in range(attempts):
             placed, stuck, steps, method = search()
-            refused = self._objection(placed, steps) if self.packing_state.changing or self.states.choosing else None
+            refused = (
+                self._objection(placed, steps)
+                if self.packing_state.changing or self.states.choosing
+                else None
+            )
             if refused is None:
                 return self._solution(placed, stuck, steps, method)
             self.packing_state.forbid(*refused)
@@ -165,10 +195,18 @@ class DrainSolver:
         origin = {item: source for item, source, _to in steps}
         for item, row in moves:
             for candidate in self.packing_state.candidates[item]:
-                filters = [each for each in self.policy.filters if each.name in self.packing_state.changing]
-                fits = states.fits_at(row, candidate.spec, sorted(states.choosing.intersection(candidate.spec.resources)))
+                filters = [
+                    each for each in self.policy.filters if each.name in self.packing_state.changing
+                ]
+                fits = states.fits_at(
+                    row,
+                    candidate.spec,
+                    sorted(states.choosing.intersection(candidate.spec.resources)),
+                )
                 if not fits or not all(
-                    ask_filter(each, states, candidate.spec)[row] for each in filters if not each.not_applicable(candidate.spec)
+                    ask_filter(each, states, candidate.spec)[row]
+                    for each in filters
+                    if not each.not_applicable(candidate.spec)
                 ):
                     refused = (item, row)
                     break
@@ -188,10 +226,16 @@ class DrainSolver:
         """
         return list(placed.items()) if self.states.choosing else sorted(placed.items())
 
-    def _solution(self, placed: Placed, stuck: Iterable[int], steps: Iterable[Step], method: str) -> Solution:
+    def _solution(
+        self, placed: Placed, stuck: Iterable[int], steps: Iterable[Step], method: str
+    ) -> Solution:
         packing_state = self.packing_state
         order = {item: number for number, item in enumerate(self.items)}
-        places = [(candidate, row) for item, row in self._in_turn(placed) for candidate in packing_state.candidates[item]]
+        places = [
+            (candidate, row)
+            for item, row in self._in_turn(placed)
+            for candidate in packing_state.candidates[item]
+        ]
         return Solution(
             places,
             [self._unit(item) for item in sorted(stuck, key=order.__getitem__)],
@@ -205,7 +249,9 @@ class DrainSolver:
     def item_of(self, unit: Unit) -> int:
         """Return the item of a unit in the packing state."""
         packing_state = self.packing_state
-        return next(item for item in self.items if packing_state.candidates[item][0] is unit.candidates[0])
+        return next(
+            item for item in self.items if packing_state.candidates[item][0] is unit.candidates[0]
+        )
 
 
 def _better(found: Solution, best: Solution) -> Solution:

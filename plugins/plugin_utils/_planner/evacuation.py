@@ -24,7 +24,11 @@ BLIND = "does not see all of its storage"
 
 def files_of(disks: Iterable[Disk]) -> list[str]:
     """Return the files and block devices that a host needs to start a domain with these disks."""
-    return [source for disk in disks if (source := disk.get("source")) and disk.get("type") in ("file", "block", "dir")]
+    return [
+        source
+        for disk in disks
+        if (source := disk.get("source")) and disk.get("type") in ("file", "block", "dir")
+    ]
 
 
 def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> list[dict[str, Any]]:
@@ -50,7 +54,13 @@ def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> l
                 }
                 for layer in chain
             ]
-        found.append({"target": disk.get("target"), "identity": storage_identity.of_disk(disk, there), "behind": behind})
+        found.append(
+            {
+                "target": disk.get("target"),
+                "identity": storage_identity.of_disk(disk, there),
+                "behind": behind,
+            }
+        )
     return found
 
 
@@ -75,9 +85,15 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
     if local:
         return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
     if instance["own_devices"]:
-        names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["own_devices"])
+        names = ", ".join(
+            f"{each.get('type')} {each.get('address')}" for each in instance["own_devices"]
+        )
         return f"it uses devices of the dead host that no claim gave it ({names}); define it elsewhere by hand without them"
-    bound = [each["what"] for each in instance.get("bindings") or () if each["evacuation"] == "lost" and each["only"] != "running"]
+    bound = [
+        each["what"]
+        for each in instance.get("bindings") or ()
+        if each["evacuation"] == "lost" and each["only"] != "running"
+    ]
     if bound:
         return f"{'; '.join(bound)}; define it elsewhere by hand without that"
     if instance["managed_save"]:
@@ -85,16 +101,24 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
     return None
 
 
-def blind_nodes(instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str, NodeStorage]) -> list[str]:
+def blind_nodes(
+    instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str, NodeStorage]
+) -> list[str]:
     """Return the nodes (provider uuids) that do not see all storage of an instance.
 
     :param node: the storage of the source.
     :param nodes: the storage of all nodes, by provider uuid.
     """
     needs = [
-        (disk, storage_identity.of_disk(disk, node)) for disk in instance["disks"] if disk.get("source") and disk.get("type") != "network"
+        (disk, storage_identity.of_disk(disk, node))
+        for disk in instance["disks"]
+        if disk.get("source") and disk.get("type") != "network"
     ]
-    return [provider for provider, other in nodes.items() if any(storage_identity.of_disk(disk, other) != share for disk, share in needs)]
+    return [
+        provider
+        for provider, other in nodes.items()
+        if any(storage_identity.of_disk(disk, other) != share for disk, share in needs)
+    ]
 
 
 def as_shut_off(instances: Iterable[PlannedInstance]) -> list[PlannedInstance]:
@@ -135,11 +159,17 @@ def plan_evacuation(
     """
     own = {each["node"]: each for each in nodes.values() if each["host"] == host}
     barred: dict[str, Collection[str]] = {
-        each["uuid"]: {**dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND), **excluded.get(each["uuid"], {})}
+        each["uuid"]: {
+            **dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND),
+            **excluded.get(each["uuid"], {}),
+        }
         for each in instances
     }
     off = as_shut_off(instances)
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
-    stuck: list[StayingInstance] = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]
+    stuck: list[StayingInstance] = [
+        {"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]}
+        for each in plan["unmovable"]
+    ]
     return moves, stuck

@@ -17,7 +17,14 @@ from .._common.errors import DroverError, refuse_unknown_rules
 from . import host_answer
 
 #: The next step.
-NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
+NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = (
+    "nothing",
+    "soft_fence",
+    "wait",
+    "hard_fence",
+    "word",
+    "restart",
+)
 
 #: The rules that prevent fencing or an evacuation as a whole, see decide().
 RULES = (
@@ -165,25 +172,49 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
                 "Correct drover_power_address.",
             )
         held_back = _first([*_unclear(evidence), *_in_use(evidence)], lifted)
-        return held_back or Decision(RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it.")
+        return held_back or Decision(
+            RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it."
+        )
     if evidence.said:
         if alive:
             sentence = f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it off first"
-            return Decision(NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver.")
+            return Decision(
+                NOTHING,
+                "contradiction",
+                f"{sentence}, or leave out drover_host_is_off where it has a power driver.",
+            )
         held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
-        return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
-    if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
+        return held_back or Decision(
+            RESTART, None, f"{host} is off, as a person says, and nobody can reach it."
+        )
+    if (
+        evidence.ssh
+        and not evidence.soft_fenced
+        and (not evidence.maintenance or "maintenance" in lifted)
+    ):
         return Decision(
-            SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on."
+            SOFT_FENCE,
+            None,
+            f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on.",
         )
     # These rules hold also for a fence of its storage, which needs no driver.
     held_back = _first([*_lives(evidence, reached), *_not_now(evidence, limits)], lifted)
     if held_back is not None:
         return held_back
     if evidence.power == "none":
-        sentence = f"{host} has no power driver that can tell whether it is off: look at the machine"
-        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
-    says = "says that it is on" if evidence.power == "on" else "does not say, and must confirm that it is off afterwards"
+        sentence = (
+            f"{host} has no power driver that can tell whether it is off: look at the machine"
+        )
+        return Decision(
+            WORD,
+            "no_driver",
+            f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.",
+        )
+    says = (
+        "says that it is on"
+        if evidence.power == "on"
+        else "does not say, and must confirm that it is off afterwards"
+    )
     return Decision(HARD_FENCE, None, f"The power of {host} is cut: its power driver {says}.")
 
 
@@ -271,7 +302,9 @@ def words_of(host: str) -> str:
 
 def say_so(host: str) -> str:
     """Return the instruction to confirm that a host is off."""
-    return f"Once you have seen that it is off, say so: -e 'drover_host_is_off=\"{words_of(host)}\"'"
+    return (
+        f"Once you have seen that it is off, say so: -e 'drover_host_is_off=\"{words_of(host)}\"'"
+    )
 
 
 def refused_how(refusal: str) -> str:
@@ -287,7 +320,11 @@ def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:
     """Object where fencing must wait even if the host is dead."""
     host = evidence.host
     if evidence.maintenance:
-        yield "maintenance", WAIT, f"{host} is in maintenance, so somebody may be working on it. Ask them."
+        yield (
+            "maintenance",
+            WAIT,
+            f"{host} is in maintenance, so somebody may be working on it. Ask them.",
+        )
     if evidence.down > 1 and evidence.down * 100 >= limits.down_percent * evidence.hosts:
         yield (
             "many_down",

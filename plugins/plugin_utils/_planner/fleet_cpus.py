@@ -22,7 +22,13 @@ def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
     :raises DroverError: a node may belong to the group, but its libvirt has not reported the CPU
         for guests.
     """
-    untold = sorted({each["host"] for each in models if each["group"] is None and (each["cell"], each["arch"]) == (group.cell, group.arch)})
+    untold = sorted(
+        {
+            each["host"]
+            for each in models
+            if each["group"] is None and (each["cell"], each["arch"]) == (group.cell, group.arch)
+        }
+    )
     if untold:
         raise DroverError(
             f"The CPU of the fleet cannot be determined, as the store does not have what guests of {some(untold)} can have. Run "
@@ -44,12 +50,16 @@ def common_features(nodes: Sequence[HostModel]) -> list[str]:
     return sorted(frozenset.intersection(*(each["features"] for each in nodes)))
 
 
-def lacking(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> dict[Group, dict[str, tuple[str, ...]]]:
+def lacking(
+    kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]
+) -> dict[Group, dict[str, tuple[str, ...]]]:
     """Find the hosts that cannot run the guests of their group: {group: {host: features that it lacks}}."""
     found: dict[Group, dict[str, tuple[str, ...]]] = {}
     for each in models:
         group = each["group"]
-        missing = lacks(kept[group], each["features"]) if group is not None and group in kept else ()
+        missing = (
+            lacks(kept[group], each["features"]) if group is not None and group in kept else ()
+        )
         if group is not None and missing:
             found.setdefault(group, {})[each["host"]] = missing
     return found

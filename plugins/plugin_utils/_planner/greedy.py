@@ -15,7 +15,9 @@ from .._scheduler.policy import Policy
 from .migration_candidates import MigrationCandidate, Place, Unit, by_memory
 
 
-def weighed_attempt(states: HostStates, units: Iterable[Unit], policy: Policy) -> tuple[list[Place], list[Unit]]:
+def weighed_attempt(
+    states: HostStates, units: Iterable[Unit], policy: Policy
+) -> tuple[list[Place], list[Unit]]:
     """Find the destinations that the policy's weighers prefer, the largest memory first; afterwards
     the host states are unchanged.
 
@@ -44,7 +46,9 @@ class _RequestClasses:
     def of(self, candidate: MigrationCandidate) -> RequestClass:
         if self._last is not None:
             last, request_class = self._last
-            if last.limits_key == candidate.limits_key and request_class.spec.is_equivalent(candidate.spec):
+            if last.limits_key == candidate.limits_key and request_class.spec.is_equivalent(
+                candidate.spec
+            ):
                 return request_class
         request_class = RequestClass(self._states, candidate.spec, self._policy, candidate.limits)
         self._last = (candidate, request_class)
@@ -63,7 +67,11 @@ def leave(states: HostStates, unit: Unit) -> list[MigrationCandidate]:
     On the source they would keep each other from leaving. All other candidates count at their
     source as long as they may be there.
     """
-    left = [candidate for candidate in unit.candidates if candidate.source in states.where(candidate.spec.key)]
+    left = [
+        candidate
+        for candidate in unit.candidates
+        if candidate.source in states.where(candidate.spec.key)
+    ]
     for candidate in left:
         states.release(candidate.source, candidate.spec)
     return left
@@ -81,13 +89,21 @@ def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
     return group is not None and group.policy == "affinity"
 
 
-def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses) -> list[Place] | None:
+def _place(
+    states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses
+) -> list[Place] | None:
     """Find and consume destinations for a whole unit; return None and consume nothing if there are
     none.
     """
     if not unit.together and not is_affinity(states, unit.candidates[0]):
         candidate = unit.candidates[0]
-        ranking = Ranking(states, candidate.spec, policy, request_class=request_classes.of(candidate), detail=False)
+        ranking = Ranking(
+            states,
+            candidate.spec,
+            policy,
+            request_class=request_classes.of(candidate),
+            detail=False,
+        )
         position = ranking.choose(candidate.spec, policy)
         if position is None:
             return None
@@ -98,14 +114,18 @@ def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _Req
     try:
         first = unit.largest
         others = [candidate for candidate in unit.candidates if candidate is not first]
-        ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
+        ranking = Ranking(
+            states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False
+        )
         for each in np.argsort(-ranking.weights, kind="stable"):
             index = int(ranking.passed[each])
             places = [(first, index)]
             states.consume(index, first.spec)
             for candidate in others:
                 here = ("same host", states.host_of == states.host_of[index], "not with its group")
-                found = Ranking(states, candidate.spec, policy, candidate.limits + (here,), detail=False)
+                found = Ranking(
+                    states, candidate.spec, policy, candidate.limits + (here,), detail=False
+                )
                 if not len(found.passed):
                     break
                 row = int(found.passed[int(np.argmax(found.weights))])

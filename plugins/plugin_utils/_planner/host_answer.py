@@ -45,8 +45,16 @@ _WORDS: list[tuple[str, str, str]] = [
     # Messages about the host itself. It accepted the connection and then was silent: TCP has
     # answered.
     (r"timed out during banner exchange", REFUSED, BY_SERVER),
-    (r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol", REFUSED, BY_SERVER),
-    (r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED", REFUSED, BY_KEY),
+    (
+        r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol",
+        REFUSED,
+        BY_SERVER,
+    ),
+    (
+        r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED",
+        REFUSED,
+        BY_KEY,
+    ),
     (r"no matching .* found", REFUSED, BY_SERVER),
     (r"Permission denied|Too many authentication failures|Received disconnect", REFUSED, BY_LOGIN),
     (rf"ssh: connect to host \S+ port \d+: {_REFUSAL}", REFUSED, BY_PORT),
@@ -54,7 +62,11 @@ _WORDS: list[tuple[str, str, str]] = [
     (rf"ssh: connect to host \S+ port \d+: {_SILENCE}", SILENT, ""),
     (r"Timeout, server \S+ not responding", SILENT, ""),
     # Messages of Ansible and paramiko.
-    (r"Failed to create temporary directory|No space left on device|waiting for privilege escalation prompt", REFUSED, BY_SYSTEM),
+    (
+        r"Failed to create temporary directory|No space left on device|waiting for privilege escalation prompt",
+        REFUSED,
+        BY_SYSTEM,
+    ),
     (r"Invalid/incorrect (?:username/)?password|Authentication failed", REFUSED, BY_LOGIN),
     (r"\[Errno 113\]|\[Errno 110\]", SILENT, ""),
 ]
@@ -106,10 +118,15 @@ def read(result: Mapping[str, Any]) -> Said:
         if result.get("timedout") or re.search("imed out after|expected time frame", words):
             return Said(LATE, False, words)
         # Only these keys, of the module itself or the host's shell, prove that the host did anything.
-        if any(result.get(key) is not None for key in ("content", "invocation", "module_stdout", "rc")):
+        if any(
+            result.get(key) is not None for key in ("content", "invocation", "module_stdout", "rc")
+        ):
             return Said(LOGIN, False, words)
         return Said(UNCLEAR, False, words)
-    means, refusal = next(((meaning, why) for pattern, meaning, why in _WORDS if re.search(pattern, words)), (UNCLEAR, ""))
+    means, refusal = next(
+        ((meaning, why) for pattern, meaning, why in _WORDS if re.search(pattern, words)),
+        (UNCLEAR, ""),
+    )
     return Said(means, re.search(_PROXY, words) is not None, words, refusal)
 
 

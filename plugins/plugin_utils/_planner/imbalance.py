@@ -37,7 +37,9 @@ class Score(NamedTuple):
     def shares(self) -> FloatArray:
         """Return the free share of the capacity (rows x classes)."""
         packing_state = self.packing_state
-        found: FloatArray = packing_state.free[self.rows] / np.maximum(packing_state.capacity[self.rows], 1)
+        found: FloatArray = packing_state.free[self.rows] / np.maximum(
+            packing_state.capacity[self.rows], 1
+        )
         return found
 
     def each(self, amount: float) -> float:
@@ -53,7 +55,11 @@ class Score(NamedTuple):
     def costs(self, need: IntArray) -> FloatArray:
         """Return the cost of moves of these needs (any x classes)."""
         classes = self.packing_state.classes
-        memory: FloatArray = need[..., classes.index("MEMORY_MB")] / 1024 if "MEMORY_MB" in classes else np.zeros(need.shape[:-1])
+        memory: FloatArray = (
+            need[..., classes.index("MEMORY_MB")] / 1024
+            if "MEMORY_MB" in classes
+            else np.zeros(need.shape[:-1])
+        )
         return memory * self.each(self.cost_per_gib)
 
 
@@ -92,14 +98,26 @@ class BestMove:
         self._members: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
         for item in items:
             if position[packing_state.at[item]] >= 0:
-                key = (int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item])
+                key = (
+                    int(packing_state.at[item]),
+                    int(packing_state.kind[item]),
+                    packing_state.groups[item],
+                )
                 self._members.setdefault(key, []).append(item)
         #: The kinds of items, their needs without repetition, and which of these each kind has.
-        self._kinds = np.array(sorted({kind for _at, kind, _groups in self._members}), dtype=np.int64)
-        self._needs, inverse = np.unique(packing_state.needs[self._kinds], axis=0, return_inverse=True)
+        self._kinds = np.array(
+            sorted({kind for _at, kind, _groups in self._members}), dtype=np.int64
+        )
+        self._needs, inverse = np.unique(
+            packing_state.needs[self._kinds], axis=0, return_inverse=True
+        )
         self._need_of: IntArray = inverse.reshape(-1)
         self._all = self._sources([members[0] for members in self._members.values()])
-        self._class_of = {item: number for number, members in enumerate(self._members.values()) for item in members}
+        self._class_of = {
+            item: number
+            for number, members in enumerate(self._members.values())
+            for item in members
+        }
         self._items = list(self._members.values())
 
     def _sources(self, items: Sequence[int]) -> _Sources:
@@ -107,7 +125,9 @@ class BestMove:
         kinds = np.searchsorted(self._kinds, self.packing_state.kind[chosen])
         return _Sources(chosen, kinds, self._position[self.packing_state.at[chosen]])
 
-    def find(self, score: Score, moved: Mapping[int, int], others: bool, least: float) -> tuple[int, int] | None:
+    def find(
+        self, score: Score, moved: Mapping[int, int], others: bool, least: float
+    ) -> tuple[int, int] | None:
         """Return an item and the row of its destination; None if no move gains ``least`` more than
         it costs.
 
@@ -148,7 +168,9 @@ class _Comparison:
         self.before = float(self.deviation @ score.weights)
         # An even load has no first order; then the deviation counts with the smallest value that a
         # move can cause.
-        slope = score.weights / (2 * self.count * np.maximum(self.deviation, 0.1 / np.sqrt(self.count)))
+        slope = score.weights / (
+            2 * self.count * np.maximum(self.deviation, 0.1 / np.sqrt(self.count))
+        )
         part = moves._needs[:, None, :] / moves._capacity
         square, product = (part**2) @ slope, (2 * part * self.above) @ slope
         #: The cost of an item for the score at its source and at its destination, to first order
@@ -168,8 +190,16 @@ class _Comparison:
         while len(left):
             while True:
                 total = own[left] + self._bound[sources.kind[left]]
-                best = np.argpartition(total, SOURCES)[:SOURCES] if len(left) > SOURCES else np.arange(len(left))
-                unknown = [kind for kind in np.unique(sources.kind[left[best]]).tolist() if kind not in self._targets]
+                best = (
+                    np.argpartition(total, SOURCES)[:SOURCES]
+                    if len(left) > SOURCES
+                    else np.arange(len(left))
+                )
+                unknown = [
+                    kind
+                    for kind in np.unique(sources.kind[left[best]]).tolist()
+                    if kind not in self._targets
+                ]
                 if not unknown:
                     break
                 for start in range(0, len(unknown), KINDS):
@@ -202,7 +232,11 @@ class _Comparison:
         """Return the positions of the destinations that fit and have the least change, in their
         order.
         """
-        best = np.argpartition(change, DESTINATIONS)[:DESTINATIONS] if len(change) > DESTINATIONS else np.arange(len(change))
+        best = (
+            np.argpartition(change, DESTINATIONS)[:DESTINATIONS]
+            if len(change) > DESTINATIONS
+            else np.arange(len(change))
+        )
         return np.sort(best[np.isfinite(change[best])])
 
     def best(self, sources: _Sources, least: float) -> tuple[int, int] | None:
@@ -223,7 +257,9 @@ class _Comparison:
             if fits[targets[number, place]]:
                 return item, int(self.moves.rows[targets[number, place]])
             # Its server group or its providers allow it other destinations than its kind.
-            own = self._most_promising(np.where(fits, self.arriving[self.moves._need_of[sources.kind[number]]], np.inf))[:width]
+            own = self._most_promising(
+                np.where(fits, self.arriving[self.moves._need_of[sources.kind[number]]], np.inf)
+            )[:width]
             targets[number] = -1
             targets[number, : len(own)] = own
             one = np.array([number])
@@ -237,7 +273,13 @@ class _Comparison:
         arriving = amounts[:, None, :] / capacity[targets]
         # The sum of the shares, and of their squares, around the mean.
         total = leaving - arriving
-        squares = leaving * (leaving + 2 * self.above[sources.at][:, None, :]) + arriving * (arriving - 2 * self.above[targets])
+        squares = leaving * (leaving + 2 * self.above[sources.at][:, None, :]) + arriving * (
+            arriving - 2 * self.above[targets]
+        )
         variance = self.deviation**2 + squares / self.count - (total / self.count) ** 2
-        worth: FloatArray = self.before - np.sqrt(variance.clip(min=0)) @ self.score.weights - self.cost[need][:, None]
+        worth: FloatArray = (
+            self.before
+            - np.sqrt(variance.clip(min=0)) @ self.score.weights
+            - self.cost[need][:, None]
+        )
         return np.where(targets >= 0, worth, -np.inf)

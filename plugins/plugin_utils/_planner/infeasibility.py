@@ -38,10 +38,14 @@ def fits_nowhere(packing_state: PackingState, item: int, others: Sequence[int]) 
     """
     room = _emptied(packing_state, others)
     kind = packing_state.kind[item]
-    return not bool((packing_state.masks[kind] & (room >= packing_state.needs[kind]).all(axis=1)).any())
+    return not bool(
+        (packing_state.masks[kind] & (room >= packing_state.needs[kind]).all(axis=1)).any()
+    )
 
 
-def find_shortage(packing_state: PackingState, items: Sequence[int], others: Sequence[int]) -> Shortage | None:
+def find_shortage(
+    packing_state: PackingState, items: Sequence[int], others: Sequence[int]
+) -> Shortage | None:
     """Find a shortage that proves that not all items can be placed.
 
     It neglects fragmentation and server groups, so it is never wrong.
@@ -49,7 +53,12 @@ def find_shortage(packing_state: PackingState, items: Sequence[int], others: Seq
     :param items: to be placed.
     :param others: items that may move; everything else stays on its node.
     """
-    masks = {packing_state.masks[packing_state.kind[item]].tobytes(): packing_state.masks[packing_state.kind[item]] for item in items}
+    masks = {
+        packing_state.masks[packing_state.kind[item]].tobytes(): packing_state.masks[
+            packing_state.kind[item]
+        ]
+        for item in items
+    }
     if not masks:
         return None
     union = np.logical_or.reduce(list(masks.values()))
@@ -58,7 +67,11 @@ def find_shortage(packing_state: PackingState, items: Sequence[int], others: Seq
         outside = (packing_state.masks & ~nodes).any(axis=1)
         bound = [item for item in items if not outside[packing_state.kind[item]]]
         room = packing_state.free[nodes].clip(min=0).sum(axis=0)
-        leaving = [item for item in others if nodes[packing_state.at[item]] and outside[packing_state.kind[item]]]
+        leaving = [
+            item
+            for item in others
+            if nodes[packing_state.at[item]] and outside[packing_state.kind[item]]
+        ]
         staying = sum(1 for item in others if nodes[packing_state.at[item]]) - len(leaving)
         if leaving:
             room = room + packing_state.need[leaving].sum(axis=0)
@@ -101,7 +114,12 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
     share = (short / np.maximum(packing_state.capacity[rows], 1)).max(axis=1)
     apart = np.zeros(len(rows), dtype=np.int64)
     for group in packing_state.groups[item]:
-        apart += np.maximum(packing_state.count[group].by_host()[packing_state.host_of[rows]] - packing_state.most[group] + 1, 0)
+        apart += np.maximum(
+            packing_state.count[group].by_host()[packing_state.host_of[rows]]
+            - packing_state.most[group]
+            + 1,
+            0,
+        )
     best = int(np.lexsort((rows, share, apart))[0])
     if apart[best] == 0 and not short[best].any():
         return None
@@ -109,7 +127,9 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
     return {
         "host": states.host[rows[best]],
         "node": states.node[rows[best]],
-        "short": {packing_state.classes[i]: int(short[best][i]) for i in np.flatnonzero(short[best])},
+        "short": {
+            packing_state.classes[i]: int(short[best][i]) for i in np.flatnonzero(short[best])
+        },
         "group": int(apart[best]),
     }
 
@@ -117,7 +137,11 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
 def nearest_text(found: NearestHost) -> str:
     """Return the shortage of the nearest node as a clause."""
     shortages = [f"{number(amount)} {label_of(rc)}" for rc, amount in found["short"].items()]
-    words = f"the nearest is {found['host']}, short of {' and '.join(shortages)}" if shortages else f"the nearest is {found['host']}"
+    words = (
+        f"the nearest is {found['host']}, short of {' and '.join(shortages)}"
+        if shortages
+        else f"the nearest is {found['host']}"
+    )
     if found["group"]:
         words += f"{' and' if shortages else ', but'} held by {found['group']} of its server group"
     return words

@@ -98,7 +98,9 @@ class MaintenanceFleet:
                 choices = 0
             least = min(least, choices)
         # Nodes of one host count as one for a server group, and spare hosts are lost too.
-        one_host = packing_state.size > packing_state.states.host_count and any(packing_state.groups[item] for item in items)
+        one_host = packing_state.size > packing_state.states.host_count and any(
+            packing_state.groups[item] for item in items
+        )
         return True if least >= len(items) and not one_host and not self.spare else None
 
     def load(self, name: str) -> float:
@@ -138,7 +140,10 @@ class MaintenanceFleet:
         packing_state = self.packing_state
         if not items:
             return {}
-        if (packing_state.need[items].sum(axis=0) > packing_state.free[packing_state.open].clip(min=0).sum(axis=0)).any():
+        if (
+            packing_state.need[items].sum(axis=0)
+            > packing_state.free[packing_state.open].clip(min=0).sum(axis=0)
+        ).any():
             return None
         placed, stuck, _words = packing.pack(packing_state, items)
         if stuck:
@@ -164,7 +169,9 @@ class MaintenanceFleet:
         packing_state.put_all(hit)
         packing_state.take_all(placed)
         if not survives:
-            self.why = f"if {', '.join(lost)} failed too, the other hosts could not take all instances"
+            self.why = (
+                f"if {', '.join(lost)} failed too, the other hosts could not take all instances"
+            )
         return survives
 
     def bound(self, names: Sequence[str]) -> int:
@@ -176,7 +183,11 @@ class MaintenanceFleet:
             return 0
         up = packing_state.states.enabled & packing_state.states.up
         rows = self.rows_of(names)
-        free = packing_state.free[up | np.isin(np.arange(packing_state.size), rows)].clip(min=0).sum(axis=0)
+        free = (
+            packing_state.free[up | np.isin(np.arange(packing_state.size), rows)]
+            .clip(min=0)
+            .sum(axis=0)
+        )
         used = np.zeros(len(packing_state.classes), dtype=np.int64)
         room = np.zeros(len(packing_state.classes), dtype=np.int64)
         for name in names:
@@ -200,7 +211,11 @@ class MaintenanceFleet:
         if self._by_load is None:
             self._by_load = sorted(self.rows, key=lambda name: (-self.load(name), name))
         down = set(but)
-        staying = (name for name in self._by_load if name not in down and self.packing_state.open[self.rows[name]].any())
+        staying = (
+            name
+            for name in self._by_load
+            if name not in down and self.packing_state.open[self.rows[name]].any()
+        )
         found = list(itertools.islice(staying, self.spare + 1))
         return found[: self.spare] if len(found) > self.spare else None
 
@@ -215,7 +230,13 @@ class MaintenanceFleet:
             self.on[packing_state.states.host[packing_state.at[item]]].remove(item)
             packing_state.move(item, node)
             self.on.setdefault(packing_state.states.host[node], []).append(item)
-        self._known, self._loads, self._by_load, self._free, self._with_room = {}, {}, None, None, {}
+        self._known, self._loads, self._by_load, self._free, self._with_room = (
+            {},
+            {},
+            None,
+            None,
+            {},
+        )
 
 
 class Batch:

@@ -20,9 +20,7 @@ NOT_INSTALLED = (
     " Python package highspy, which is not installed on the controller: pip install -r requirements-solver.txt (the file"
     " is in the collection's folder)."
 )
-NEEDS_TIME = (
-    "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time (solver_seconds)."
-)
+NEEDS_TIME = "Searching found neither a whole plan nor a proof that there is none. An exact model may find one: give it time (solver_seconds)."
 UNDECIDED = (
     "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
     " or more moves (extra_moves) may."
@@ -36,7 +34,11 @@ Row = tuple[float, float, dict[int, int]]
 
 
 def solve(
-    packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int, seconds: float
+    packing_state: PackingState,
+    items: Sequence[int],
+    others: Sequence[int],
+    budget: int,
+    seconds: float,
 ) -> tuple[Status, Found | None]:
     """Find nodes for all items with the fewest moves of others.
 
@@ -70,15 +72,26 @@ class Model:
     :param groups: whether anti-affinity groups count.
     """
 
-    def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int | None, groups: bool) -> None:
+    def __init__(
+        self,
+        packing_state: PackingState,
+        items: Sequence[int],
+        others: Sequence[int],
+        budget: int | None,
+        groups: bool,
+    ) -> None:
         self.packing_state = packing_state
         kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}
         for item in items:
-            kinds.setdefault((int(packing_state.kind[item]), packing_state.groups[item] if groups else ()), []).append(item)
+            kinds.setdefault(
+                (int(packing_state.kind[item]), packing_state.groups[item] if groups else ()), []
+            ).append(item)
         self.kinds = sorted(kinds.items())
         there: dict[int, IntArray] = {}
         for item in others:
-            counts = there.setdefault(int(packing_state.kind[item]), np.zeros(packing_state.size, dtype=np.int64))
+            counts = there.setdefault(
+                int(packing_state.kind[item]), np.zeros(packing_state.size, dtype=np.int64)
+            )
             counts[packing_state.at[item]] += 1
         self.there = sorted(there.items())
         #: (lower bound, upper bound, cost).
@@ -87,7 +100,9 @@ class Model:
         room = packing_state.free.copy()
         for kind, counts in self.there:
             room += counts[:, None] * packing_state.needs[kind][None]
-        load: list[list[dict[int, int]]] = [[{} for _rc in packing_state.classes] for _node in range(packing_state.size)]
+        load: list[list[dict[int, int]]] = [
+            [{} for _rc in packing_state.classes] for _node in range(packing_state.size)
+        ]
         #: The columns of z and x: {(number or kind, node): column}.
         self.z: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], int] = {}
@@ -106,7 +121,9 @@ class Model:
                     apart.setdefault((group, int(packing_state.host_of[node])), {})[column] = 1
             self._rows.append((len(found), len(found), entries))
         for (group, host), entries in apart.items():
-            self._rows.append((0, packing_state.most[group] - packing_state.count[group][host], entries))
+            self._rows.append(
+                (0, packing_state.most[group] - packing_state.count[group][host], entries)
+            )
         leaving: dict[int, int] = {}
         for kind, counts in self.there:
             entries = {}
@@ -128,7 +145,9 @@ class Model:
             for number in range(len(packing_state.classes)):
                 if load[node][number]:
                     # A node that is too full already may stay so, but takes no further item.
-                    self._rows.append((-np.inf, max(int(room[node, number]), 0), load[node][number]))
+                    self._rows.append(
+                        (-np.inf, max(int(room[node, number]), 0), load[node][number])
+                    )
 
     def _column(self, low: int, high: int, cost: float) -> int:
         self.columns.append((low, high, cost))
@@ -160,9 +179,16 @@ class Model:
         index = np.arange(count, dtype=np.int32)
         solver.changeColsCost(count, index, costs)
         solver.changeColsIntegrality(count, index, np.ones(count, dtype=np.uint8))
-        starts = np.cumsum([0] + [len(entries) for _low, _high, entries in self._rows])[:-1].astype(np.int32)
-        indices = np.array([column for _l, _h, entries in self._rows for column in entries], dtype=np.int32)
-        values = np.array([value for _l, _h, entries in self._rows for value in entries.values()], dtype=np.float64)
+        starts = np.cumsum([0] + [len(entries) for _low, _high, entries in self._rows])[:-1].astype(
+            np.int32
+        )
+        indices = np.array(
+            [column for _l, _h, entries in self._rows for column in entries], dtype=np.int32
+        )
+        values = np.array(
+            [value for _l, _h, entries in self._rows for value in entries.values()],
+            dtype=np.float64,
+        )
         low = np.array([row[0] for row in self._rows], dtype=np.float64)
         high = np.array([row[1] for row in self._rows], dtype=np.float64)
         solver.addRows(len(self._rows), low, high, len(indices), starts, indices, values)
@@ -176,7 +202,9 @@ class Model:
         return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
 
 
-def _in_order(packing_state: PackingState, others: Sequence[int], model: Model, values: IntArray) -> Found | None:
+def _in_order(
+    packing_state: PackingState, others: Sequence[int], model: Model, values: IntArray
+) -> Found | None:
     """Turn a solution into steps that each fit at their turn; None if no such order is found."""
     want = {key: int(values[column]) for key, column in model.x.items()}
     on: dict[tuple[int, int], list[int]] = {}
@@ -184,8 +212,16 @@ def _in_order(packing_state: PackingState, others: Sequence[int], model: Model, 
         on.setdefault((int(packing_state.kind[item]), int(packing_state.at[item])), []).append(item)
     for found in on.values():
         found.sort(key=lambda item: packing_state.label[item])
-    surplus = {key: len(found) - want.get(key, 0) for key, found in on.items() if len(found) > want.get(key, 0)}
-    lacking = {key: most - len(on.get(key, ())) for key, most in want.items() if most > len(on.get(key, ()))}
+    surplus = {
+        key: len(found) - want.get(key, 0)
+        for key, found in on.items()
+        if len(found) > want.get(key, 0)
+    }
+    lacking = {
+        key: most - len(on.get(key, ()))
+        for key, most in want.items()
+        if most > len(on.get(key, ()))
+    }
     steps: list[Step] = []
     moved = True
     while moved and surplus:

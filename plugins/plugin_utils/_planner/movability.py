@@ -48,10 +48,14 @@ def why_keep_running(instance: PlannedInstance) -> str | None:
     """Return why a shutdown of the instance would lose something, None if it would not."""
     if instance.get("state") not in LIVE_STATES:
         return None
-    return next((_clause(each) for each in instance.get("bindings") or () if each["keep_running"]), None)
+    return next(
+        (_clause(each) for each in instance.get("bindings") or () if each["keep_running"]), None
+    )
 
 
-def why_policy_keeps(policy: str | None, error: str | None, state: str | None, cold: bool = False) -> str | None:
+def why_policy_keeps(
+    policy: str | None, error: str | None, state: str | None, cold: bool = False
+) -> str | None:
     """Return why the move policy of an instance forbids its move, None if it allows it.
 
     :param policy: one of POLICIES, or None.
@@ -98,7 +102,11 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     own = instance.get("own_devices") or []
     if own:
         return f"it uses devices of its host that no claim gave it ({', '.join(_device(each) for each in own)}); detach them first"
-    fixed = [each for each in instance.get("pci_requests") or () if not request_of_data(each).always_asks("live_migratable", "true")]
+    fixed = [
+        each
+        for each in instance.get("pci_requests") or ()
+        if not request_of_data(each).always_asks("live_migratable", "true")
+    ]
     if fixed and is_live(instance):
         return (
             f"it uses devices of its host ({', '.join(_device(each) for each in instance['hostdevs'])}), with which it cannot move while it runs; "
@@ -135,7 +143,10 @@ def _why_bound(instance: PlannedInstance) -> str | None:
     not.
     """
     kept = ("never", "off" if is_live(instance) else "live")
-    return "; ".join(_clause(each) for each in instance.get("bindings") or () if each["move"] in kept) or None
+    return (
+        "; ".join(_clause(each) for each in instance.get("bindings") or () if each["move"] in kept)
+        or None
+    )
 
 
 def _clause(binding: Binding) -> str:

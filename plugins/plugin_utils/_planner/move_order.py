@@ -20,11 +20,17 @@ Wave = tuple[dict[str, int], dict[str, int], dict[str, int]]
 
 def plan_waves(moves: list[AnyMove], fleet: FleetColumns, limits: MoveLimits | None) -> int:
     """Assign waves within the limits and the budgets of the fleet's server groups, see assign_waves()."""
-    budgets = {name: most for name, group in (fleet.get("server_groups") or {}).items() if (most := group.get("max_moving"))}
+    budgets = {
+        name: most
+        for name, group in (fleet.get("server_groups") or {}).items()
+        if (most := group.get("max_moving"))
+    }
     return assign_waves(moves, limits, budgets)
 
 
-def assign_waves(moves: list[AnyMove], limits: MoveLimits | None = None, budgets: Mapping[str, int] | None = None) -> int:
+def assign_waves(
+    moves: list[AnyMove], limits: MoveLimits | None = None, budgets: Mapping[str, int] | None = None
+) -> int:
     """Give each move its wave, order, stage and ``after``, in place, and sort the moves by their order.
 
     In a wave all destinations are claimed before any source is freed. So a move to a host that
@@ -40,7 +46,9 @@ def assign_waves(moves: list[AnyMove], limits: MoveLimits | None = None, budgets
     busy: list[Wave] = []
     freed: dict[str, int] = {}
     latest: dict[str, int] = {}
-    emptied = {(move["from_host"], move["from_node"]) for move in moves} & {(move["host"], move["node"]) for move in moves}
+    emptied = {(move["from_host"], move["from_node"]) for move in moves} & {
+        (move["host"], move["node"]) for move in moves
+    }
     freeing = {host for host, _node in emptied}
     for move in moves:
         wave = 0
@@ -63,7 +71,10 @@ def assign_waves(moves: list[AnyMove], limits: MoveLimits | None = None, budgets
         move["wave"] = wave
     _assign_stages(moves)
     # Dependencies may leave a wave empty.
-    numbers = {wave: number for number, wave in enumerate(sorted({move["wave"] for move in moves}), start=1)}
+    numbers = {
+        wave: number
+        for number, wave in enumerate(sorted({move["wave"] for move in moves}), start=1)
+    }
     for move in moves:
         move["wave"] = numbers[move["wave"]]
     moves.sort(key=lambda move: move["wave"])
@@ -89,7 +100,11 @@ def _assign_stages(moves: Iterable[PlannedMove]) -> None:
 
 def _fits(busy: Wave, move: PlannedMove, limits: MoveLimits, budgets: Mapping[str, int]) -> bool:
     leaving, coming, groups = busy
-    per_source, per_destination, total = limits.get("per_source"), limits.get("per_destination"), limits.get("total")
+    per_source, per_destination, total = (
+        limits.get("per_source"),
+        limits.get("per_destination"),
+        limits.get("total"),
+    )
     if total is not None and sum(leaving.values()) >= total:
         return False
     if per_source is not None and leaving.get(move["from_host"], 0) >= per_source:

@@ -57,7 +57,11 @@ class Rates:
             if kind is not None and each.seconds >= LEAST_SECONDS and copied >= LEAST_MIB:
                 for hosts in (frozenset((each.source, each.destination)), None):
                     mib, seconds, count = self._sums.get((kind, hosts), (0, 0.0, 0))
-                    self._sums[kind, hosts] = (mib + copied, seconds + each.seconds - SETUP_SECONDS, count + 1)
+                    self._sums[kind, hosts] = (
+                        mib + copied,
+                        seconds + each.seconds - SETUP_SECONDS,
+                        count + 1,
+                    )
 
     def of(self, kind: Kind, one: str, other: str) -> tuple[float, str, int] | None:
         """Return MiB per second between two hosts, the basis, and the number of measured moves;
@@ -120,14 +124,24 @@ def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
         if what == MEMORY:
             dirty = move["dirty_mib"]
             # The time of a measured move includes the memory that was dirtied during the move.
-            took, move["converges"] = _memory_seconds(mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty)
+            took, move["converges"] = _memory_seconds(
+                mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty
+            )
         else:
             took = mib / rate
             if limit and sent / limit > took:
                 took, mib, rate, basis, count = sent / limit, sent, float(limit), CONFIGURED, 0
         seconds += took
         assumed += took if basis == ASSUMED else 0.0
-        move["copying"].append({"what": what, "mib": mib, "rate": max(round(rate, 1), 0.1), "basis": basis, "moves": count})
+        move["copying"].append(
+            {
+                "what": what,
+                "mib": mib,
+                "rate": max(round(rate, 1), 0.1),
+                "basis": basis,
+                "moves": count,
+            }
+        )
     move["seconds"] = round(seconds, 1)
     return assumed
 
@@ -138,12 +152,19 @@ def _sent_under_limit(move: PlannedMove) -> int:
     """
     if not move["live"] or not move["bandwidth_mib"]:
         return 0
-    return sum(max(disk.get("virtual_mib") or 0, disk["mib"] or 0) for disk in move["disks"] if disk["how"] == "copied")
+    return sum(
+        max(disk.get("virtual_mib") or 0, disk["mib"] or 0)
+        for disk in move["disks"]
+        if disk["how"] == "copied"
+    )
 
 
 def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:
     """Return MiB per second, the basis of that, and the number of measured moves."""
-    found, limit = rates.of((what, move["live"]), move["from_host"], move["host"]), move["bandwidth_mib"]
+    found, limit = (
+        rates.of((what, move["live"]), move["from_host"], move["host"]),
+        move["bandwidth_mib"],
+    )
     if found is None:
         return (float(limit), CONFIGURED, 0) if limit else (ASSUMED_MIB, ASSUMED, 0)
     # libvirt sends the files of a cold move without a limit.

@@ -29,7 +29,9 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> Iterator[tuple[
     need = packing_state.need[items].astype(np.float64)
     kinds, kind_of = np.unique(packing_state.kind[items], return_inverse=True)
     masks = packing_state.masks[kinds]
-    total = np.maximum(packing_state.free[packing_state.open & masks.any(axis=0)].clip(min=0).sum(axis=0), 1)
+    total = np.maximum(
+        packing_state.free[packing_state.open & masks.any(axis=0)].clip(min=0).sum(axis=0), 1
+    )
     share = need / total
     scarce = share * (need.sum(axis=0) / total)
     choices = masks.sum(axis=1)[kind_of]
@@ -43,7 +45,9 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> Iterator[tuple[
         if number != memory and need[:, number].any():
             by[rc] = (-need[:, number], -need[:, memory])
     labels = np.zeros(len(items), dtype=np.int64)
-    labels[sorted(range(len(items)), key=lambda i: packing_state.label[items[i]])] = np.arange(len(items))
+    labels[sorted(range(len(items)), key=lambda i: packing_state.label[items[i]])] = np.arange(
+        len(items)
+    )
     chosen = np.array(items, dtype=np.int64)
     # The last key of lexsort() counts first.
     last = (labels, *(-need[:, number] for number in reversed(range(need.shape[1]))))
@@ -81,18 +85,27 @@ def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights:
     return int(rows[np.argmax(shape @ weights)])
 
 
-FITS: dict[str, Fit] = {"worst fit": worst_fit, "best fit": best_fit, "dot product": dot_product, "first fit": first_fit}
+FITS: dict[str, Fit] = {
+    "worst fit": worst_fit,
+    "best fit": best_fit,
+    "dot product": dot_product,
+    "first fit": first_fit,
+}
 
 
 def left(packing_state: PackingState, need: IntArray, rows: IntArray) -> FloatArray:
     """Return the share of the capacity of nodes that is left after a need is met (rows x
     classes).
     """
-    found: FloatArray = (packing_state.free[rows] - need) / np.maximum(packing_state.capacity[rows], 1)
+    found: FloatArray = (packing_state.free[rows] - need) / np.maximum(
+        packing_state.capacity[rows], 1
+    )
     return found
 
 
-def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
+def place(
+    packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray
+) -> tuple[Placed, list[int]]:
     """Put items on nodes; placed items stay there.
 
     :returns: the nodes by item, and the items without one.
@@ -139,7 +152,10 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
         ahead = fresh + ahead
         for fit_name, fit in FITS.items():
             order = ahead + [item for item in first if item not in ahead]
-            found = (*_try(packing_state, order, fit, weights), f"{fit_name}, first what found no place")
+            found = (
+                *_try(packing_state, order, fit, weights),
+                f"{fit_name}, first what found no place",
+            )
             if len(found[1]) < len(best[1]):
                 best = found
             if not found[1]:
@@ -147,7 +163,9 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
     return best
 
 
-def _try(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
+def _try(
+    packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray
+) -> tuple[Placed, list[int]]:
     placed, stuck = place(packing_state, order, fit, weights)
     packing_state.take_all(placed)
     return placed, stuck

@@ -15,7 +15,9 @@ from .._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, Class
 from .._scheduler.filtering import Filtering, ask_filter
 from .._scheduler.host_counts import HostCounts
 from .._scheduler.host_filters.server_group_affinity_filter import ServerGroupAffinityFilter
-from .._scheduler.host_filters.server_group_anti_affinity_filter import ServerGroupAntiAffinityFilter
+from .._scheduler.host_filters.server_group_anti_affinity_filter import (
+    ServerGroupAntiAffinityFilter,
+)
 from .._scheduler.host_states import HostStates
 from .._scheduler.policy import Policy
 from .._scheduler.request_spec import RequestSpec
@@ -108,7 +110,9 @@ class PackingState:
         self._static: dict[str, BoolArray] = {}
         #: The kind and the need of items that are alike. The candidates of an item keep the objects
         #: of these ids alive.
-        self._known: dict[tuple[int, tuple[int, tuple[str, ...]] | None, str | None], tuple[int, list[int]]] = {}
+        self._known: dict[
+            tuple[int, tuple[int, tuple[str, ...]] | None, str | None], tuple[int, list[int]]
+        ] = {}
 
     def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
         """Add an item for each tuple of candidates that go together; return the items."""
@@ -141,8 +145,15 @@ class PackingState:
 
     def _kind_of(self, candidates: tuple[MigrationCandidate, ...]) -> tuple[int, list[int]]:
         """Return the kind of a new item and its need; add the kind if it is new."""
-        amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
-        unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
+        amounts = [
+            sum(candidate.spec.resources.get(rc, 0) for candidate in candidates)
+            for rc in self.classes
+        ]
+        unknown = any(
+            rc not in self.states.resources
+            for candidate in candidates
+            for rc in candidate.spec.resources
+        )
         masks = [self._mask_key(candidate) for candidate in candidates]
         if self.provided:
             self._begin(len(self.candidates), candidates, amounts, set(masks))
@@ -164,7 +175,9 @@ class PackingState:
         """
         keep = self.has_room(item, rows)
         if self.at[item] >= 0:
-            keep &= (self.host_of if rows is None else self.host_of[rows]) != self.host_of[self.at[item]]
+            keep &= (self.host_of if rows is None else self.host_of[rows]) != self.host_of[
+                self.at[item]
+            ]
         return keep
 
     def has_room(self, item: int, rows: IntArray | None = None) -> BoolArray:
@@ -185,7 +198,11 @@ class PackingState:
         """Return a bool array over the nodes: True if items of a kind may go there and fit now,
         without regard to server groups and shared providers.
         """
-        keep: BoolArray = self.masks[kind] & self.open if rows is None else self.masks[kind, rows] & self.open[rows]
+        keep: BoolArray = (
+            self.masks[kind] & self.open
+            if rows is None
+            else self.masks[kind, rows] & self.open[rows]
+        )
         free, need = self.free if rows is None else self.free[rows], self.needs[kind]
         # Class by class: all(axis=1) of a table with so few columns takes ten times as long.
         for number in range(len(need)):
@@ -275,10 +292,18 @@ class PackingState:
             if load is None:
                 self.free[node, number] += sign * amount
                 continue
-            for rows, change in load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other):
+            for rows, change in (
+                load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other)
+            ):
                 self.free[rows, number] += change
 
-    def _begin(self, item: int, candidates: tuple[MigrationCandidate, ...], amounts: list[int], masks: set[str]) -> None:
+    def _begin(
+        self,
+        item: int,
+        candidates: tuple[MigrationCandidate, ...],
+        amounts: list[int],
+        masks: set[str],
+    ) -> None:
         """Record the providers of a new item; set an amount to 0 if the item keeps it at each of
         its destinations.
         """
@@ -290,7 +315,15 @@ class PackingState:
             if not amounts[number]:
                 continue
             if source >= 0:
-                load.begin(item, source, [part for candidate in candidates for part in self._held(load, candidate, self.classes[number])])
+                load.begin(
+                    item,
+                    source,
+                    [
+                        part
+                        for candidate in candidates
+                        for part in self._held(load, candidate, self.classes[number])
+                    ],
+                )
             kept, lent = load.keeping(item, source), load.providers.row[load.providers.lent]
             if keep.any() and kept[keep].all():
                 amounts[number] = 0
@@ -352,7 +385,9 @@ class PackingState:
         if not left.any():
             return found
         for name, keep, reason in self._rules(candidate, self._filtering(candidate)):
-            found.update((row, Rejection(name, reason(row))) for row in np.flatnonzero(left & ~keep).tolist())
+            found.update(
+                (row, Rejection(name, reason(row))) for row in np.flatnonzero(left & ~keep).tolist()
+            )
             left &= keep
         return found
 
@@ -367,7 +402,9 @@ class PackingState:
         for each in filtering.filters:
             if each.run_filter_once_per_request:
                 continue
-            if isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
+            if isinstance(each, AggregateCapacityFilter) or not (
+                isinstance(each, KEPT) or each.not_applicable(candidate.spec)
+            ):
                 self.changing.add(each.name)
         return keep
 
@@ -376,14 +413,26 @@ class PackingState:
         spec = candidate.spec
         for name, keep in filtering.before:
             yield name, keep, partial(filtering.reason, name)
-        by_class = {each.resource_class: each for each in filtering.filters if isinstance(each, CapacityFilter)}
+        by_class = {
+            each.resource_class: each
+            for each in filtering.filters
+            if isinstance(each, CapacityFilter)
+        }
         for rc, amount in spec.resources.items():
             room = by_class.get(rc) or ClassFilter(rc)
-            keep = self.states.resources[rc].allowed(amount) if rc in self.states.resources else np.zeros(self.size, dtype=bool)
+            keep = (
+                self.states.resources[rc].allowed(amount)
+                if rc in self.states.resources
+                else np.zeros(self.size, dtype=bool)
+            )
             yield room.name, keep, partial(room.reason, self.states, spec)
         for each in filtering.filters:
             if each.run_filter_once_per_request:
-                yield each.name, ask_filter(each, self.states, spec), partial(each.reason, self.states, spec)
+                yield (
+                    each.name,
+                    ask_filter(each, self.states, spec),
+                    partial(each.reason, self.states, spec),
+                )
         group = self.states.group_of(spec)
         if group is not None and group.policy == "affinity":
             elsewhere = group.per_host.by_host()

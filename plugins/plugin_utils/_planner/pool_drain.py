@@ -125,14 +125,20 @@ def plan(
     for disk in sorted(disks, key=lambda each: (-each.size, each.name, each.uuid, each.target)):
         others = [space for space in spaces if space.node == disk.node]
         near = [space for space in others if wanted in (None, space.name)]
-        whys = {space.name: (refused or {}).get(disk.key, {}).get(space.name) or books.why_not(disk, space) for space in near}
+        whys = {
+            space.name: (refused or {}).get(disk.key, {}).get(space.name)
+            or books.why_not(disk, space)
+            for space in near
+        }
         suited = [space for space in near if whys[space.name] is None]
         if suited:
             best = max(suited, key=lambda space: (books.share_free(space), space.name))
             books.take(disk, best)
             moves.append(PoolMove(disk, best))
         else:
-            unmovable.append(_unmovable(disk, near, others, whys, wanted, (refused or {}).get(disk.key, {})))
+            unmovable.append(
+                _unmovable(disk, near, others, whys, wanted, (refused or {}).get(disk.key, {}))
+            )
     return moves, unmovable
 
 
@@ -149,13 +155,21 @@ def _unmovable(
         there = f"{disk.host} has no other storage pool that is counted"
         if wanted is not None:
             there = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
-        return Unmovable(disk, there, f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}")
+        return Unmovable(
+            disk,
+            there,
+            f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}",
+        )
     reasons = list(dict.fromkeys(str(why) for why in whys.values()))
     if set(whys) == set(refused) and len(reasons) == 1:
         # The host refuses the disk for every destination, and names the remedy.
         return Unmovable(disk, reasons[0], f"correct that{_or_leave(disk)}")
     words = "; ".join(f"{name}: {why}" for name, why in sorted(whys.items()))
-    return Unmovable(disk, f"it fits in no other pool of {disk.host} ({words})", f"make room there{_or_leave(disk)}")
+    return Unmovable(
+        disk,
+        f"it fits in no other pool of {disk.host} ({words})",
+        f"make room there{_or_leave(disk)}",
+    )
 
 
 def _or_leave(disk: PoolDisk) -> str:
@@ -176,7 +190,11 @@ class _Books:
             self._free[space.place] = min(known) if known else None
 
     def share_free(self, space: PoolSpace) -> float:
-        return (space.capacity - self._used[space.place]) / space.capacity if space.capacity > 0 else 0.0
+        return (
+            (space.capacity - self._used[space.place]) / space.capacity
+            if space.capacity > 0
+            else 0.0
+        )
 
     def why_not(self, disk: PoolDisk, space: PoolSpace) -> str | None:
         if space.refused:
@@ -206,7 +224,9 @@ class _Books:
         and rounded once.
         """
         key = (disk.uuid, space.place)
-        return max(0, math.ceil((self._size.get(key, 0) + disk.size) / GIB) - self._held.get(key, 0))
+        return max(
+            0, math.ceil((self._size.get(key, 0) + disk.size) / GIB) - self._held.get(key, 0)
+        )
 
 
 def _mib(size: int) -> int:

@@ -49,7 +49,10 @@ class ProviderLoad:
         first, parts = self._first.get(item, (-1, []))
         if first >= 0:
             found[first] = all(
-                capacity_rule.has_room(self.providers.used[provider], part, self.providers.capacity[provider]) for provider, part in parts
+                capacity_rule.has_room(
+                    self.providers.used[provider], part, self.providers.capacity[provider]
+                )
+                for provider, part in parts
             )
         return found
 
@@ -63,14 +66,20 @@ class ProviderLoad:
     def lacking(self, item: int, amount: int, at: int) -> IntArray:
         """Return the amount that is missing at each node until one provider has enough."""
         short = (amount - self.providers.most(amount)).clip(min=0)
-        return np.where(self.keeping(item, at), 0, np.where(np.isfinite(short), short, amount)).astype(np.int64)
+        return np.where(
+            self.keeping(item, at), 0, np.where(np.isfinite(short), short, amount)
+        ).astype(np.int64)
 
     def counts(self, amount: int) -> IntArray:
         """Return the number of items with this amount that fit on each node if no other node takes
         any.
         """
         providers = self.providers
-        return np.bincount(providers.row, weights=providers.counts(amount)[providers.provider], minlength=providers.size).astype(np.int64)
+        return np.bincount(
+            providers.row,
+            weights=providers.counts(amount)[providers.provider],
+            minlength=providers.size,
+        ).astype(np.int64)
 
     def share_out(self, amount: int, counts: IntArray) -> IntArray:
         """Return counts by node, reduced so that shared capacity is not counted for several nodes."""
@@ -82,7 +91,9 @@ class ProviderLoad:
         for row in np.unique(providers.row).tolist():
             mine = providers.of_nodes(row)
             wanted, counts[row] = int(counts[row]), 0
-            for provider in providers.provider[mine][np.argsort(providers.lent[mine], kind="stable")].tolist():
+            for provider in providers.provider[mine][
+                np.argsort(providers.lent[mine], kind="stable")
+            ].tolist():
                 taken = min(wanted - int(counts[row]), int(left[provider]))
                 left[provider] -= taken
                 counts[row] += taken
@@ -109,10 +120,21 @@ class ProviderLoad:
 
     def _kept(self, item: int, node: int) -> int:
         """Return the sharing provider that gives an item the class on a node, -1 for none."""
-        return next((provider for provider, _part in self._held(item, node) if self.providers.lends(node, provider)), -1)
+        return next(
+            (
+                provider
+                for provider, _part in self._held(item, node)
+                if self.providers.lends(node, provider)
+            ),
+            -1,
+        )
 
-    def _count(self, item: int, parts: list[Part], other: int, sign: int) -> list[tuple[IntArray, int]]:
-        elsewhere: Collection[int] = {provider for provider, _part in self._held(item, other)} if other >= 0 else ()
+    def _count(
+        self, item: int, parts: list[Part], other: int, sign: int
+    ) -> list[tuple[IntArray, int]]:
+        elsewhere: Collection[int] = (
+            {provider for provider, _part in self._held(item, other)} if other >= 0 else ()
+        )
         changes = []
         for provider, part in parts:
             if provider in elsewhere:

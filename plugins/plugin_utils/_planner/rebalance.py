@@ -68,7 +68,9 @@ def plan_rebalance(
     known = {each["uuid"]: each for each in movable}
     packing_state, items = packing_state_of(states, policy, movable)
     class_weights = np.array([float((weights or {}).get(rc, 1.0)) for rc in packing_state.classes])
-    score_of = Score(packing_state, np.flatnonzero(states.enabled & states.up), class_weights, cost_per_gib)
+    score_of = Score(
+        packing_state, np.flatnonzero(states.enabled & states.up), class_weights, cost_per_gib
+    )
     before = score = score_of.now()
     worth = max(score_of.each(margin), LEAST)
     reason = None
@@ -89,7 +91,9 @@ def plan_rebalance(
                 packing_state.move(item, node)
                 gain = score - score_of.now()
                 packing_state.move(item, origin)
-                ranked.append((score_of.cost(item) - gain, packing_state.label[item], item, node, gain))
+                ranked.append(
+                    (score_of.cost(item) - gain, packing_state.label[item], item, node, gain)
+                )
         if not ranked or (-min(ranked)[0] < worth and not _gain_together(score_of, chosen, worth)):
             break
         _key, (_name, uuid), item, node, gain = min(ranked)
@@ -100,7 +104,11 @@ def plan_rebalance(
         score = score_of.now()
     if reason is None:
         full = len(moves) >= max_moves and score > threshold
-        reason = f"the limit of {counted(max_moves, 'move')} is reached" if full else "no further move gains more than it costs"
+        reason = (
+            f"the limit of {counted(max_moves, 'move')} is reached"
+            if full
+            else "no further move gains more than it costs"
+        )
         if score <= threshold:
             reason = f"the score is not above the threshold of {threshold:g}"
     waves = plan_waves(moves, fleet, limits)
@@ -141,7 +149,11 @@ class _Search:
             for _again in range(PASSES):
                 if not self._exchange():
                     break
-            found = (self.score.now(), len(self.origin), {item: int(self.packing_state.at[item]) for item in self.origin})
+            found = (
+                self.score.now(),
+                len(self.origin),
+                {item: int(self.packing_state.at[item]) for item in self.origin},
+            )
             if best is None or found[:2] < best[:2]:
                 best = found
             self._restore()
@@ -160,7 +172,9 @@ class _Search:
         """Take the best move, if there is one; an item that has moved already may move on without
         counting again.
         """
-        found = self.moves.find(self.score, self.origin, len(self.origin) < self.max_moves, self.worth)
+        found = self.moves.find(
+            self.score, self.origin, len(self.origin) < self.max_moves, self.worth
+        )
         if found is None:
             return False
         self._put(*found)
@@ -211,7 +225,9 @@ def _gain_together(score: Score, chosen: Placed, worth: float) -> bool:
     return gain >= sum(worth + score.cost(item) for item in chosen)
 
 
-def move_of(packing_state: PackingState, item: int, node: int, instance: PlannedInstance) -> PlannedMove:
+def move_of(
+    packing_state: PackingState, item: int, node: int, instance: PlannedInstance
+) -> PlannedMove:
     """Return the move of an item from its node to another one."""
     states, origin = packing_state.states, int(packing_state.at[item])
     return {

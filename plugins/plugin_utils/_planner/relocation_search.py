@@ -37,7 +37,9 @@ class Search:
     :param budget: the maximum of others that may move.
     """
 
-    def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> None:
+    def __init__(
+        self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int
+    ) -> None:
         self.packing_state = packing_state
         self.budget = budget
         self.weights = packing.weights_of(packing_state, items)
@@ -60,7 +62,11 @@ class Search:
         if direct_first:
             waiting = [item for item in order if not self._direct(item, fit)]
         for _again in range(3):
-            stuck = [item for item in waiting if not self._direct(item, fit) and not self._make_room(item)]
+            stuck = [
+                item
+                for item in waiting
+                if not self._direct(item, fit) and not self._make_room(item)
+            ]
             if not stuck or len(stuck) == len(waiting):
                 break
             waiting = stuck
@@ -132,7 +138,9 @@ class Search:
 
     # The cheapest way to make room
 
-    def _cheapest(self, item: int, barred: frozenset[int], depth: int, budget: int) -> tuple[int, Chain] | None:
+    def _cheapest(
+        self, item: int, barred: frozenset[int], depth: int, budget: int
+    ) -> tuple[int, Chain] | None:
         """Find a node for an item, and the moves that make room there, with the fewest moves of others.
 
         Deeper chains are searched only if shallow ones find nothing.
@@ -145,7 +153,9 @@ class Search:
                 return found
         return None
 
-    def _search(self, item: int, barred: frozenset[int], depth: int, budget: int) -> tuple[int, Chain] | None:
+    def _search(
+        self, item: int, barred: frozenset[int], depth: int, budget: int
+    ) -> tuple[int, Chain] | None:
         packing_state = self.packing_state
         kind = packing_state.kind[item]
         keep = packing_state.masks[kind].copy()
@@ -184,7 +194,9 @@ class Search:
         to server groups.
         """
         packing_state = self.packing_state
-        return packing_state.masks & (packing_state.free[None, :, :] >= packing_state.needs[:, None, :]).all(axis=2)
+        return packing_state.masks & (
+            packing_state.free[None, :, :] >= packing_state.needs[:, None, :]
+        ).all(axis=2)
 
     def _movable_items(self, node: int) -> list[int]:
         return [item for item in self._on[node] if item not in self._moved]
@@ -224,10 +236,16 @@ class Search:
             enough &= bring >= lacking
         return np.where(enough, least, -1)
 
-    def _clear(self, item: int, node: int, barred: frozenset[int], depth: int, most: int) -> Chain | None:
+    def _clear(
+        self, item: int, node: int, barred: frozenset[int], depth: int, most: int
+    ) -> Chain | None:
         """Find the moves after which an item fits on a node, with at most ``most`` moves of others."""
         packing_state = self.packing_state
-        blockers = packing_state.in_the_way(item, node, self._movable_items(node)) if packing_state.groups[item] else []
+        blockers = (
+            packing_state.in_the_way(item, node, self._movable_items(node))
+            if packing_state.groups[item]
+            else []
+        )
         if blockers is None:
             return None
         best: tuple[int, Chain] | None = None
@@ -242,7 +260,14 @@ class Search:
         return None if best is None else best[1]
 
     def _clear_by(
-        self, item: int, node: int, barred: frozenset[int], depth: int, most: int, blockers: Sequence[int], taste: int
+        self,
+        item: int,
+        node: int,
+        barred: frozenset[int],
+        depth: int,
+        most: int,
+        blockers: Sequence[int],
+        taste: int,
     ) -> Chain | None:
         packing_state = self.packing_state
         chain: Chain = []
@@ -250,7 +275,9 @@ class Search:
 
         def step(moved: int) -> bool:
             """Move one item away, after the moves that make room for it."""
-            fits = packing_state.fits(moved) if moved not in self.placed else self._fits_again(moved)
+            fits = (
+                packing_state.fits(moved) if moved not in self.placed else self._fits_again(moved)
+            )
             fits[list(barred)] = False
             rows = np.flatnonzero(fits)
             if len(rows):
@@ -258,7 +285,9 @@ class Search:
                 before: Chain = []
             elif depth > 1:
                 spent = sum(each not in self.placed for each, _target in chain)
-                found = self._cheapest(moved, barred, depth - 1, most - spent - (moved not in self.placed))
+                found = self._cheapest(
+                    moved, barred, depth - 1, most - spent - (moved not in self.placed)
+                )
                 if found is None:
                     return False
                 target, before = found
@@ -318,9 +347,15 @@ class Search:
         free = np.array([each in self.placed for each in there])
         key: list[tuple[Any, ...]]
         if covers.any() and taste == 0:
-            key = [(not covers[i], not free[i], size[i], packing_state.label[there[i]]) for i in range(len(there))]
+            key = [
+                (not covers[i], not free[i], size[i], packing_state.label[there[i]])
+                for i in range(len(there))
+            ]
         elif taste == 0:
-            key = [(-gain[i] - 0.3 * free[i], size[i], packing_state.label[there[i]]) for i in range(len(there))]
+            key = [
+                (-gain[i] - 0.3 * free[i], size[i], packing_state.label[there[i]])
+                for i in range(len(there))
+            ]
         else:
             key = [
                 (
@@ -333,7 +368,9 @@ class Search:
         return there[min(range(len(there)), key=key.__getitem__)]
 
 
-def make_room(packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> Found:
+def make_room(
+    packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int
+) -> Found:
     """Find the attempt that places most items with the fewest moves of others; the packing state is
     unchanged afterwards.
     """

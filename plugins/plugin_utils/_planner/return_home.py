@@ -36,11 +36,19 @@ def plan_return(
     """
     states = HostStates(fleet)
     rows = {(states.host[row], states.node[row]): row for row in range(states.size)}
-    away = [each for each in instances if each["uuid"] in homes and (each["host"], each["node"]) != homes[each["uuid"]]]
+    away = [
+        each
+        for each in instances
+        if each["uuid"] in homes and (each["host"], each["node"]) != homes[each["uuid"]]
+    ]
     staying: dict[str, str] = {}
     going: list[PlannedInstance] = []
-    for each in sorted(away, key=lambda each: (-(each["memory_mb"] or 0), each["name"], each["uuid"])):
-        reason = why_unmovable(each) or ("it is to be shut down instead of moved" if is_to_shut_down(each) else None)
+    for each in sorted(
+        away, key=lambda each: (-(each["memory_mb"] or 0), each["name"], each["uuid"])
+    ):
+        reason = why_unmovable(each) or (
+            "it is to be shut down instead of moved" if is_to_shut_down(each) else None
+        )
         if reason is None and homes[each["uuid"]] not in rows:
             reason = f"the compute node {homes[each['uuid']][1]} is not in the store any more"
         if reason is None:
@@ -64,7 +72,9 @@ def plan_return(
                 rest.append(each)
         left = rest
     for each in left:
-        staying[each["uuid"]] = f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
+        staying[each["uuid"]] = (
+            f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
+        )
     waves = plan_waves(moves, fleet, limits)
     return {
         "moves": moves,

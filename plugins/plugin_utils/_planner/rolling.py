@@ -84,7 +84,9 @@ def plan_rolling(
     }
 
 
-def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, back: bool) -> list[list[str]]:
+def _grow(
+    fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, back: bool
+) -> list[list[str]]:
     """Form batches one after the other, each as large as possible, from the fullest hosts on."""
     left = sorted(free, key=lambda name: (-fleet.load(name), name))
     batches = []
@@ -109,7 +111,13 @@ def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, 
     return batches
 
 
-def _fewer(fleet: MaintenanceFleet, free: Sequence[str], batches: list[list[str]], bound: int, batch_size: int | None) -> list[list[str]]:
+def _fewer(
+    fleet: MaintenanceFleet,
+    free: Sequence[str],
+    batches: list[list[str]],
+    bound: int,
+    batch_size: int | None,
+) -> list[list[str]]:
     """Return fewer batches than these, if the hosts can be distributed over them, no fewer than the bound."""
     vain = 0
     for count in range(len(batches) - 1, bound - 1, -1):
@@ -123,7 +131,9 @@ def _fewer(fleet: MaintenanceFleet, free: Sequence[str], batches: list[list[str]
     return batches
 
 
-def _even(fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: int | None) -> list[list[str]] | None:
+def _even(
+    fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: int | None
+) -> list[list[str]] | None:
     """Distribute the hosts over a number of batches, the fullest first, each to the batch with the least load; None if one fits in none."""
     batches = [Batch(fleet) for _number in range(count)]
     loads = [0.0] * count
@@ -140,4 +150,6 @@ def _even(fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: 
 
 
 def _own_share(fleet: MaintenanceFleet, name: str) -> float:
-    return float((fleet.packing_state.free[fleet.rows[name]].clip(min=0).sum(axis=0) / fleet.free).max())
+    return float(
+        (fleet.packing_state.free[fleet.rows[name]].clip(min=0).sum(axis=0) / fleet.free).max()
+    )

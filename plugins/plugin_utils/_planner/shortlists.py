@@ -74,7 +74,9 @@ class Shortlists:
             rows, last = np.sort(rows[first]), float(values[first].max())
         self._lists[kind, worst] = rows, last
         # Its host, its server group or its providers allow it other nodes than its kind.
-        found = self._best(item, rows, worst) or self._best(item, np.flatnonzero(self._packing_state.fits(item)), worst)
+        found = self._best(item, rows, worst) or self._best(
+            item, np.flatnonzero(self._packing_state.fits(item)), worst
+        )
         return None if found is None else found[0]
 
     def _best(self, item: int, rows: IntArray, worst: bool) -> tuple[int, float] | None:
@@ -91,5 +93,7 @@ class Shortlists:
 
         The least value is the best.
         """
-        found: FloatArray = packing.left(self._packing_state, self._packing_state.needs[kind], rows) @ self._weights
+        found: FloatArray = (
+            packing.left(self._packing_state, self._packing_state.needs[kind], rows) @ self._weights
+        )
         return -found if worst else found

@@ -37,7 +37,10 @@ def summary(instance: PlannedInstance) -> InstanceSummary:
 
 
 def unmovable_instance(
-    instance: PlannedInstance, reason: str, nearest: NearestHost | None = None, way_out: str | None = None
+    instance: PlannedInstance,
+    reason: str,
+    nearest: NearestHost | None = None,
+    way_out: str | None = None,
 ) -> UnmovableInstance:
     return {
         **summary(instance),
@@ -54,13 +57,28 @@ class Explainer:
     :param known: the instances of all candidates, by uuid.
     """
 
-    def __init__(self, solver: DrainSolver, solution: Solution, excluded: Exclusions, known: Mapping[str, PlannedInstance]) -> None:
-        self._solver, self._solution, self._excluded, self._known = solver, solution, excluded, known
+    def __init__(
+        self,
+        solver: DrainSolver,
+        solution: Solution,
+        excluded: Exclusions,
+        known: Mapping[str, PlannedInstance],
+    ) -> None:
+        self._solver, self._solution, self._excluded, self._known = (
+            solver,
+            solution,
+            excluded,
+            known,
+        )
         self._states, self._policy = solver.states, solver.policy
 
     def explain(self) -> list[UnmovableInstance]:
         """Return the instances without a destination."""
-        return [each for number, unit in enumerate(self._solution.stuck) for each in self._of_unit(unit, number < WAYS_OUT)]
+        return [
+            each
+            for number, unit in enumerate(self._solution.stuck)
+            for each in self._of_unit(unit, number < WAYS_OUT)
+        ]
 
     def _of_unit(self, unit: Unit, seek: bool) -> list[UnmovableInstance]:
         near: NearestHost | None = None
@@ -104,7 +122,9 @@ class Explainer:
         return why
 
     def _fits(self, candidate: MigrationCandidate) -> bool:
-        return len(filter_hosts(self._states, candidate.spec, self._policy, candidate.limits)[0]) > 0
+        return (
+            len(filter_hosts(self._states, candidate.spec, self._policy, candidate.limits)[0]) > 0
+        )
 
     def _are_all_refused(self, candidate: MigrationCandidate) -> bool:
         """Return whether a candidate fits on hosts, but on excluded ones only."""
@@ -112,26 +132,38 @@ class Explainer:
         if not given:
             return False
         states = self._states
-        rows = filter_hosts(states, replace(candidate.spec, ignore_nodes=()), self._policy, candidate.limits)[0]
-        return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
+        rows = filter_hosts(
+            states, replace(candidate.spec, ignore_nodes=()), self._policy, candidate.limits
+        )[0]
+        return len(rows) > 0 and all(
+            states.uuid[row] in given or states.node[row] in given for row in rows
+        )
 
     def _refusals(self, given: Collection[str]) -> str:
         """Return why nodes are excluded. Equal reasons appear once, also if they differ only in the
         name of the host.
         """
         states = self._states
-        reasons = given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
+        reasons = (
+            given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
+        )
         # By the reason without the name of its host: the reason of the first node, the nodes with
         # exactly that reason, and the others.
         refused: dict[str, tuple[str, list[str], list[str]]] = {}
         for provider, reason in reasons.items():
-            label = next((states.label(row) for row in range(states.size) if states.uuid[row] == provider), provider)
+            label = next(
+                (states.label(row) for row in range(states.size) if states.uuid[row] == provider),
+                provider,
+            )
             text = reason.rstrip(". ")
             host = re.escape(label.partition("/")[0])
-            first, same, others = refused.setdefault(re.sub(rf"(?<![\w.-]){host}(?![\w-])", "", text), (text, [], []))
+            first, same, others = refused.setdefault(
+                re.sub(rf"(?<![\w.-]){host}(?![\w-])", "", text), (text, [], [])
+            )
             (same if text == first else others).append(label)
         return "; ".join(
-            f"{', '.join(sorted(same, key=natural))}: {first}" + (f"; the same for {some(sorted(others, key=natural))}" if others else "")
+            f"{', '.join(sorted(same, key=natural))}: {first}"
+            + (f"; the same for {some(sorted(others, key=natural))}" if others else "")
             for first, same, others in refused.values()
         )
 
@@ -142,11 +174,20 @@ class Explainer:
         """
         solver, solution, packing_state = self._solver, self._solution, self._solver.packing_state
         item = solver.item_of(unit)
-        by_key = {candidates[0].spec.key: number for number, candidates in enumerate(packing_state.candidates)}
-        steps = [(by_key[candidate.spec.key], candidate.source, row) for candidate, row in solution.steps]
+        by_key = {
+            candidates[0].spec.key: number
+            for number, candidates in enumerate(packing_state.candidates)
+        }
+        steps = [
+            (by_key[candidate.spec.key], candidate.source, row) for candidate, row in solution.steps
+        ]
         for each, _origin, row in steps:
             packing_state.move(each, row)
-        placed = {by_key[candidate.spec.key]: row for candidate, row in solution.places if candidate.spec.key in by_key}
+        placed = {
+            by_key[candidate.spec.key]: row
+            for candidate, row in solution.places
+            if candidate.spec.key in by_key
+        }
         packing_state.put_all(placed)
         near = infeasibility.nearest(packing_state, item)
         way_out = None
@@ -154,15 +195,22 @@ class Explainer:
             way_out = "a host that is large enough, or a smaller instance"
         elif seek and solver.others and not solution.certificate:
             moved = {each for each, _origin, _row in steps}
-            search = relocation_search.Search(packing_state, [item], [each for each in solver.others if each not in moved], 8)
+            search = relocation_search.Search(
+                packing_state, [item], [each for each in solver.others if each not in moved], 8
+            )
             search.run([item], packing.best_fit, False)
             if not search.stuck and search.steps:
-                names = ", ".join(f"{packing_state.label[each][0]} to {self._states.label(to)}" for each, _origin, to in search.steps)
+                names = ", ".join(
+                    f"{packing_state.label[each][0]} to {self._states.label(to)}"
+                    for each, _origin, to in search.steps
+                )
                 count = len(search.steps)
                 way_out = f"allow {count} more move{'' if count == 1 else 's'} of others ({names})"
             search.undo()
         if way_out is None and near is not None:
-            way_out = f"{infeasibility.nearest_text(near)}; free that there, or shut the instance down"
+            way_out = (
+                f"{infeasibility.nearest_text(near)}; free that there, or shut the instance down"
+            )
         packing_state.take_all(placed)
         for each, origin, _row in reversed(steps):
             packing_state.move(each, origin)

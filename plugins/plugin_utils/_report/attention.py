@@ -20,7 +20,9 @@ DISCOVER_ONE = "ansible-playbook drover.compute.discover --limit {},localhost"
 DISCOVER = "ansible-playbook drover.compute.discover"
 UNDRAIN = "ansible-playbook drover.compute.undrain -e drover_host={}"
 ENABLE = "ansible-playbook drover.compute.host_enable -e drover_host={}"
-CONFIRM = "ansible-playbook drover.compute.instance_resize -e drover_instance={} -e drover_resize=confirm"
+CONFIRM = (
+    "ansible-playbook drover.compute.instance_resize -e drover_instance={} -e drover_resize=confirm"
+)
 POWER = "ansible-playbook drover.compute.power -e drover_host={}"
 
 
@@ -44,7 +46,10 @@ class Look(TypedDict):
 
 
 def attention(
-    hosts: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]], overview: Mapping[str, Any], fatal: Sequence[str]
+    hosts: Sequence[Mapping[str, Any]],
+    instances: Iterable[Mapping[str, Any]],
+    overview: Mapping[str, Any],
+    fatal: Sequence[str],
 ) -> list[Look]:
     """Rank the lines of "Needs a look".
 
@@ -56,7 +61,9 @@ def attention(
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     for host in hosts:
         by_kind.setdefault(host["kind"], []).append(host)
-    down = sorted(by_kind.get("down", ()), key=lambda host: (-host["instances"], natural(host["host"])))
+    down = sorted(
+        by_kind.get("down", ()), key=lambda host: (-host["instances"], natural(host["host"]))
+    )
     at = {host["host"]: host for host in hosts}
     return [
         *(_down_with_instances(host) for host in down if host["instances"]),
@@ -142,7 +149,9 @@ def _row(at: Mapping[str, Mapping[str, Any]], host: str) -> Any:
     return at[host]["id"] if host in at else None
 
 
-def _went_down(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+def _went_down(
+    found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Look]:
     for each in found:
         yield _look(
             "down",
@@ -160,15 +169,29 @@ def _own(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
         if each["uuid"] is None:
             link = _row(at, each["host"])
             text = f"is {each['what']}: it is maintained last, and not rebooted from there."
-            yield _look("calm", "own host", text, link=link, name=each["host"], guide="own-machines.md")
+            yield _look(
+                "calm", "own host", text, link=link, name=each["host"], guide="own-machines.md"
+            )
         else:
             text = f"on {each['host'] or 'no host'} is {each['what']}: it is moved live and last, and never stopped."
-            yield _look("calm", "own guest", text, link=f"i-{each['uuid']}", name=each["name"], guide="own-machines.md")
+            yield _look(
+                "calm",
+                "own guest",
+                text,
+                link=f"i-{each['uuid']}",
+                name=each["name"],
+                guide="own-machines.md",
+            )
 
 
 def _loss(fatal: Sequence[str]) -> Iterator[Look]:
     if fatal:
-        yield _look("disabled", "no spare room", f"The instances of {' or '.join(fatal)} do not fit on the other hosts.", link="loss")
+        yield _look(
+            "disabled",
+            "no spare room",
+            f"The instances of {' or '.join(fatal)} do not fit on the other hosts.",
+            link="loss",
+        )
 
 
 def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
@@ -177,10 +200,21 @@ def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
         if each["status"] not in UNDER_WAY:
             continue
         way = f"{each['source']} → {each['destination']}"
-        more = {"link": f"i-{each['instance_uuid']}", "name": each["instance_name"], "since": each["created_at"]}
+        more = {
+            "link": f"i-{each['instance_uuid']}",
+            "name": each["instance_name"],
+            "since": each["created_at"],
+        }
         if each["status"] == "finished":
             text = f"is resized ({way}) and waits until you confirm or revert it:"
-            yield _look("calm", "resize", text, command=command(CONFIRM, each["instance_name"]), guide="instances.md", **more)
+            yield _look(
+                "calm",
+                "resize",
+                text,
+                command=command(CONFIRM, each["instance_name"]),
+                guide="instances.md",
+                **more,
+            )
         elif _hosts(each) & working:
             yield _look("calm", "moving", f"moves {way}", **more)
         else:
@@ -244,7 +278,9 @@ def _unreported(host: Mapping[str, Any]) -> Look:
     )
 
 
-def _leases(leases: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+def _leases(
+    leases: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Look]:
     for each in sorted(leases, key=lambda each: natural(each["name"])):
         yield _look(
             "calm",

@@ -41,9 +41,20 @@ def decision(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _weighed(each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    parts = [{"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()]
-    return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts, "reasons": reasons(each, top)}
+def _weighed(
+    each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    parts = [
+        {"name": name, "value": part["normalised"] * part["multiplier"]}
+        for name, part in each["weighers"].items()
+    ]
+    return {
+        "where": place(each),
+        "chosen": place(each) == where,
+        "weight": each["weight"],
+        "parts": parts,
+        "reasons": reasons(each, top),
+    }
 
 
 def short(found: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,9 @@ from .._records.hosts import Arrival, Occupant, Occupants
 from .._records.plans import UnmovableInstance
 
 
-def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said: Sequence[str]) -> str:
+def cannot_move(
+    hosts: Sequence[str], staying: Sequence[UnmovableInstance], said: Sequence[str]
+) -> str:
     """Return the sentences about the instances that cannot move, with reasons and remedies.
 
     :param hosts: the hosts of the drain.
@@ -21,9 +23,19 @@ def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said
     found = []
     for each in staying:
         name = f"{each['name']} on {each['host']}" if len(hosts) > 1 else each["name"]
-        found.append((each["name"], f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else "")))
+        found.append(
+            (
+                each["name"],
+                f"{name}: {each['reason']}."
+                + (f" Way out: {each['way_out']}." if each["way_out"] else ""),
+            )
+        )
     reasons = said_once(found)
-    shutdown = ", drover_unmovable=shutdown shuts them down" if not any(each["keep_running"] for each in staying) else ""
+    shutdown = (
+        ", drover_unmovable=shutdown shuts them down"
+        if not any(each["keep_running"] for each in staying)
+        else ""
+    )
     return (
         f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was changed. {' '.join([*reasons, *said])} "
         f"Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are{shutdown}."
@@ -42,7 +54,13 @@ def not_to_shut_down(hosts: Sequence[str], staying: Sequence[UnmovableInstance])
     )
 
 
-def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arrival], rounds: int, said: Sequence[str]) -> str:
+def not_empty(
+    host: str,
+    surprising: Sequence[Occupant],
+    arriving: Iterable[Arrival],
+    rounds: int,
+    said: Sequence[str],
+) -> str:
     """Return the sentences about the instances on a host that a drain has not emptied.
 
     :param surprising: instances that the host shows but must not have.
@@ -60,9 +78,17 @@ def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arri
         if each["host"] != host
     ]
     parts += [
-        f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}." for each in arriving
+        f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
+        for each in arriving
     ]
-    return " ".join([f"{head}.", *parts, *said, "The host stays disabled. Correct the cause and run the drain again."])
+    return " ".join(
+        [
+            f"{head}.",
+            *parts,
+            *said,
+            "The host stays disabled. Correct the cause and run the drain again.",
+        ]
+    )
 
 
 def ending(host: str, seen: Occupants) -> str:

@@ -35,7 +35,9 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     if "host" in selection:
         spares = ", ".join(_named(each) for each in selection.get("alternates") or []) or "none"
         weight = f" (weight {selection['weight']:g})" if numbers else ""
-        lines.append(f"{selection['name']} goes to {_named(selection)}{weight}; alternates: {spares}")
+        lines.append(
+            f"{selection['name']} goes to {_named(selection)}{weight}; alternates: {spares}"
+        )
     stages = explanation.get("filters") or []
     if stages:
         lines += [f"hosts: {explanation['hosts']}", *_stages(stages, numbers)]
@@ -45,9 +47,13 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
             lines.append(f"{place}. {_named(each)}: weight {each['weight']:g}")
             lines += _figures(each["weighers"])
         else:
-            lines.append(f"{place}. {_named(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}")
+            lines.append(
+                f"{place}. {_named(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}"
+            )
     for each in explanation.get("nearest") or []:
-        lines.append(f"near miss {_named(each)}: " + "; ".join(lack["text"] for lack in each["lacks"]))
+        lines.append(
+            f"near miss {_named(each)}: " + "; ".join(lack["text"] for lack in each["lacks"])
+        )
     return lines
 
 
@@ -74,7 +80,13 @@ def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[s
 
 
 def _reason(weigher: type[Weigher], part: Mapping[str, float]) -> str | None:
-    value = None if weigher.unit is None else formatting.memory(part["raw"]) if weigher.unit else formatting.size(part["raw"])
+    value = (
+        None
+        if weigher.unit is None
+        else formatting.memory(part["raw"])
+        if weigher.unit
+        else formatting.size(part["raw"])
+    )
     highest, lowest = weigher.extremes
     extreme = None
     if part["multiplier"] > 0 and part["normalised"] >= _HIGHEST:
@@ -89,9 +101,14 @@ def _reason(weigher: type[Weigher], part: Mapping[str, float]) -> str | None:
 def _stages(stages: Sequence[Mapping[str, Any]], numbers: bool) -> list[str]:
     shown = [stage for stage in stages if numbers or stage["rejected"]]
     width = max((len(stage["name"]) for stage in shown), default=0)
-    lines = [f"  {stage['name']:<{width}}  {stage['after']} left, {stage['rejected']} rejected" for stage in shown]
+    lines = [
+        f"  {stage['name']:<{width}}  {stage['after']} left, {stage['rejected']} rejected"
+        for stage in shown
+    ]
     silent = len(stages) - len(shown)
-    return lines + ([f"  {silent} filter{'' if silent == 1 else 's'} rejected none"] if silent else [])
+    return lines + (
+        [f"  {silent} filter{'' if silent == 1 else 's'} rejected none"] if silent else []
+    )
 
 
 def _figures(weighers: Mapping[str, Mapping[str, float]]) -> list[str]:

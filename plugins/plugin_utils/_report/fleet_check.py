@@ -16,7 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import drivers
-from ansible_collections.drover.compute.plugins.module_utils._migration.options import TIMEOUT_PER_GIB, time_limit
+from ansible_collections.drover.compute.plugins.module_utils._migration.options import (
+    TIMEOUT_PER_GIB,
+    time_limit,
+)
 
 from .._common.errors import DroverError
 from .._migrations.options import Options
@@ -38,15 +41,30 @@ _USED = (
         "the machine type {}",
         "Upgrade QEMU there, or keep these guests on hosts that have it (requested_destination in their definitions)",
     ),
-    ("networks", "networks", "the network {}", "Define and start it there: virsh net-define, virsh net-start {0}, virsh net-autostart {0}"),
-    ("interfaces", "interfaces", "the bridge or interface {}", "Make it there, or correct the guests' networks"),
+    (
+        "networks",
+        "networks",
+        "the network {}",
+        "Define and start it there: virsh net-define, virsh net-start {0}, virsh net-autostart {0}",
+    ),
+    (
+        "interfaces",
+        "interfaces",
+        "the bridge or interface {}",
+        "Make it there, or correct the guests' networks",
+    ),
     (
         "pools",
         "pools",
         "the storage pool {}",
         "Define and start it there: virsh pool-define, virsh pool-start {0}, virsh pool-autostart {0}",
     ),
-    ("secrets", "secrets", "the secret {}", "Define it there with the same uuid and value: virsh secret-define, virsh secret-set-value"),
+    (
+        "secrets",
+        "secrets",
+        "the secret {}",
+        "Define it there with the same uuid and value: virsh secret-define, virsh secret-set-value",
+    ),
     ("nwfilters", "nwfilters", "the network filter {}", "Define it there: virsh nwfilter-define"),
 )
 #: The driver that a host needs to have any of these.
@@ -73,17 +91,32 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     for name, answer in answers.items():
         problem = answer.get("problem") or _unreadable(answer.get("host"))
         if problem:
-            found.append(Finding(name, ERROR, f"it was not read: {problem.rstrip('.')}", "Repair this, and run the check again"))
+            found.append(
+                Finding(
+                    name,
+                    ERROR,
+                    f"it was not read: {problem.rstrip('.')}",
+                    "Repair this, and run the check again",
+                )
+            )
         else:
             hosts[name] = answer["host"]
             found += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
             found += _missing_drivers(name, answer["host"].get("missing_drivers") or ())
             found += _time_limits(name, answer["host"], answer.get("migration"))
         found += [
-            Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
+            Finding(
+                name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust"
+            )
             for sentence in answer.get("unreached") or ()
         ]
-    found += [*_lacking(hosts), *_secrets_unknown(hosts), *_cpus(hosts, answers), *_versions(hosts), *_security(hosts)]
+    found += [
+        *_lacking(hosts),
+        *_secrets_unknown(hosts),
+        *_cpus(hosts, answers),
+        *_versions(hosts),
+        *_security(hosts),
+    ]
     found += [*_same_machine(hosts), *_migration_addresses(hosts, answers)]
     return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
 
@@ -102,8 +135,13 @@ def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         found += _missing_drivers(name, host["missing_drivers"])
         address = _address(host["migration_address"])
         if address is not None and host["addresses"] is not None:
-            problems = _address_problems({"addresses": [address], "silent": []}, host["addresses"], ERROR)
-            found += [Finding(name, severity, f"its drover_migration_address {what}", remedy) for severity, what, remedy in problems]
+            problems = _address_problems(
+                {"addresses": [address], "silent": []}, host["addresses"], ERROR
+            )
+            found += [
+                Finding(name, severity, f"its drover_migration_address {what}", remedy)
+                for severity, what, remedy in problems
+            ]
     return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
 
 
@@ -117,7 +155,10 @@ def _address(value: Any) -> str | None:
 
 def sentences(found: Sequence[Finding]) -> list[str]:
     """Return a sentence for each finding, with its hosts and its remedy."""
-    return [f"{_some(names)}: {what}. {remedy}." for (dummy, what, remedy), names in _places(found).items()]
+    return [
+        f"{_some(names)}: {what}. {remedy}."
+        for (dummy, what, remedy), names in _places(found).items()
+    ]
 
 
 def _places(found: Sequence[Finding]) -> dict[tuple[str, str, str], list[str]]:
@@ -143,10 +184,17 @@ def _unreadable(host: Any) -> str | None:
     if not isinstance(host, Mapping):
         return "its answer has no facts"
     odd = [key for key in _LISTS if not isinstance(host.get(key), list)]
-    odd += [key for key in _MORE_LISTS if host.get(key) is not None and not isinstance(host[key], list)]
-    odd += [key for key in ("pool_types", "missing_pool_types") if not _is_texts_by_name(host.get(key))]
+    odd += [
+        key for key in _MORE_LISTS if host.get(key) is not None and not isinstance(host[key], list)
+    ]
+    odd += [
+        key for key in ("pool_types", "missing_pool_types") if not _is_texts_by_name(host.get(key))
+    ]
     if not odd:
-        texts = [each for key in _LISTS[:-1] for each in host[key]] + [*(host.get("interfaces") or ()), *(host.get("nwfilters") or ())]
+        texts = [each for key in _LISTS[:-1] for each in host[key]] + [
+            *(host.get("interfaces") or ()),
+            *(host.get("nwfilters") or ()),
+        ]
         odd = ["a name"] if not all(isinstance(each, str) for each in texts) else []
     if not odd and not all(_is_missing_driver(each) for each in host.get("missing_drivers") or ()):
         odd.append("missing_drivers")
@@ -166,7 +214,9 @@ def _is_guest(guest: Any) -> bool:
 def _names(guest: Mapping[str, Any], key: str) -> list[str] | None:
     value = guest.get(key)
     names = [] if value is None else [value] if isinstance(value, str) else value
-    return names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+    return (
+        names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+    )
 
 
 def _is_missing_driver(each: Any) -> bool:
@@ -180,7 +230,9 @@ def _is_missing_driver(each: Any) -> bool:
 
 
 def _is_texts_by_name(value: Any) -> bool:
-    return value is None or (isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values()))
+    return value is None or (
+        isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values())
+    )
 
 
 def _missing_drivers(name: str, missing: Iterable[Mapping[str, Any]]) -> Iterable[Finding]:
@@ -189,7 +241,11 @@ def _missing_drivers(name: str, missing: Iterable[Mapping[str, Any]]) -> Iterabl
 
 
 def _clock(name: str, bounds: Any) -> Iterable[Finding]:
-    if not (isinstance(bounds, Sequence) and len(bounds) == 2 and all(isinstance(each, (int, float)) for each in bounds)):
+    if not (
+        isinstance(bounds, Sequence)
+        and len(bounds) == 2
+        and all(isinstance(each, (int, float)) for each in bounds)
+    ):
         return
     least, most = bounds
     if least > CLOCK or most < -CLOCK:
@@ -252,7 +308,12 @@ def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Fin
             raise DroverError("drover_migration is no mapping")
         options = Options(given or {}).general()
     except DroverError as exc:
-        yield Finding(name, ERROR, f"no migration can begin: {str(exc).rstrip('.')}", "Correct drover_migration")
+        yield Finding(
+            name,
+            ERROR,
+            f"no migration can begin: {str(exc).rstrip('.')}",
+            "Correct drover_migration",
+        )
         return
     bandwidth = options.get("bandwidth_mib")
     if bandwidth is None:
@@ -260,7 +321,8 @@ def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Fin
     late = [
         each["name"]
         for each in host["guests"]
-        if isinstance(each.get("memory_mib"), int) and each["memory_mib"] / bandwidth > time_limit(options, each["memory_mib"] / 1024, ())
+        if isinstance(each.get("memory_mib"), int)
+        and each["memory_mib"] / bandwidth > time_limit(options, each["memory_mib"] / 1024, ())
     ]
     if late:
         yield Finding(
@@ -293,7 +355,9 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
                     )
 
 
-def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+def _advice(
+    has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]
+) -> str | None:
     """Return the first remedy if a host lacks the driver of a missing thing; None if it has the
     driver.
     """
@@ -301,13 +365,22 @@ def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Ma
         if each["driver"] == _DRIVER.get(has):
             return drivers.remedy(each)
     types = host.get("missing_pool_types") or {}
-    kinds = [each["pool_types"][name] for each in hosts.values() if has == "pools" and name in (each.get("pool_types") or {})]
+    kinds = [
+        each["pool_types"][name]
+        for each in hosts.values()
+        if has == "pools" and name in (each.get("pool_types") or {})
+    ]
     return next((drivers.pool_remedy((), types, kind) for kind in kinds if kind in types), None)
 
 
 def _secrets_unknown(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     """Yield the secrets that guests use, if a host does not report whether they have a value."""
-    used = {each for host in hosts.values() for guest in host["guests"] for each in _names(guest, "secrets") or ()}
+    used = {
+        each
+        for host in hosts.values()
+        for guest in host["guests"]
+        for each in _names(guest, "secrets") or ()
+    }
     for name, host in hosts.items():
         for each in sorted(used.intersection(host.get("secrets_unknown") or ())):
             yield Finding(
@@ -323,13 +396,21 @@ def _some(guests: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _cpus(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _cpus(
+    hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]
+) -> Iterable[Finding]:
     """Yield the hosts with a CPU that cannot run guests of other hosts."""
     for name in hosts:
         lacking = answers[name].get("lacking")
         if not isinstance(lacking, list) or not lacking:
             continue
-        guests = [each["name"] for other, host in hosts.items() if other != name for each in host["guests"] if each.get("cpu") in lacking]
+        guests = [
+            each["name"]
+            for other, host in hosts.items()
+            if other != name
+            for each in host["guests"]
+            if each.get("cpu") in lacking
+        ]
         if guests:
             yield Finding(
                 name,
@@ -342,8 +423,16 @@ def _cpus(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[
 def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
     """Yield the hosts that libvirt takes for one: it refuses a migration between them."""
     for key, what, remedy in (
-        ("host_uuid", "host uuid", "Give each its own host_uuid in libvirtd.conf (virtqemud.conf), and restart the daemon"),
-        ("hostname", "host name", "Give each its own host name: hostnamectl set-hostname, and restart libvirt's daemon"),
+        (
+            "host_uuid",
+            "host uuid",
+            "Give each its own host_uuid in libvirtd.conf (virtqemud.conf), and restart the daemon",
+        ),
+        (
+            "hostname",
+            "host name",
+            "Give each its own host name: hostnamectl set-hostname, and restart libvirt's daemon",
+        ),
     ):
         users: dict[str, list[str]] = {}
         for name, host in hosts.items():
@@ -352,7 +441,12 @@ def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
         for value, names in users.items():
             if len(names) > 1:
                 for name in names:
-                    yield Finding(name, ERROR, f"they have the same {what} {value}: libvirt refuses moves between them", remedy)
+                    yield Finding(
+                        name,
+                        ERROR,
+                        f"they have the same {what} {value}: libvirt refuses moves between them",
+                        remedy,
+                    )
     for name, host in hosts.items():
         other = host.get("hostname")
         if isinstance(other, str) and other != name and other in hosts:
@@ -364,7 +458,9 @@ def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
             )
 
 
-def _migration_addresses(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _migration_addresses(
+    hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]
+) -> Iterable[Finding]:
     """Yield the addresses for incoming migrations that are wrong for other hosts."""
     for name, host in hosts.items():
         given = answers[name].get("migration_address")
@@ -373,7 +469,11 @@ def _migration_addresses(hosts: Mapping[str, Mapping[str, Any]], answers: Mappin
             continue
         # Without the variable, migration_host in libvirt's qemu.conf may name another one.
         severity = ERROR if given else WARNING
-        what = f"its drover_migration_address {address}" if given else f"its host name {address}, to which guests are sent,"
+        what = (
+            f"its drover_migration_address {address}"
+            if given
+            else f"its host name {address}, to which guests are sent,"
+        )
         seen: dict[tuple[str, str, str], list[str]] = {}
         for other in hosts:
             looked = (answers[other].get("names") or {}).get(address) if other != name else None
@@ -383,15 +483,27 @@ def _migration_addresses(hosts: Mapping[str, Mapping[str, Any]], answers: Mappin
             yield Finding(name, severe, f"{what} {problem} (seen from {_some(others)})", remedy)
 
 
-def _address_problems(looked: Any, own: Sequence[Any], severity: str) -> Iterable[tuple[str, str, str]]:
-    if not isinstance(looked, Mapping) or not all(isinstance(looked.get(key), list) for key in ("addresses", "silent")):
+def _address_problems(
+    looked: Any, own: Sequence[Any], severity: str
+) -> Iterable[tuple[str, str, str]]:
+    if not isinstance(looked, Mapping) or not all(
+        isinstance(looked.get(key), list) for key in ("addresses", "silent")
+    ):
         return
     found = [str(each) for each in looked["addresses"]]
     strange = [each for each in found if each not in own]
     if not found:
-        yield severity, "cannot be resolved", "Put it into DNS or /etc/hosts of all hosts, or set drover_migration_address to an address"
+        yield (
+            severity,
+            "cannot be resolved",
+            "Put it into DNS or /etc/hosts of all hosts, or set drover_migration_address to an address",
+        )
     elif strange:
-        yield severity, f"is {', '.join(strange)}, which is no address of it", "Correct DNS, /etc/hosts, or drover_migration_address"
+        yield (
+            severity,
+            f"is {', '.join(strange)}, which is no address of it",
+            "Correct DNS, /etc/hosts, or drover_migration_address",
+        )
     elif len(looked["silent"]) == len(found):
         yield (
             WARNING,

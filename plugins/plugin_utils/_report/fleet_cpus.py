@@ -24,8 +24,16 @@ def fleet_cpus_lines(cpus: Sequence[Mapping[str, Any]]) -> list[str]:
         cell = f", cell {each['cell']}" if each["cell"] else ""
         without = sorted(name for name, policy in each["policies"].items() if policy == "disable")
         more = sorted(name for name, policy in each["policies"].items() if policy == "require")
-        parts = [each["model"], f"with {', '.join(more)}" if more else "", f"without {', '.join(without)}" if without else ""]
-        lines.append(f"{each['vendor'] or 'any vendor'}, {each['arch']}, {each['domain_type']}{cell}: {' '.join(filter(None, parts))}")
+        parts = [
+            each["model"],
+            f"with {', '.join(more)}" if more else "",
+            f"without {', '.join(without)}" if without else "",
+        ]
+        lines.append(
+            f"{each['vendor'] or 'any vendor'}, {each['arch']}, {each['domain_type']}{cell}: {' '.join(filter(None, parts))}"
+        )
         lines.append(f"  made on {formatting.moment(each['created_at'])} of {some(each['hosts'])}")
-        lines += [f"  {host} lacks {', '.join(names)}" for host, names in sorted(each["lacking"].items())]
+        lines += [
+            f"  {host} lacks {', '.join(names)}" for host, names in sorted(each["lacking"].items())
+        ]
     return lines or [EMPTY]

@@ -16,7 +16,16 @@ COUNT, MEMORY, DISK = ("",), ("MiB", "GiB", "TiB", "PiB"), ("GiB", "TiB", "PiB")
 #: Control characters, and characters that turn the direction of the following text, are shown as an
 #: unknown character.
 _HIDDEN = dict.fromkeys(
-    [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
+    [
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0x61C,
+        0x200E,
+        0x200F,
+        *range(0x202A, 0x202F),
+        *range(0x2066, 0x206A),
+    ],
+    "\ufffd",
 ) | {0x9: " ", 0xA: " ", 0xD: " "}
 
 
@@ -57,7 +66,9 @@ def disks(gib: float | None, pools: Mapping[str, int] | None) -> str | None:
     if not pools:
         return disk(gib)
     parts = [disk(gib)] if gib else []
-    return " + ".join([*map(str, parts), *(f"{disk(amount)} {name}" for name, amount in sorted(pools.items()))])
+    return " + ".join(
+        [*map(str, parts), *(f"{disk(amount)} {name}" for name, amount in sorted(pools.items()))]
+    )
 
 
 @functools.lru_cache(maxsize=1024)

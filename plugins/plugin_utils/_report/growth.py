@@ -12,7 +12,11 @@ from .._records.history import Growth
 from . import formatting
 
 #: The name of a class for people, and the form of its amounts.
-_WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("Memory", formatting.memory), "DISK_GB": ("Disk", formatting.disk)}
+_WORDS = {
+    "VCPU": ("vCPU", formatting.number),
+    "MEMORY_MB": ("Memory", formatting.memory),
+    "DISK_GB": ("Disk", formatting.disk),
+}
 
 
 def growth_lines(found: Iterable[Growth]) -> list[str]:
@@ -21,10 +25,14 @@ def growth_lines(found: Iterable[Growth]) -> list[str]:
 
 
 def _sentence(each: Growth) -> str:
-    name, text_of = _WORDS.get(each["resource_class"], (words_of(each["resource_class"]), formatting.number))
+    name, text_of = _WORDS.get(
+        each["resource_class"], (words_of(each["resource_class"]), formatting.number)
+    )
     where = f" in the zone {each['zone']}" if each["zone"] else ""
     when = "now" if each["days"] < 1 else f"in {formatting.count(each['days'], 'day')}"
-    more = f"{text_of(round(each['per_day']))} more a day" if each["per_day"] >= 1 else "less than 1 more a day"
-    return (
-        f"{name}{where} is full {when}, if it goes on as from {formatting.date(each['first'])} to {formatting.date(each['last'])}: {more}."
+    more = (
+        f"{text_of(round(each['per_day']))} more a day"
+        if each["per_day"] >= 1
+        else "less than 1 more a day"
     )
+    return f"{name}{where} is full {when}, if it goes on as from {formatting.date(each['first'])} to {formatting.date(each['last'])}: {more}."

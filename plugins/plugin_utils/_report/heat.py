@@ -34,7 +34,10 @@ def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[str, list[Mapping[str, Any]]] = {}
     for host in sorted(hosts, key=lambda each: natural(each["host"])):
         found.setdefault(", ".join(host["zones"]), []).append(host)
-    return [_group(zone, found[zone]) for zone in sorted(found, key=lambda zone: (zone == "", natural(zone)))]
+    return [
+        _group(zone, found[zone])
+        for zone in sorted(found, key=lambda zone: (zone == "", natural(zone)))
+    ]
 
 
 def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -44,8 +47,14 @@ def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "zone": zone,
         "hosts": cells,
-        "counts": [(each, bands.count(each)) for each in reversed(range(len(BANDS) + 1)) if each in bands],
-        "kinds": [(each, kinds.count(each)) for each in ("down", "disabled", "unreported", "maintenance") if each in kinds],
+        "counts": [
+            (each, bands.count(each)) for each in reversed(range(len(BANDS) + 1)) if each in bands
+        ],
+        "kinds": [
+            (each, kinds.count(each))
+            for each in ("down", "disabled", "unreported", "maintenance")
+            if each in kinds
+        ],
     }
 
 
@@ -54,7 +63,11 @@ def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
     for each in host["figures"]:
         # The fill of a shared pool is not a property of this host.
         percents[_LETTERS[each["name"]]] = None if each["shared"] else each["percent"]
-    physical = [each for each in host["figures"] if each["physical_percent"] is not None and not each["shared"]]
+    physical = [
+        each
+        for each in host["figures"]
+        if each["physical_percent"] is not None and not each["shared"]
+    ]
     percents["p"] = max((each["physical_percent"] for each in physical), default=None)
     return {
         "host": host["host"],
@@ -70,9 +83,15 @@ def _text(host: Mapping[str, Any], physical: Sequence[Mapping[str, Any]]) -> str
     """Write the figures of a host in one line, the fullest first: ``kvm7: disk 97 %, memory 96 %,
     vCPU 77 %; physical memory 60 %; up``.
     """
-    figures = sorted((each for each in host["figures"] if each["percent"] is not None), key=lambda each: -each["percent"])
+    figures = sorted(
+        (each for each in host["figures"] if each["percent"] is not None),
+        key=lambda each: -each["percent"],
+    )
     parts = [
-        ", ".join(f"{each['label']} {each['percent']} %{' (shared pool)' if each['shared'] else ''}" for each in figures)
+        ", ".join(
+            f"{each['label']} {each['percent']} %{' (shared pool)' if each['shared'] else ''}"
+            for each in figures
+        )
         or "no figures are known",
         ", ".join(f"physical {each['label']} {each['physical_percent']} %" for each in physical),
         host["state"],

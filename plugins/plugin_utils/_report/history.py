@@ -20,7 +20,9 @@ def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return rows of the store's actions.read(), one line each, or a sentence if there are none."""
     if not rows:
         return ["Nothing was done, or it is older than what the store keeps."]
-    return align(HEADINGS, [_row(each) for each in rows], optional=["COMMAND", "WHY"], name="INSTANCE")
+    return align(
+        HEADINGS, [_row(each) for each in rows], optional=["COMMAND", "WHY"], name="INSTANCE"
+    )
 
 
 def who(row: Mapping[str, Any]) -> str:
@@ -46,4 +48,12 @@ def where(row: Mapping[str, Any]) -> str | None:
 def _row(each: Mapping[str, Any]) -> list[Any]:
     what = shortened(f"{each['kind']}: {each['message']}", WIDEST)
     moment = formatting.moment(each["created_at"])
-    return [moment, what, each["instance_name"], where(each), who(each), shortened(each["reason"], WIDEST), each["command"]]
+    return [
+        moment,
+        what,
+        each["instance_name"],
+        where(each),
+        who(each),
+        shortened(each["reason"], WIDEST),
+        each["command"],
+    ]

@@ -23,7 +23,9 @@ LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
 _KEYS = tuple(resource_classes.KEYS.values())
 
 
-def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def sizes(
+    flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Choose the requests to count capacity for: the flavors of the most instances, or without
     flavors the most common size.
 
@@ -33,8 +35,13 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
     """
     common = collections.Counter(tuple(each[key] for key in _KEYS) for each in instances)
     if flavors:
-        ranked = sorted(flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"]))
-        return [{**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]} for each in ranked[:SIZES]]
+        ranked = sorted(
+            flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"])
+        )
+        return [
+            {**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]}
+            for each in ranked[:SIZES]
+        ]
     sized = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
     if not sized:
         return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
@@ -60,11 +67,17 @@ def left_of(count: int, total: int, host: str) -> str:
     """Return the part of a sentence about the instances that an evacuation of one host leaves; empty if there are none."""
     have = "has" if count == 1 else "have"
     return (
-        f"{count} of its {total} {have} disks that only {host} has: an evacuation leaves {'it' if count == 1 else 'them'}" if count else ""
+        f"{count} of its {total} {have} disks that only {host} has: an evacuation leaves {'it' if count == 1 else 'them'}"
+        if count
+        else ""
     )
 
 
-def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], local: Mapping[str, int]) -> dict[str, Any]:
+def host_losses(
+    wanted: Sequence[Mapping[str, Any]],
+    answers: Sequence[Mapping[str, Any]],
+    local: Mapping[str, int],
+) -> dict[str, Any]:
     """Return the rows of the page, the smallest size first, and their verdict.
 
     :param wanted: the result of sizes().
@@ -86,11 +99,21 @@ def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[s
     rows.sort(key=lambda row: (*(row[key] for key in _KEYS), natural(row["name"])))
     losses = [row["loss"] for row in rows if row["loss"]]
     fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
-    return {"rows": rows, "verdict": " ".join(filter(None, (_verdict(losses, fatal), left_behind(local)))), "fatal": fatal}
+    return {
+        "rows": rows,
+        "verdict": " ".join(filter(None, (_verdict(losses, fatal), left_behind(local)))),
+        "fatal": fatal,
+    }
 
 
 def _label(resource: str | None) -> str | None:
-    return None if resource is None else LABELS.get(resource_classes.KEYS.get(resource, ""), resource_classes.words_of(resource))
+    return (
+        None
+        if resource is None
+        else LABELS.get(
+            resource_classes.KEYS.get(resource, ""), resource_classes.words_of(resource)
+        )
+    )
 
 
 def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:

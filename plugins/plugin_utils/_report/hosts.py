@@ -16,7 +16,19 @@ from .attention import EVACUATE
 from .text import align, state
 from .view import FIGURES, sums, takes_instances
 
-HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "MEMORY", "DISK", "INSTANCES", "SEEN", "FREE VCPU, MEMORY, DISK", "LABELS", "REASON")
+HEADINGS = (
+    "HOST",
+    "STATE",
+    "ZONE",
+    "VCPU",
+    "MEMORY",
+    "DISK",
+    "INSTANCES",
+    "SEEN",
+    "FREE VCPU, MEMORY, DISK",
+    "LABELS",
+    "REASON",
+)
 NUMBERS = ("VCPU", "MEMORY", "DISK", "INSTANCES")
 FREE = "FREE VCPU, MEMORY, DISK"
 EMPTY = "The store has no hosts yet. Run the playbook drover.compute.discover."
@@ -38,7 +50,11 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float) -> list[str]:
         return [EMPTY]
     ordered = sorted(hosts, key=lambda each: natural(each["host"]))
     rows = [_row(host, now) for host in ordered]
-    shown = [at for at, name in enumerate(HEADINGS) if name not in ("ZONE", "LABELS", "REASON") or any(row[at] for row in rows)]
+    shown = [
+        at
+        for at, name in enumerate(HEADINGS)
+        if name not in ("ZONE", "LABELS", "REASON") or any(row[at] for row in rows)
+    ]
     headings, rows = [HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows]
     # The free amounts follow from the used ones, and few hosts have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
@@ -50,7 +66,10 @@ def _restarts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the next step for hosts that are down with instances."""
     lost = [each for each in hosts if each.get("state") == "down" and each.get("instances")]
     return said_once(
-        (each["host"], f"{each['host']} is down and has instances: {command(EVACUATE, each['host'])} shows how they restart elsewhere.")
+        (
+            each["host"],
+            f"{each['host']} is down and has instances: {command(EVACUATE, each['host'])} shows how they restart elsewhere.",
+        )
         for each in lost
         if command(EVACUATE, each["host"])
     )
@@ -59,7 +78,10 @@ def _restarts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
 def _row(host: Mapping[str, Any], now: float) -> list[Any]:
     seen = host.get("last_seen_up")
     reasons = [host[key] for key in ("disabled_reason", "down_reason") if host.get(key)]
-    figures = [formatting.share(host.get(f"{name}_used"), host.get(f"{name}_capacity"), units) for name, units in UNITS.items()]
+    figures = [
+        formatting.share(host.get(f"{name}_used"), host.get(f"{name}_capacity"), units)
+        for name, units in UNITS.items()
+    ]
     if figures[2] and host.get("disk_pool"):
         figures[2] += " shared"
     return [
@@ -69,7 +91,13 @@ def _row(host: Mapping[str, Any], now: float) -> list[Any]:
         *figures,
         host.get("instances"),
         "never" if seen is None else formatting.ago(now - seen),
-        _amounts({name: host[f"{name}_capacity"] - host[f"{name}_used"] for name in UNITS if f"{name}_capacity" in host}),
+        _amounts(
+            {
+                name: host[f"{name}_capacity"] - host[f"{name}_used"]
+                for name in UNITS
+                if f"{name}_capacity" in host
+            }
+        ),
         labels.as_text(host.get("labels")),
         "; ".join(reasons),
     ]
@@ -80,7 +108,10 @@ def _free(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
     taking = [host for host in hosts if host.get("nodes") and takes_instances(host)]
     if len(hosts) < 2 or not taking:
         return []
-    free = _amounts({each["name"]: each["capacity"] - each["used"] for each in sums(taking)}, ("vCPU", "memory", "disk"))
+    free = _amounts(
+        {each["name"]: each["capacity"] - each["used"] for each in sums(taking)},
+        ("vCPU", "memory", "disk"),
+    )
     return ["", f"Free on the hosts that take instances ({len(taking)} of {len(hosts)}): {free}."]
 
 

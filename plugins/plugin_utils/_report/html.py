@@ -48,7 +48,9 @@ LOOKS = 20
 #: The text for None.
 _NOTHING = "\u2013"
 #: The values of an instance in a row of a table, and the row.
-_CELLS = operator.itemgetter("uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project")
+_CELLS = operator.itemgetter(
+    "uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project"
+)
 _ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
 #: The paragraph with the time of the page, and the age of its content at that time.
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
@@ -95,7 +97,9 @@ def simulation_page(found: Simulated, at: float, fleet: str | None = None) -> by
     )
 
 
-def _rendered(template: str, at: float, fleet: str | None, script: str | None = None, **values: Any) -> bytes:
+def _rendered(
+    template: str, at: float, fleet: str | None, script: str | None = None, **values: Any
+) -> bytes:
     """Write a page.
 
     :param script: the name of its script; None for a page without one.
@@ -154,7 +158,10 @@ def _environment() -> jinja2.Environment:
     environment.globals["instance_rows"] = _instance_rows
     environment.filters["packed"] = _packed
     environment.filters.update(
-        {name: getattr(formatting, name) for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")}
+        {
+            name: getattr(formatting, name)
+            for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")
+        }
     )
     return environment
 
@@ -165,7 +172,11 @@ def _name(text: str | None) -> Any:
 
     It is a function and not a macro, because a large page has hundreds of thousands of calls.
     """
-    return text if text is None or text.isascii() else markupsafe.Markup(f"<bdi>{markupsafe.escape(formatting.clean(text))}</bdi>")
+    return (
+        text
+        if text is None or text.isascii()
+        else markupsafe.Markup(f"<bdi>{markupsafe.escape(formatting.clean(text))}</bdi>")
+    )
 
 
 def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
@@ -175,7 +186,11 @@ def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
     rows = list(map(_CELLS, instances))
     values = list(itertools.chain.from_iterable(rows))
     # One check of all values is faster than a check of each: nearly all of them need no change.
-    cells = [_NOTHING if each is None else each for each in values] if _is_plain("".join(map(str, values))) else map(_cell, values)
+    cells = (
+        [_NOTHING if each is None else each for each in values]
+        if _is_plain("".join(map(str, values)))
+        else map(_cell, values)
+    )
     return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
@@ -187,7 +202,9 @@ def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
     found = []
     for each in cells:
         bands, percents, text = each["bands"], each["percents"], _value(each["text"])
-        kind = "".join(f" {letter}{bands[letter]}" for letter, dummy in SHOWN if bands[letter] is not None)
+        kind = "".join(
+            f" {letter}{bands[letter]}" for letter, dummy in SHOWN if bands[letter] is not None
+        )
         data = "".join(f' data-{letter}="{_value(percents[letter])}"' for letter, dummy in SHOWN)
         tag, more = ("a", f' href="#{_value(each["id"])}"') if linked else ("span", ' role="img"')
         found.append(
@@ -207,21 +224,27 @@ def _figure(each: Mapping[str, Any]) -> Any:
             '<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="7"/>'
         )
         if percent is not None:
-            parts.append(f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}" height="7"/>')
+            parts.append(
+                f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}" height="7"/>'
+            )
         if physical is not None:
             parts.append(
                 f'<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8" width="{min(physical, 100)}" height="4"/>'
             )
         parts.append("</svg>")
     value = f"{_value(each['used'])}/{_value(each['capacity'])}"
-    parts.append(f'<span class="figure"><data class="{name}" value="{value}">{_value(each["text"])}</data>')
+    parts.append(
+        f'<span class="figure"><data class="{name}" value="{value}">{_value(each["text"])}</data>'
+    )
     if percent is not None:
         parts.append(f" ({percent}&nbsp;%)")
     if each["shared"]:
         parts.append(" <small>of a shared pool</small>")
     if each["physical"] is not None:
         value = f"{each['physical']}/{_value(each['physical_total'])}"
-        parts.append(f' <small><data class="{name}_physical" value="{value}">used {_value(each["physical_text"])}</data></small>')
+        parts.append(
+            f' <small><data class="{name}_physical" value="{value}">used {_value(each["physical_text"])}</data></small>'
+        )
     parts.append("</span>")
     return markupsafe.Markup("".join(parts))
 

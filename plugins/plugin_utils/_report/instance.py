@@ -32,7 +32,9 @@ def console(instance: Mapping[str, Any], variables: Mapping[str, Any]) -> str | 
     user = variables.get("ansible_user")
     target = (f"{user}@" if user else "") + str(variables.get("ansible_host") or instance["host"])
     port = ["-p", str(variables["ansible_port"])] if variables.get("ansible_port") else []
-    return shlex.join(["ssh", "-t", *port, target, shlex.join(["virsh", "-c", instance["uri"], "console", name])])
+    return shlex.join(
+        ["ssh", "-t", *port, target, shlex.join(["virsh", "-c", instance["uri"], "console", name])]
+    )
 
 
 def instance_lines(
@@ -52,13 +54,22 @@ def instance_lines(
     :param label: the function that names a host and a node for people.
     """
     disk = formatting.disks(instance["disk_gb"], instance.get("pool_disks"))
-    sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {disk} disk"
+    sizes = (
+        f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {disk} disk"
+    )
     where = (
-        f"{instance['state']} on {label(instance['host'], instance['node'])}" if instance["host"] else f"{instance['state']}, on no host"
+        f"{instance['state']} on {label(instance['host'], instance['node'])}"
+        if instance["host"]
+        else f"{instance['state']}, on no host"
     )
     rows: list[list[Any]] = [["state", where + _of_host(host, now)]]
     if len(instance["nodes"]) > 1:
-        rows.append(["seen on", f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says what to do"])
+        rows.append(
+            [
+                "seen on",
+                f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says what to do",
+            ]
+        )
     rows += [
         ["addresses", ", ".join(instance["addresses"]) or "none known"],
         ["console", command],
@@ -99,7 +110,11 @@ def _migrations(newest: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         for each in newest
     ]
-    return ["", "Newest migrations:", *align(("WHEN", "TYPE", "FROM -> TO", "STATUS", "TOOK", "MESSAGE"), rows, indent="  ")]
+    return [
+        "",
+        "Newest migrations:",
+        *align(("WHEN", "TYPE", "FROM -> TO", "STATUS", "TOOK", "MESSAGE"), rows, indent="  "),
+    ]
 
 
 def _definition(instance: Mapping[str, Any]) -> str | None:

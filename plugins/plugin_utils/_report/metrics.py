@@ -23,7 +23,13 @@ except ImportError:
     GaugeMetricFamily = None  # type: ignore[assignment,misc]  # require() says that it is missing
 
 #: The exclusive states of a host, as in the report.
-KINDS = {"well": "up", "down": "down", "maintenance": "maintenance", "disabled": "disabled", "unreported": "unreported"}
+KINDS = {
+    "well": "up",
+    "down": "down",
+    "maintenance": "maintenance",
+    "disabled": "disabled",
+    "unreported": "unreported",
+}
 
 _TIME = re.compile(rb"^drover_metrics_timestamp_seconds .*$", re.MULTILINE)
 
@@ -60,17 +66,26 @@ class _Collector:
             yield family
 
 
-def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[str], Iterable[Sample]]]:
+def _families(
+    figures: Mapping[str, Any],
+) -> Iterator[tuple[str, str, Sequence[str], Iterable[Sample]]]:
     yield from _of_hosts(figures["hosts"])
     totals = figures["totals"]
     for name, words in (
-        ("capacity", "What may be allocated of a resource class: (total - reserved) x allocation ratio."),
+        (
+            "capacity",
+            "What may be allocated of a resource class: (total - reserved) x allocation ratio.",
+        ),
         ("used", "What is allocated of a resource class."),
         ("free", "The part of the capacity that is free on hosts that take instances."),
     ):
         samples = [((each["zone"], each["resource_class"]), each[name]) for each in totals]
         yield f"resource_{name}", words, ("zone", "resource_class"), samples
-    in_projects = [(project["project"], each) for project in figures["projects"] for each in project["resources"]]
+    in_projects = [
+        (project["project"], each)
+        for project in figures["projects"]
+        for each in project["resources"]
+    ]
     yield (
         "project_used",
         "What a project has claimed, in Nova's names of resources.",
@@ -81,9 +96,18 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
         "project_limit",
         "The limit of a project, if it has one.",
         ("project", "resource"),
-        [((project, each["resource"]), each["limit"]) for project, each in in_projects if each["limit"] is not None],
+        [
+            ((project, each["resource"]), each["limit"])
+            for project, each in in_projects
+            if each["limit"] is not None
+        ],
     )
-    yield "instances", "Instances by zone and state.", ("zone", "state"), _sorted(figures["instances"])
+    yield (
+        "instances",
+        "Instances by zone and state.",
+        ("zone", "state"),
+        _sorted(figures["instances"]),
+    )
     yield (
         "unbearable_losses",
         "Hosts of a zone whose instances would not all fit on the other hosts if this host alone was lost (N+1).",
@@ -96,8 +120,18 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
         ("zone",),
         _sorted(figures["left_by_evacuation"]),
     )
-    yield "migrations_open", "Moves of instances that have not ended.", ("type",), _sorted(figures["open_migrations"])
-    yield "migrations_last_day", "Moves that began in the last 24 hours.", ("type", "status"), _sorted(figures["migrations"])
+    yield (
+        "migrations_open",
+        "Moves of instances that have not ended.",
+        ("type",),
+        _sorted(figures["open_migrations"]),
+    )
+    yield (
+        "migrations_last_day",
+        "Moves that began in the last 24 hours.",
+        ("type", "status"),
+        _sorted(figures["migrations"]),
+    )
     for place, (name, words) in enumerate(
         (
             ("count", "Moves completed in the last 24 hours whose time is known."),
@@ -115,7 +149,10 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
         "decisions_last_day",
         "Decisions of the scheduler in the last 24 hours.",
         ("purpose", "result"),
-        [((purpose, "placed" if placed else "refused"), count) for (purpose, placed), count in sorted(figures["decisions"].items())],
+        [
+            ((purpose, "placed" if placed else "refused"), count)
+            for (purpose, placed), count in sorted(figures["decisions"].items())
+        ],
     )
     yield (
         "rejected_hosts_last_day",
@@ -123,15 +160,32 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
         ("host_filter",),
         _sorted(figures["refusals"]),
     )
-    yield "audit_findings", "Contradictions that the audit finds.", ("kind", "level"), _sorted(figures["findings"])
-    yield "metrics_timestamp_seconds", "When these figures were read from the store, in seconds since 1970.", (), [((), figures["time"])]
+    yield (
+        "audit_findings",
+        "Contradictions that the audit finds.",
+        ("kind", "level"),
+        _sorted(figures["findings"]),
+    )
+    yield (
+        "metrics_timestamp_seconds",
+        "When these figures were read from the store, in seconds since 1970.",
+        (),
+        [((), figures["time"])],
+    )
 
 
-def _of_hosts(hosts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, Sequence[str], Iterable[Sample]]]:
+def _of_hosts(
+    hosts: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[str, str, Sequence[str], Iterable[Sample]]]:
     counts = dict.fromkeys(KINDS, 0)
     for each in hosts:
         counts[each["kind"]] += 1
-    yield "hosts", "Hosts by state.", ("state",), [((KINDS[kind],), count) for kind, count in counts.items()]
+    yield (
+        "hosts",
+        "Hosts by state.",
+        ("state",),
+        [((KINDS[kind],), count) for kind, count in counts.items()],
+    )
     yield (
         "host_up",
         "Whether the last discovery reached the host.",
@@ -150,14 +204,25 @@ def _of_hosts(hosts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, Se
         ("host",),
         [((each["host"],), bool(each["maintenance"])) for each in hosts],
     )
-    yield "host_instances", "Instances of the host.", ("host",), [((each["host"],), each["instances"]) for each in hosts]
+    yield (
+        "host_instances",
+        "Instances of the host.",
+        ("host",),
+        [((each["host"],), each["instances"]) for each in hosts],
+    )
     yield (
         "host_seen_timestamp_seconds",
         "When a discovery last reached the host, in seconds since 1970.",
         ("host",),
-        [((each["host"],), each["last_seen_up"]) for each in hosts if each["last_seen_up"] is not None],
+        [
+            ((each["host"],), each["last_seen_up"])
+            for each in hosts
+            if each["last_seen_up"] is not None
+        ],
     )
 
 
 def _sorted(counts: Mapping[Any, float]) -> list[Sample]:
-    return [(key if isinstance(key, tuple) else (key,), count) for key, count in sorted(counts.items())]
+    return [
+        (key if isinstance(key, tuple) else (key,), count) for key, count in sorted(counts.items())
+    ]

@@ -56,7 +56,9 @@ class OutputFile:
         temporary, target = None, os.path.realpath(self.path)
         try:
             mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else self._mode
-            handle, temporary = tempfile.mkstemp(prefix=".drover-report.", dir=os.path.dirname(target))
+            handle, temporary = tempfile.mkstemp(
+                prefix=".drover-report.", dir=os.path.dirname(target)
+            )
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 file.flush()
@@ -72,4 +74,6 @@ class OutputFile:
                     os.unlink(temporary)
 
     def _cannot(self, reason: str | None) -> DroverError:
-        return DroverError(f"The {self._what} {self.path} cannot be written: {reason}. Give {self._variable} a path that you may write.")
+        return DroverError(
+            f"The {self._what} {self.path} cannot be written: {reason}. Give {self._variable} a path that you may write."
+        )

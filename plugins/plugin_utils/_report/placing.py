@@ -21,7 +21,10 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
     if not selections:
         return ["There is nothing to schedule."]
     label = _labels(part for each in selections for part in (each, *each["alternates"]))
-    rows = [[each["name"], label(each), [label(other) for other in each["alternates"]]] for each in selections]
+    rows = [
+        [each["name"], label(each), [label(other) for other in each["alternates"]]]
+        for each in selections
+    ]
     return [
         *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
         *(f"{each['name']} on {label(each)}: {why}." for each in selections for why in _why(each)),
@@ -35,7 +38,9 @@ def _why(selection: Mapping[str, Any]) -> list[str]:
     """
     top = (selection.get("explanation") or {}).get("top") or []
     chosen = [each for each in top if _place(each) == _place(selection)]
-    return [", ".join(reasons(chosen[0], top)) or "no weigher prefers another host"] if chosen else []
+    return (
+        [", ".join(reasons(chosen[0], top)) or "no weigher prefers another host"] if chosen else []
+    )
 
 
 def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -44,12 +49,23 @@ def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not found:
         return ["There is nothing to count."]
-    rows = [[each["name"], each["total"], _word(each["short"]), after_loss(each["with_loss"])] for each in found]
-    lines = align(["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"], rows, right=("MORE FIT",))
+    rows = [
+        [each["name"], each["total"], _word(each["short"]), after_loss(each["with_loss"])]
+        for each in found
+    ]
+    lines = align(
+        ["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"],
+        rows,
+        right=("MORE FIT",),
+    )
     if len(found) == 1:
-        hosts = sorted(found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"])))
+        hosts = sorted(
+            found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"]))
+        )
         label = _labels(hosts)
-        rows = [[label(each), each["count"], _word(each["short"]) or _rejection(each)] for each in hosts]
+        rows = [
+            [label(each), each["count"], _word(each["short"]) or _rejection(each)] for each in hosts
+        ]
         lines += ["", *align(["HOST", "MORE FIT", "RUNS OUT FIRST"], rows, right=("MORE FIT",))]
     return lines
 

@@ -25,7 +25,11 @@ _KINDS = (
 )
 
 
-def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def plan_view(
+    plan: Mapping[str, Any],
+    hosts: Sequence[Mapping[str, Any]],
+    instances: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     """Return the parts of the page about a plan.
 
     :param plan: a mapping that drain_plan, rebalance_plan, home_plan or rolling_plan returns.
@@ -51,7 +55,8 @@ def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], insta
         "moves": moves,
         "batches": [_batch(each, at) for each in plan.get("batches") or ()],
         "shutdowns": _rows(plan, "shutdowns", ("name",)),
-        "staying": _rows(plan, "unmovable", ("name", "reason")) + _rows(plan, "staying", ("name", "reason")),
+        "staying": _rows(plan, "unmovable", ("name", "reason"))
+        + _rows(plan, "staying", ("name", "reason")),
         "blocked": _rows(plan, "blocked", ("host", "reason")),
         "stale": _stale(moves, known, at),
     }
@@ -70,7 +75,9 @@ def _kind(plan: Any) -> tuple[str, str]:
 
 def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[dict[str, Any]]:
     rows = plan.get(key) or []
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(needed) <= set(row) for row in rows):
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and set(needed) <= set(row) for row in rows
+    ):
         raise DroverError(
             f"The plan for the report is damaged: {key} must be a list of mappings with {', '.join(needed)}. "
             "Give what the lookup returned as it is."
@@ -91,7 +98,11 @@ def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> di
         "seconds": move.get("seconds"),
         **{name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES},
     }
-    return {**found, "memory": formatting.memory(found["memory_mb"]), "took": formatting.duration(found["seconds"])}
+    return {
+        **found,
+        "memory": formatting.memory(found["memory_mb"]),
+        "took": formatting.duration(found["seconds"]),
+    }
 
 
 def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
@@ -125,14 +136,18 @@ def _notes(plan: Mapping[str, Any]) -> list[str]:
     return found + [str(line) for line in (estimate[1:] if isinstance(estimate, list) else ())]
 
 
-def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _changed(
+    moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Return the hosts that moves leave or reach, in the order of the page, with their amounts
     before and after.
     """
     delta: dict[str, dict[str, Any]] = {}
     for move in moves:
         for name, sign in ((move["from_host"], -1), (move["host"], 1)):
-            host = delta.setdefault(name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0})
+            host = delta.setdefault(
+                name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0}
+            )
             host["instances"] += sign
             host["moves"] += 1
             for figure, _label, _text_of in FIGURES:
@@ -141,7 +156,9 @@ def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, A
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
-def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None) -> dict[str, Any]:
+def _before_and_after(
+    name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None
+) -> dict[str, Any]:
     figures = []
     for number, (figure, label, text_of) in enumerate(FIGURES):
         now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
@@ -182,19 +199,30 @@ def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[st
     }
 
 
-def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _stale(
+    moves: Sequence[Mapping[str, Any]],
+    known: Mapping[str, Mapping[str, Any]],
+    at: Mapping[str, Mapping[str, Any]],
+) -> list[str]:
     found = []
     for move in moves:
         row = known.get(move["uuid"])
         if move["uuid"] is not None and row is None:
             found.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
-            found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
-    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=natural)]
+            found.append(
+                f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}."
+            )
+    found += [
+        f"{name} is no longer in the store."
+        for name in sorted({m["host"] for m in moves} - set(at), key=natural)
+    ]
     return found
 
 
-def drawing(moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def drawing(
+    moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """Return the positions of the bars and of the lines between them, in units of a picture 360
     wide.
 

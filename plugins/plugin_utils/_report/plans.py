@@ -44,9 +44,15 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     """
     moves, unmovable = plan["moves"], plan["unmovable"]
     several = len(plan["hosts"]) > 1
-    down = _down(plan.get("down") or (), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
+    down = _down(
+        plan.get("down") or (),
+        "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.",
+    )
     if not moves and not unmovable and not plan["shutdowns"]:
-        return [f"{plan['host']} {'hold' if several else 'holds'} no instances; there is nothing to move.", *down]
+        return [
+            f"{plan['host']} {'hold' if several else 'holds'} no instances; there is nothing to move.",
+            *down,
+        ]
     extra = plan["extra_moves"]
     head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
     if extra:
@@ -55,7 +61,11 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         head += f" in {_count(plan['waves'], 'wave')}"
     lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
     if moves:
-        label = node_labels(pair for move in moves for pair in ((move["from_host"], move["from_node"]), (move["host"], move["node"])))
+        label = node_labels(
+            pair
+            for move in moves
+            for pair in ((move["from_host"], move["from_node"]), (move["host"], move["node"]))
+        )
         rows = [
             [
                 move["wave"],
@@ -73,16 +83,27 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  ", name="INSTANCE"))
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
-            lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
-    off = [f"{each['name']} on {each['host']}" if several else each["name"] for each in plan["shutdowns"]]
+            lines.append(
+                f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}."
+            )
+    off = [
+        f"{each['name']} on {each['host']}" if several else each["name"]
+        for each in plan["shutdowns"]
+    ]
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = {
-        known: [move["name"] for move in moves if not move["converges"] and (move.get("dirty_mib") is not None) == known]
+        known: [
+            move["name"]
+            for move in moves
+            if not move["converges"] and (move.get("dirty_mib") is not None) == known
+        ]
         for known in (True, False)
     }
     if restless[True]:
-        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless[True])}.")
+        lines.append(
+            f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless[True])}."
+        )
     if restless[False]:
         lines.append(
             f"If they dirty memory with the assumed {DIRTY_MIB:g} MiB/s, faster than it can be sent, they need auto-converge or post-copy: "
@@ -120,10 +141,14 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
     lines = [f"Expected to take about {duration(round(plan['seconds']))}."]
     copied: dict[str, list[tuple[str, Copying]]] = {}
     for move in moves:
-        of_disks = f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
+        of_disks = (
+            f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
+        )
         for each in move["copying"]:
             hosts = " ".join(sorted((move["from_host"], move["host"])))
-            copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append((hosts, each))
+            copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append(
+                (hosts, each)
+            )
     if copied:
         total = memory(sum(move["copies_mib"] for move in moves))
         same: dict[str, list[str]] = {}
@@ -131,15 +156,27 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
             same.setdefault(_rates(parts), []).append(what)
         parted = [f"{', '.join(kinds)} {rates}" for rates, kinds in same.items()]
         lines.append(f"Copies {total}: {'; '.join(parted)}.")
-    empty = sum(each["mib"] - move["copies_disk_mib"] for move in moves for each in move["copying"] if each["what"] == DISKS)
+    empty = sum(
+        each["mib"] - move["copies_disk_mib"]
+        for move in moves
+        for each in move["copying"]
+        if each["what"] == DISKS
+    )
     if empty > 0:
-        lines.append(f"Under the limit bandwidth_mib {memory(empty)} of thin disks that nobody has written count too.")
+        lines.append(
+            f"Under the limit bandwidth_mib {memory(empty)} of thin disks that nobody has written count too."
+        )
     unknown: dict[str, list[str]] = {}
     for move in moves:
-        for words in [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]:
+        for words in [
+            *move["unknown"],
+            *(["how long it takes to shut down and to start"] if _stops(move) else []),
+        ]:
             unknown.setdefault(words, []).append(move["name"])
     if unknown:
-        lines.append(f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}.")
+        lines.append(
+            f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}."
+        )
     return lines
 
 
@@ -150,7 +187,11 @@ def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
         rates = sorted(round(each["rate"]) or 1 for _hosts, each in parts if each["basis"] == basis)
         if rates:
             # The measurements of the fleet are the same for all hosts.
-            counts = {hosts if basis == BETWEEN_HOSTS else basis: each["moves"] for hosts, each in parts if each["basis"] == basis}
+            counts = {
+                hosts if basis == BETWEEN_HOSTS else basis: each["moves"]
+                for hosts, each in parts
+                if each["basis"] == basis
+            }
             span = f"{rates[0]}" if rates[0] == rates[-1] else f"{rates[0]} to {rates[-1]}"
             found.append(f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}")
     return " and ".join(found)
@@ -160,10 +201,14 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
     """Return the lines of a rolling plan: the batches, and the hosts in none of them."""
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
-    lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
+    lines = [
+        f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."
+    ]
     down = plan.get("down") or []
     hosts_down = {each["host"] for each in down}
-    named = [[f"{host} (down)" if host in hosts_down else host for host in batch] for batch in batches]
+    named = [
+        [f"{host} (down)" if host in hosts_down else host for host in batch] for batch in batches
+    ]
     lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
     lines.extend(_down(down, "A rolling maintenance does not take it until it answers."))
     if blocked:
@@ -214,7 +259,9 @@ def _gain(gain: float) -> str:
 def home_lines(plan: HomePlan) -> list[str]:
     """Return the lines of the way home after a maintenance."""
     lines = [f"{_moves(plan['moves'])} home.".capitalize()]
-    lines.extend(f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"])
+    lines.extend(
+        f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"]
+    )
     lines.extend(estimate_lines(plan))
     lines.extend(f"  {each['name']} stays: {each['reason']}" for each in plan["staying"])
     return lines

@@ -16,7 +16,12 @@ from . import formatting, text
 MIB = 2**20
 
 
-def lines(pool: str, hosts: Sequence[str], moves: Sequence[Mapping[str, Any]], staying: Sequence[Mapping[str, Any]]) -> list[str]:
+def lines(
+    pool: str,
+    hosts: Sequence[str],
+    moves: Sequence[Mapping[str, Any]],
+    staying: Sequence[Mapping[str, Any]],
+) -> list[str]:
     """Return the plan as lines.
 
     :param moves: dicts name, disk, host, size, pool (the destination), live.
@@ -42,7 +47,11 @@ def lines(pool: str, hosts: Sequence[str], moves: Sequence[Mapping[str, Any]], s
             for each in moves
         ]
         found += text.align(
-            ("HOST", "INSTANCE", "DISK", "SIZE", "FROM", "", "TO", "HOW"), rows, right=("SIZE",), indent="  ", name="INSTANCE"
+            ("HOST", "INSTANCE", "DISK", "SIZE", "FROM", "", "TO", "HOW"),
+            rows,
+            right=("SIZE",),
+            indent="  ",
+            name="INSTANCE",
         )
     if staying:
         found.append("Cannot move:")
@@ -67,7 +76,11 @@ def named_reason(each: Mapping[str, Any]) -> str:
 
 
 def _named(each: Mapping[str, Any]) -> str:
-    return f"{each['name']} {each['disk']} on {each['host']}" if each["disk"] else f"{each['name']} on {each['host']}"
+    return (
+        f"{each['name']} {each['disk']} on {each['host']}"
+        if each["disk"]
+        else f"{each['name']} on {each['host']}"
+    )
 
 
 def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
@@ -78,11 +91,23 @@ def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
     end = f"The storage pool {pool} of {host} is empty of disks, and gets nothing new. Bring it back with drover.compute.undrain."
     if not files:
         return end
-    named = some([f"{each['path']} ({each['reason']})" if each["reason"] else each["path"] for each in files], 5)
+    named = some(
+        [
+            f"{each['path']} ({each['reason']})" if each["reason"] else each["path"]
+            for each in files
+        ],
+        5,
+    )
     return f"{end} No domain of {host} needs these files there: {named}."
 
 
-def not_empty(pool: str, host: str, needed: Sequence[Mapping[str, Any]], doubts: Sequence[str], said: Sequence[str]) -> str:
+def not_empty(
+    pool: str,
+    host: str,
+    needed: Sequence[Mapping[str, Any]],
+    doubts: Sequence[str],
+    said: Sequence[str],
+) -> str:
     """Return the sentences about the files in a pool that was not emptied.
 
     :param needed: dicts path and reason. doubts, said: sentences.

@@ -25,6 +25,23 @@ def pools_table(pools: Sequence[ListedPool]) -> list[str]:
         real = formatting.share(pool["physical_used_gb"], pool["total_gb"], formatting.DISK)
         shared = " shared" if pool["shared"] else ""
         state = ", ".join(filter(None, (pool["state"], "drained" if pool["drained"] else None)))
-        rows.append([pool["name"], state, f"{promised}{shared}" if promised else "", real, ", ".join(pool["traits"])])
-    shown = [at for at, name in enumerate(HEADINGS) if name != "TRAITS" or any(row[at] for row in rows)]
-    return ["", *align([HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows], right=NUMBERS)]
+        rows.append(
+            [
+                pool["name"],
+                state,
+                f"{promised}{shared}" if promised else "",
+                real,
+                ", ".join(pool["traits"]),
+            ]
+        )
+    shown = [
+        at for at, name in enumerate(HEADINGS) if name != "TRAITS" or any(row[at] for row in rows)
+    ]
+    return [
+        "",
+        *align(
+            [HEADINGS[at] for at in shown],
+            [[row[at] for at in shown] for row in rows],
+            right=NUMBERS,
+        ),
+    ]

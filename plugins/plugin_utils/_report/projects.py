@@ -27,7 +27,11 @@ def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     rows = []
     for quota in sorted(quotas, key=lambda each: natural(each["project"])):
         by_name = {each["resource"]: each for each in quota["resources"]}
-        full = [name for name, each in by_name.items() if each["limit"] is not None and each["in_use"] >= each["limit"]]
+        full = [
+            name
+            for name, each in by_name.items()
+            if each["limit"] is not None and each["in_use"] >= each["limit"]
+        ]
         cells = [_cell(by_name[name]) if name in by_name else None for name in names]
         rows.append({"project": quota["project"], "cells": cells, "full": full})
     return {"names": names, "rows": rows}
@@ -41,7 +45,12 @@ def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
     if not view["rows"]:
         return [EMPTY]
     headings = ("PROJECT", *(name.upper() for name in view["names"]))
-    return align(headings, [[each["project"], *each["cells"]] for each in view["rows"]], right=headings[1:], indent=indent)
+    return align(
+        headings,
+        [[each["project"], *each["cells"]] for each in view["rows"]],
+        right=headings[1:],
+        indent=indent,
+    )
 
 
 def _cell(each: Mapping[str, Any]) -> str | None:

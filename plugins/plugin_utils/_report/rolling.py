@@ -25,12 +25,20 @@ def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHos
     if known is not None:
         state = f"{known['state']}, {'in maintenance' if known['maintenance'] else known['status']}"
         instances = known["instances"]
-    return {"host": record["host"], "stage": record["stage"], "message": record["message"], "state": state, "instances": instances}
+    return {
+        "host": record["host"],
+        "stage": record["stage"],
+        "message": record["message"],
+        "state": state,
+        "instances": instances,
+    }
 
 
 def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> list[str]:
     """Return the report as lines: each host, and the next step if one is not done."""
-    found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
+    found = [_line(each) for each in states] + [
+        f"{each['host']}: left out: {each['reason']}" for each in left_out
+    ]
     if any(each["stage"] != "done" for each in states):
         found.append(
             "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same command again: "
@@ -59,13 +67,23 @@ def none_taken(seen: int, left_out: int) -> str:
     """
     if not left_out:
         return "There is nothing to do: no host needs a reboot, or all are done."
-    why = "1 is left out for the reason below" if left_out == 1 else f"{left_out} are left out for the reasons below"
-    return f"No host is taken: {why}." + (" The others need no reboot, or are done." if seen > left_out else "")
+    why = (
+        "1 is left out for the reason below"
+        if left_out == 1
+        else f"{left_out} are left out for the reasons below"
+    )
+    return f"No host is taken: {why}." + (
+        " The others need no reboot, or are done." if seen > left_out else ""
+    )
 
 
 def refusal(left_out: Sequence[BlockedHost]) -> str:
     """Return the sentence that nothing is begun, because hosts cannot be taken."""
-    reasons = " ".join(said_once((each["host"], f"{each['host']}: {each['reason'].rstrip('.')}.") for each in left_out))
+    reasons = " ".join(
+        said_once(
+            (each["host"], f"{each['host']}: {each['reason'].rstrip('.')}.") for each in left_out
+        )
+    )
     return (
         f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
         "drover_rolling_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
@@ -87,7 +105,11 @@ def unfinished(waiting: list[str]) -> str:
 
 
 def _line(found: MaintainedHost) -> str:
-    why = found["message"] or ("" if found["stage"] in STAGES else "nothing is known of why: it was lost, or the run was cut off")
+    why = found["message"] or (
+        ""
+        if found["stage"] in STAGES
+        else "nothing is known of why: it was lost, or the run was cut off"
+    )
     number = f"{found['instances']} instance{'' if found['instances'] == 1 else 's'}"
     stage = STAGES.get(found["stage"], f"stopped at {found['stage']}")
     return f"{found['host']}: {stage}, {found['state']}, {number}" + (f" ({why})" if why else "")

@@ -27,15 +27,28 @@ def simulation_lines(found: Simulated) -> list[str]:
     before, after = found["before"], found["after"]
     lines = []
     if found["changes"]:
-        rows = [[each["text"], each["placed"] or None, each["moved"] or None, left_out(each) or None] for each in found["changes"]]
+        rows = [
+            [each["text"], each["placed"] or None, each["moved"] or None, left_out(each) or None]
+            for each in found["changes"]
+        ]
         lines += [
-            *align(["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"], rows, right=("PLACED", "MOVED", "WITHOUT A PLACE"), name="CHANGE"),
+            *align(
+                ["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"],
+                rows,
+                right=("PLACED", "MOVED", "WITHOUT A PLACE"),
+                name="CHANGE",
+            ),
             "",
         ]
     without = [each for change in found["changes"] for each in change["left_out"]]
     if without:
-        lines += ["Without a place:", *(f"  {_named(each)}: {each['reason']}" for each in without[:_SHOWN])]
-        lines += [f"  and {len(without) - _SHOWN} more, see the answer"] if len(without) > _SHOWN else []
+        lines += [
+            "Without a place:",
+            *(f"  {_named(each)}: {each['reason']}" for each in without[:_SHOWN]),
+        ]
+        lines += (
+            [f"  and {len(without) - _SHOWN} more, see the answer"] if len(without) > _SHOWN else []
+        )
         lines.append("")
     lines += [*align(["", "BEFORE", "AFTER"], facts(before, after)), ""]
     lines += [*align(["ZONE", "CLASS", "BEFORE", "AFTER"], fill(before, after)), ""]
@@ -62,12 +75,21 @@ def facts(before: FleetState, after: FleetState) -> list[list[Any]]:
 
 def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
     """Return rows of the fill of each class in each zone: zone, class, before, after."""
-    keyed = [{(each["zone"], each["resource_class"]): each for each in state["totals"]} for state in (before, after)]
+    keyed = [
+        {(each["zone"], each["resource_class"]): each for each in state["totals"]}
+        for state in (before, after)
+    ]
     keys = sorted({*keyed[0], *keyed[1]}, key=lambda key: (key[0] == "", natural(key[0]), key[1]))
     found = []
     for zone, name in keys:
         if any(state.get((zone, name), {}).get("capacity") for state in keyed):
-            found.append([zone or None, _words(name)[0], *(_amounts(state.get((zone, name))) for state in keyed)])
+            found.append(
+                [
+                    zone or None,
+                    _words(name)[0],
+                    *(_amounts(state.get((zone, name))) for state in keyed),
+                ]
+            )
     return found
 
 
@@ -76,7 +98,8 @@ def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
     after the loss of the worst host.
     """
     return [
-        [one["name"], one["total"], two["total"], after_loss(two["with_loss"])] for one, two in zip(before["capacity"], after["capacity"])
+        [one["name"], one["total"], two["total"], after_loss(two["with_loss"])]
+        for one, two in zip(before["capacity"], after["capacity"])
     ]
 
 
@@ -88,7 +111,9 @@ def balance(found: Simulated) -> list[str]:
     then = f"The score of the load is {before:.3f} before and {after:.3f} after (0 is even)."
     if not found["moves"]:
         return [f"{then} A rebalance would move nothing."]
-    return [f"{then} A rebalance would move {formatting.count(found['moves'], 'instance')}, and bring it to {found['score']:.3f}."]
+    return [
+        f"{then} A rebalance would move {formatting.count(found['moves'], 'instance')}, and bring it to {found['score']:.3f}."
+    ]
 
 
 def replay_lines(found: Replayed) -> list[str]:
@@ -100,14 +125,24 @@ def replay_lines(found: Replayed) -> list[str]:
     if shown:
         rows = [[each["name"], each["host"], each["would"]] for each in shown]
         lines += ["", *align(["INSTANCE", "WENT TO", "WOULD GO TO"], rows, name="INSTANCE")]
-        lines += [f"and {len(found['elsewhere']) - _SHOWN} more, see the answer"] if len(found["elsewhere"]) > _SHOWN else []
+        lines += (
+            [f"and {len(found['elsewhere']) - _SHOWN} more, see the answer"]
+            if len(found["elsewhere"]) > _SHOWN
+            else []
+        )
     if found["refused"]:
-        lines += ["", "Refused:", *(f"  {_named(each)}: {each['reason']}" for each in found["refused"][:_SHOWN])]
+        lines += [
+            "",
+            "Refused:",
+            *(f"  {_named(each)}: {each['reason']}" for each in found["refused"][:_SHOWN]),
+        ]
     return [*lines, "", "Nothing was written."]
 
 
 def _replayed(found: Replayed) -> Iterator[str]:
-    same = found["decided"] - len(found["elsewhere"]) - sum(each["count"] for each in found["refused"])
+    same = (
+        found["decided"] - len(found["elsewhere"]) - sum(each["count"] for each in found["refused"])
+    )
     yield (
         f"{formatting.count(found['decided'], 'decision')} decided again: {formatting.number(same)} the same, "
         f"{formatting.number(len(found['elsewhere']))} elsewhere, {formatting.number(sum(each['count'] for each in found['refused']))} refused."
@@ -136,9 +171,16 @@ def _amounts(each: Mapping[str, Any] | None) -> str | None:
 
 
 def _words(resource_class: str) -> tuple[str, Callable[[Any], str | None]]:
-    unknown = (words_of(resource_class), formatting.disk if unit_of(resource_class) == "GiB" else formatting.number)
+    unknown = (
+        words_of(resource_class),
+        formatting.disk if unit_of(resource_class) == "GiB" else formatting.number,
+    )
     return _WORDS.get(KEYS.get(resource_class, ""), unknown)
 
 
 def _named(each: Mapping[str, Any]) -> str:
-    return each["name"] if each["count"] == 1 else f"{each['name']} ({formatting.count(each['count'], 'instance')})"
+    return (
+        each["name"]
+        if each["count"] == 1
+        else f"{each['name']} ({formatting.count(each['count'], 'instance')})"
+    )

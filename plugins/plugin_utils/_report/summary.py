@@ -44,7 +44,9 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         )
         if summary[key] or key == "up"
     )
-    lines = [f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"]
+    lines = [
+        f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"
+    ]
     lines += _seen(view["seen"], now)
     lines += [
         f"{each['label']}: {each['text']} allocated"
@@ -59,16 +61,26 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         (host for host in view["hosts"] if host["kind"] == "well"),
         key=lambda host: (-(host["full"] or 0), natural(host["host"])),
     )
-    return lines + _hosts("Fullest", full) + _projects(view["projects"]) + _decisions(view["decisions"][:DECISIONS])
+    return (
+        lines
+        + _hosts("Fullest", full)
+        + _projects(view["projects"])
+        + _decisions(view["decisions"][:DECISIONS])
+    )
 
 
 def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
     if seen["newest"] is None:
         return []
     oldest = seen["oldest"]
-    age = {key: formatting.age(max(now - at, 0)) for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))}
+    age = {
+        key: formatting.age(max(now - at, 0))
+        for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))
+    }
     never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
-    return [f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"]
+    return [
+        f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"
+    ]
 
 
 def _projects(projects: Mapping[str, Any]) -> list[str]:
@@ -77,7 +89,12 @@ def _projects(projects: Mapping[str, Any]) -> list[str]:
         return []
     rows = sorted(projects["rows"], key=lambda each: not each["full"])
     more = [f"  and {formatting.number(len(rows) - SHOWN)} more"] if len(rows) > SHOWN else []
-    return ["", "Projects:", *projects_table({**projects, "rows": rows[:SHOWN]}, indent="  "), *more]
+    return [
+        "",
+        "Projects:",
+        *projects_table({**projects, "rows": rows[:SHOWN]}, indent="  "),
+        *more,
+    ]
 
 
 def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -93,7 +110,11 @@ def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         for each in newest
     ]
-    return ["", "Newest decisions:", *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  ")]
+    return [
+        "",
+        "Newest decisions:",
+        *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  "),
+    ]
 
 
 def _share(figure: Mapping[str, Any]) -> str | None:

@@ -48,7 +48,9 @@ def cell(value: Any) -> str:
         return f"{value:.1f}".removesuffix(".0")
     if isinstance(value, (list, tuple)):
         return ", ".join(cell(item) for item in value) or "-"
-    return " ".join("".join(char if char.isprintable() else " " for char in str(value)).split()) or "-"
+    return (
+        " ".join("".join(char if char.isprintable() else " " for char in str(value)).split()) or "-"
+    )
 
 
 def shortened(value: Any, most: int) -> str:
@@ -89,7 +91,14 @@ def _without_middle(name: str, most: int) -> str:
 BAD, NOTABLE = "bad", "notable"
 #: The heading of the column of states, and the words in it that are not fine.
 STATE = "STATE"
-_ALARMS = {"down": BAD, "crashed": BAD, "missing": BAD, "disabled": NOTABLE, "maintenance": NOTABLE, "paused": NOTABLE}
+_ALARMS = {
+    "down": BAD,
+    "crashed": BAD,
+    "missing": BAD,
+    "disabled": NOTABLE,
+    "maintenance": NOTABLE,
+    "paused": NOTABLE,
+}
 
 
 def alarm(words: str) -> str | None:
@@ -161,7 +170,9 @@ class _Table:
         self.cells = [list(headings)] + [[cell(value) for value in row] for row in rows]
         for row in self.cells:
             if len(row) != len(headings):
-                raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
+                raise ValueError(
+                    f"a row has {len(row)} values, the table has {len(headings)} columns"
+                )
         at = headings.index(STATE) if STATE in headings else None
         self.alarms = [None if at is None else alarm(row[at]) for row in self.cells]
         self._right, self._indent, self._optional, self._name = right, indent, optional, name
@@ -181,7 +192,14 @@ class _Table:
         shown = list(range(len(headings)))
 
         def excess() -> int:
-            return 0 if most is None else len(self._indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) - most
+            return (
+                0
+                if most is None
+                else len(self._indent)
+                + sum(widths[number] for number in shown)
+                + len(GAP) * (len(shown) - 1)
+                - most
+            )
 
         for heading in self._optional:
             if excess() <= 0:
@@ -198,7 +216,11 @@ class _Table:
             cells = []
             for number in shown:
                 blanks = " " * (widths[number] - width(line[number]))
-                cells.append(blanks + line[number] if headings[number] in self._right else line[number] + blanks)
+                cells.append(
+                    blanks + line[number]
+                    if headings[number] in self._right
+                    else line[number] + blanks
+                )
             return (self._indent + GAP.join(cells)).rstrip()
 
         return [aligned(line) for line in lines]
@@ -254,10 +276,16 @@ def sizes(row: Mapping[str, Any]) -> list[Any]:
     """Return the cells of SIZES: vcpus, memory_mb, and disk_gb with pool_disks of an instance or a
     move.
     """
-    return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disks(row.get("disk_gb"), row.get("pool_disks"))]
+    return [
+        row.get("vcpus"),
+        formatting.memory(row.get("memory_mb")),
+        formatting.disks(row.get("disk_gb"), row.get("pool_disks")),
+    ]
 
 
-def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tuple[str, str | None]] = ()) -> list[str]:
+def instances_table(
+    instances: Sequence[Mapping[str, Any]], nodes: Iterable[tuple[str, str | None]] = ()
+) -> list[str]:
     """Return instances, one line each, or a sentence if there are none.
 
     :param nodes: the hosts and nodes of the fleet; they show if the name of a host alone is
@@ -268,13 +296,25 @@ def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tupl
     if not instances:
         return ["No instances."]
     headings, rows = list(INSTANCE_HEADINGS), []
-    label = node_labels([*nodes, *((each.get("host") or "", each.get("node")) for each in instances)])
+    label = node_labels(
+        [*nodes, *((each.get("host") or "", each.get("node")) for each in instances)]
+    )
     for each in instances:
-        row = [each.get("name"), each.get("state"), label(each.get("host") or "", each.get("node")) or None, *sizes(each)]
-        rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
+        row = [
+            each.get("name"),
+            each.get("state"),
+            label(each.get("host") or "", each.get("node")) or None,
+            *sizes(each),
+        ]
+        rows.append(
+            [*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))]
+        )
     if any(each.get("labels") for each in instances):
         headings.append("LABELS")
-        rows = [[*row, shortened(labels.as_text(each.get("labels")), WIDEST)] for row, each in zip(rows, instances)]
+        rows = [
+            [*row, shortened(labels.as_text(each.get("labels")), WIDEST)]
+            for row, each in zip(rows, instances)
+        ]
     if any(each.get("addresses") for each in instances):
         headings.append("ADDRESSES")
         rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
@@ -295,7 +335,11 @@ def moving_lines(moves: Sequence[Mapping[str, Any]], now: float) -> list[str]:
 
 
 def _live(kind: str) -> str:
-    return {"live-migration": " live", "migration": " cold", "evacuation": " off its dead host"}.get(kind, "")
+    return {
+        "live-migration": " live",
+        "migration": " cold",
+        "evacuation": " off its dead host",
+    }.get(kind, "")
 
 
 def place(row: Mapping[str, Any]) -> str | None:
@@ -329,20 +373,30 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     for each in findings:
         name = each["name"] or each["provider"] or each["uuid"]
         why = each["why"].replace(name, "") if name else each["why"]
-        same.setdefault((each["kind"], each["host"], why.replace(each["uuid"] or "-", ""), each["heal"]), []).append((name, each))
+        same.setdefault(
+            (each["kind"], each["host"], why.replace(each["uuid"] or "-", ""), each["heal"]), []
+        ).append((name, each))
     rows = [
         [
             each["kind"],
             shortened(some([name for name, _each in group], 2), WIDEST) if len(group) > 1 else name,
             shortened(each["host"], WIDEST),
             f"{each['why'].rstrip('.')}. Heal {each['heal']}"
-            + (f" The same for {some([other for other, _each in group[1:]], 2)}." if len(group) > 1 else ""),
+            + (
+                f" The same for {some([other for other, _each in group[1:]], 2)}."
+                if len(group) > 1
+                else ""
+            ),
         ]
         for group in same.values()
         for name, each in group[:1]
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
-    return [*align(FINDING_HEADINGS, rows, name="NAME"), "", *(f"{kind}: {text}" for kind, text in advice.items())]
+    return [
+        *align(FINDING_HEADINGS, rows, name="NAME"),
+        "",
+        *(f"{kind}: {text}" for kind, text in advice.items()),
+    ]
 
 
 def audit_lines(table: Sequence[str], checked: Mapping[str, int]) -> list[str]:
@@ -351,4 +405,6 @@ def audit_lines(table: Sequence[str], checked: Mapping[str, int]) -> list[str]:
     :param table: the result of audit_table().
     :param checked: {name of the things: their number}.
     """
-    return list(table) or [f"{', '.join(f'{count} {name}' for name, count in checked.items())} checked: consistent."]
+    return list(table) or [
+        f"{', '.join(f'{count} {name}' for name, count in checked.items())} checked: consistent."
+    ]

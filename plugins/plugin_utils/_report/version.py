@@ -19,11 +19,17 @@ def version(root: pathlib.Path = _ROOT) -> str | None:
     None if neither has it.
     """
     try:
-        return str(json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"]["version"])
+        return str(
+            json.loads((root / "MANIFEST.json").read_text(encoding="utf-8"))["collection_info"][
+                "version"
+            ]
+        )
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:
-        found = re.search(r"^version:\s*(\S+)", (root / "galaxy.yml").read_text(encoding="utf-8"), re.MULTILINE)
+        found = re.search(
+            r"^version:\s*(\S+)", (root / "galaxy.yml").read_text(encoding="utf-8"), re.MULTILINE
+        )
     except (OSError, ValueError):
         return None
     return found.group(1) if found else None

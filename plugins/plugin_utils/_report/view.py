@@ -20,7 +20,11 @@ from .history import where, who
 from .migrations import days, migration
 
 #: The figures of a host, with their unit in words.
-FIGURES = (("vcpus", "vCPU", formatting.number), ("memory_mb", "memory", formatting.memory), ("disk_gb", "disk", formatting.disk))
+FIGURES = (
+    ("vcpus", "vCPU", formatting.number),
+    ("memory_mb", "memory", formatting.memory),
+    ("disk_gb", "disk", formatting.disk),
+)
 #: The kinds of hosts in the order of the page.
 KINDS = ("down", "disabled", "unreported", "maintenance", "well")
 #: The age in this text would make another page every second.
@@ -79,7 +83,9 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
         "migrations": [migration(each) for each in overview["migrations"]],
         "days": days(overview["days"]),
         "power_events": overview["power_events"],
-        "actions": [{**each, "who": who(each), "where": where(each)} for each in overview["actions"]],
+        "actions": [
+            {**each, "who": who(each), "where": where(each)} for each in overview["actions"]
+        ],
         "newest": _newest(overview),
         "rolling": sorted(overview["rolling"], key=lambda each: natural(each["host"])),
     }
@@ -117,7 +123,19 @@ def takes_instances(host: Mapping[str, Any]) -> bool:
 
 def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
     found = {
-        **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance", "drained", "last_seen_up", "nodes")},
+        **{
+            key: host[key]
+            for key in (
+                "host",
+                "zones",
+                "instances",
+                "disk_pool",
+                "maintenance",
+                "drained",
+                "last_seen_up",
+                "nodes",
+            )
+        },
         "id": host_anchor(host["host"], number),
         "kind": kind(host),
         "down": host["state"] == "down",
@@ -145,7 +163,9 @@ def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     seen = [host for host in hosts if host["last_seen_up"] is not None]
     return {
         "newest": max((host["last_seen_up"] for host in seen), default=None),
-        "oldest": min(seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None),
+        "oldest": min(
+            seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None
+        ),
         "never": len(hosts) - len(seen),
     }
 
@@ -153,15 +173,27 @@ def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _reasons(host: Mapping[str, Any]) -> list[str]:
     found = [host["disabled_reason"]] if host["disabled_reason"] else []
     if host["down_reason"]:
-        found.append(_AGE.sub(f"last seen {formatting.moment(host['last_seen_up'])}", host["down_reason"]))
-    found += [f"{node['node']} is no longer reported by its host" for node in host["nodes"] if not node["reported"]]
+        found.append(
+            _AGE.sub(f"last seen {formatting.moment(host['last_seen_up'])}", host["down_reason"])
+        )
+    found += [
+        f"{node['node']} is no longer reported by its host"
+        for node in host["nodes"]
+        if not node["reported"]
+    ]
     return found
 
 
-def _figure(host: Mapping[str, Any], name: str, label: str, text_of: Callable[[Any], str | None]) -> Figure:
+def _figure(
+    host: Mapping[str, Any], name: str, label: str, text_of: Callable[[Any], str | None]
+) -> Figure:
     """Return one figure of a host, see sums()."""
     shared = name == "disk_gb" and bool(host["disk_pool"])
-    amounts = {"used": host[f"{name}_used"], "capacity": host[f"{name}_capacity"], "total": host[name]}
+    amounts = {
+        "used": host[f"{name}_used"],
+        "capacity": host[f"{name}_capacity"],
+        "total": host[name],
+    }
     return _figure_of(name, label, text_of, amounts, _physical(host["nodes"], name), shared)
 
 
@@ -239,7 +271,9 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         {
             "name": name,
             "hosts": len(pool["hosts"]),
-            **_figure({**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk),
+            **_figure(
+                {**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk
+            ),
         }
         for name, pool in sorted(found.items(), key=lambda each: natural(each[0]))
     ]
@@ -247,7 +281,11 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _further_pool(each: FurtherPool) -> dict[str, Any]:
     amounts = {"used": each["used_gb"], "capacity": each["capacity_gb"], "total": each["total_gb"]}
-    return {**each, **_figure_of("disk_gb", "disk", formatting.disk, amounts, (None, None), False), "name": each["name"]}
+    return {
+        **each,
+        **_figure_of("disk_gb", "disk", formatting.disk, amounts, (None, None), False),
+        "name": each["name"],
+    }
 
 
 def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
@@ -258,14 +296,20 @@ def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
         once = {_disk(node, name) or node["uuid"]: node for node in nodes}.values()
         amounts = {
             key: sum(node[source] for node in once)
-            for key, source in (("used", f"{name}_used"), ("capacity", f"{name}_capacity"), ("total", name))
+            for key, source in (
+                ("used", f"{name}_used"),
+                ("capacity", f"{name}_capacity"),
+                ("total", name),
+            )
         }
         found.append(_figure_of(name, label, text_of, amounts, _physical(nodes, name), False))
     return found
 
 
 def _summary(
-    hosts: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]
+    hosts: Sequence[Mapping[str, Any]],
+    pools: Sequence[Mapping[str, Any]],
+    instances: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     return {
         "hosts": len(hosts),
@@ -283,7 +327,11 @@ def _summary(
 
 
 def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
-    return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=natural)}
+    return {
+        **each,
+        "metadata": sorted(each["metadata"].items()),
+        "hosts": sorted(each["hosts"], key=natural),
+    }
 
 
 def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -305,6 +353,8 @@ def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:
     known = {each["uuid"]: each for each in overview["instances"]}
-    return [{**_instance(known[each["uuid"]]), "created_at": each["created_at"]} for each in overview["newest"] if each["uuid"] in known][
-        :20
-    ]
+    return [
+        {**_instance(known[each["uuid"]]), "created_at": each["created_at"]}
+        for each in overview["newest"]
+        if each["uuid"] in known
+    ][:20]

@@ -27,7 +27,9 @@ class Membership:
             for key, value in (each.get("metadata") or {}).items():
                 text = str(value)
                 self.raw.setdefault(str(key), set()).add(text)
-                self.split.setdefault(str(key), set()).update(part.strip() for part in text.split(","))
+                self.split.setdefault(str(key), set()).update(
+                    part.strip() for part in text.split(",")
+                )
 
     def least(self, key: str, default: float, cast: Callable[[str], float] = float) -> float:
         """Return the least value of a key as a number; the default without a value, or if a value
@@ -53,7 +55,12 @@ class Aggregates:
     list.
     """
 
-    def __init__(self, aggregates: Iterable[Mapping[str, Any]] | None, numbers: Mapping[str, int], host_of: IntArray) -> None:
+    def __init__(
+        self,
+        aggregates: Iterable[Mapping[str, Any]] | None,
+        numbers: Mapping[str, int],
+        host_of: IntArray,
+    ) -> None:
         """
         :param aggregates: [{name, metadata, hosts}], hosts by name.
         :param numbers: {host: number}; :param host_of: int64 array, number of each row's host.
@@ -64,7 +71,9 @@ class Aggregates:
         code = np.zeros(len(numbers), dtype=np.int64)
         for place, aggregate in enumerate(self.all):
             hosts = aggregate.get("hosts") or ()
-            rows = np.fromiter((numbers.get(host, -1) for host in hosts), dtype=np.int64, count=len(hosts))
+            rows = np.fromiter(
+                (numbers.get(host, -1) for host in hosts), dtype=np.int64, count=len(hosts)
+            )
             rows = rows[rows >= 0]
             if not len(rows):
                 continue
@@ -72,7 +81,9 @@ class Aggregates:
             code[rows] = len(sets) + inverse
             sets.extend(sets[number] | {place} for number in old)
         used, code = np.unique(code, return_inverse=True)
-        self.memberships = [Membership([self.all[place] for place in sorted(sets[number])]) for number in used]
+        self.memberships = [
+            Membership([self.all[place] for place in sorted(sets[number])]) for number in used
+        ]
         self.of = code.reshape(-1)[host_of] if len(numbers) else np.zeros(0, dtype=np.int64)
 
     def each(self, predicate: Callable[[Membership], object]) -> BoolArray:
@@ -83,13 +94,17 @@ class Aggregates:
             return np.zeros(len(self.of), dtype=bool)
         return np.array([bool(predicate(each)) for each in self.memberships], dtype=bool)[self.of]
 
-    def least(self, key: str, default: float | FloatArray, cast: Callable[[str], float] = float) -> float | FloatArray:
+    def least(
+        self, key: str, default: float | FloatArray, cast: Callable[[str], float] = float
+    ) -> float | FloatArray:
         """Return the least number of a metadata key for each row; just ``default`` if no aggregate
         has the key.
         """
         if key not in self.keys:
             return default
-        found = np.array([each.least(key, math.nan, cast) for each in self.memberships], dtype=np.float64)[self.of]
+        found = np.array(
+            [each.least(key, math.nan, cast) for each in self.memberships], dtype=np.float64
+        )[self.of]
         return np.where(np.isnan(found), default, found)
 
     def at(self, index: int) -> Membership:

@@ -39,7 +39,9 @@ class Numbers:
         rows without a value.
         """
         values, codes = np.unique(self.array, return_inverse=True)
-        found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[codes.reshape(-1)]
+        found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[
+            codes.reshape(-1)
+        ]
         return found if self.valid is None else found & self.valid
 
 
@@ -107,13 +109,22 @@ COLUMNS = {
 #: The columns above that a fleet may lack and that are read on demand.
 OPTIONAL = (*_TEXTS_AND_STRUCTURES, "service", "traits", "pool_traits")
 #: The optional columns with structures.
-STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "service", "traits", "pool_traits")
+STRUCTURES = (
+    *(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)),
+    "service",
+    "traits",
+    "pool_traits",
+)
 
 #: The attributes that are read on demand.
 READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "service", "num_io_ops")
 
 #: Keys of stats with separate columns.
-COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
+COUNTED = {
+    "num_instances": "num_instances",
+    "io_workload": "num_io_ops",
+    "failed_builds": "failed_builds",
+}
 
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
 

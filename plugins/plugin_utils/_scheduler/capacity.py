@@ -53,8 +53,12 @@ class CapacityFilter(HostFilter):
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         amount = spec.resources[self.resource_class]
-        if states.provider_capacity is not None and states.provider_capacity.decides(self.resource_class, spec):
-            return self._exact_rejection_reason(states.provider_capacity.left(self.resource_class, index), amount)
+        if states.provider_capacity is not None and states.provider_capacity.decides(
+            self.resource_class, spec
+        ):
+            return self._exact_rejection_reason(
+                states.provider_capacity.left(self.resource_class, index), amount
+            )
         resource = states.resources.get(self.resource_class)
         if resource is not None and resource.providers is not None and resource.providers.several:
             return self._exact_rejection_reason(resource.providers.left(index), amount)
@@ -63,11 +67,15 @@ class CapacityFilter(HostFilter):
             return f"{asked}, the host reports none at all"
         if not capacity_rule.has_room(resource.used[index], amount, resource.capacity[index]):
             free = max(resource.capacity[index] - resource.used[index], 0)
-            return f"{asked}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
+            return (
+                f"{asked}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
+            )
         if amount > resource.max_unit[index]:
             return f"{asked}, one instance may have {resource.max_unit[index]} {self.unit} at most"
         if amount < resource.min_unit[index]:
-            return f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
+            return (
+                f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
+            )
         return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
 
     def _exact_rejection_reason(self, left: tuple[float, float] | None, amount: int) -> str:
@@ -157,7 +165,11 @@ class AggregateCapacityFilter(CapacityFilter):
 
     def _capacity(self, states: HostStates) -> np.ndarray:
         resource = states.resources[self.resource_class]
-        return capacity_rule.capacity(resource.total, resource.reserved, states.aggregates.least(self.ratio_key, resource.ratio))
+        return capacity_rule.capacity(
+            resource.total,
+            resource.reserved,
+            states.aggregates.least(self.ratio_key, resource.ratio),
+        )
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         if super().passes(states, spec)[index]:

@@ -29,7 +29,11 @@ class Categorical:
         values: list[Any] = []
         codes = np.empty(len(column), dtype=np.int64)
         for index, value in enumerate(column):
-            key = json.dumps(value, sort_keys=True, default=str) if isinstance(value, (dict, list)) else value
+            key = (
+                json.dumps(value, sort_keys=True, default=str)
+                if isinstance(value, (dict, list))
+                else value
+            )
             number = numbers.get(key)
             if number is None:
                 number = numbers[key] = len(values)

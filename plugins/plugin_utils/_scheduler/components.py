@@ -130,9 +130,13 @@ class Weigher(Component):
     extremes = ("most", "least")
     unit: str | None = None
 
-    def __init__(self, options: Mapping[str, Any] | None = None, multiplier: float | None = None) -> None:
+    def __init__(
+        self, options: Mapping[str, Any] | None = None, multiplier: float | None = None
+    ) -> None:
         super().__init__(options)
-        self.multiplier = self.option.get(self.multiplier_option, 1.0) if multiplier is None else multiplier
+        self.multiplier = (
+            self.option.get(self.multiplier_option, 1.0) if multiplier is None else multiplier
+        )
         if self.multiplier_option in self.option:
             self.option[self.multiplier_option] = self.multiplier
 
@@ -174,7 +178,9 @@ class HostView:
     def __getattr__(self, name: str) -> Any:
         column = lookup(self._states, name) if not name.startswith("_") else None
         if column is None:
-            raise AttributeError(f"a host has no '{name}'; it has {', '.join(NAMES)}, aggregates, metadata and zones")
+            raise AttributeError(
+                f"a host has no '{name}'; it has {', '.join(NAMES)}, aggregates, metadata and zones"
+            )
         return column[self._index]
 
     @property
@@ -183,7 +189,10 @@ class HostView:
 
     @property
     def metadata(self) -> dict[str, set[str]]:
-        return {key: set(values) for key, values in self._states.aggregates.at(self._index).split.items()}
+        return {
+            key: set(values)
+            for key, values in self._states.aggregates.at(self._index).split.items()
+        }
 
     @property
     def zones(self) -> list[str]:
@@ -207,12 +216,18 @@ def find(kind: str) -> dict[str, type[Any]]:
         for entry in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{PACKAGE}.{kind}.{entry.name}")
             for thing in vars(module).values():
-                if not isinstance(thing, type) or not issubclass(thing, base) or thing.__module__ != module.__name__:
+                if (
+                    not isinstance(thing, type)
+                    or not issubclass(thing, base)
+                    or thing.__module__ != module.__name__
+                ):
                     continue
                 if not thing.name:
                     continue
                 if thing.name in found:
-                    raise SchedulerError(f"Two files of {kind} define {thing.name}; rename one of them.")
+                    raise SchedulerError(
+                        f"Two files of {kind} define {thing.name}; rename one of them."
+                    )
                 found[thing.name] = thing
         _FOUND[kind] = dict(sorted(found.items()))
     return _FOUND[kind]
@@ -259,18 +274,24 @@ class Catalogue:
             try:
                 module = importlib.import_module(path)
             except Exception as problem:
-                raise SchedulerError(f"{path} cannot be loaded: {type(problem).__name__}: {problem}.") from None
+                raise SchedulerError(
+                    f"{path} cannot be loaded: {type(problem).__name__}: {problem}."
+                ) from None
             return self._class(module, parts[2], path, name)
         file = self._files.get(snake(name))
         if file is None:
             return None
-        spec = importlib.util.spec_from_file_location(f"drover_user_{self.kind}_{snake(name)}", file)
+        spec = importlib.util.spec_from_file_location(
+            f"drover_user_{self.kind}_{snake(name)}", file
+        )
         # A file that ends in .py has a loader.
         module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
         try:
             spec.loader.exec_module(module)  # type: ignore[union-attr]
         except Exception as problem:
-            raise SchedulerError(f"{file} cannot be loaded: {type(problem).__name__}: {problem}.") from None
+            raise SchedulerError(
+                f"{file} cannot be loaded: {type(problem).__name__}: {problem}."
+            ) from None
         return self._class(module, name, file, name)
 
     def _class(self, module: ModuleType, name: str, where: str, full: str) -> type[Any]:
@@ -279,11 +300,18 @@ class Catalogue:
             raise SchedulerError(f"{where} has no class {name}.")
         base = BASES[self.kind]
         methods = ("passes", "host_passes") if self.kind == "host_filters" else ("raw", "weigh")
-        if not any(getattr(found, method, None) not in (None, getattr(base, method)) for method in methods):
-            raise SchedulerError(f"{name} in {where} has neither a method {methods[0]} nor {methods[1]}.")
+        if not any(
+            getattr(found, method, None) not in (None, getattr(base, method)) for method in methods
+        ):
+            raise SchedulerError(
+                f"{name} in {where} has neither a method {methods[0]} nor {methods[1]}."
+            )
         bases = (found,) if issubclass(found, base) else (found, base)
         extra: dict[str, Any] = {"name": full}
-        if not getattr(found, "reads", ()) and getattr(found, methods[0], None) in (None, getattr(base, methods[0])):
+        if not getattr(found, "reads", ()) and getattr(found, methods[0], None) in (
+            None,
+            getattr(base, methods[0]),
+        ):
             # The plain form does not declare the columns that it reads.
             extra["reads"] = READ_ON_WISH
         if self.kind == "weighers" and not getattr(found, "multiplier_option", ""):

@@ -24,7 +24,9 @@ from .policy import Policy
 from .request_spec import RequestSpec
 
 
-def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
+def schedule(
+    states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True
+) -> list[Selection]:
     """Return selections by the policy's driver, or by a request's own driver; see
     filter_scheduler.schedule.
     """
@@ -34,10 +36,14 @@ def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, e
 class _Drivers:
     """A batch's drivers; most batches have one."""
 
-    def __init__(self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool) -> None:
+    def __init__(
+        self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool
+    ) -> None:
         self._policy = policy
         self._make: dict[str, Callable[[], filter_scheduler.Driver]] = {
-            "filter_scheduler": lambda: filter_scheduler.FilterScheduler(states, specs, policy, explain),
+            "filter_scheduler": lambda: filter_scheduler.FilterScheduler(
+                states, specs, policy, explain
+            ),
             "chance": lambda: Chance(states, policy),
             "simple": lambda: Simple(states, policy),
             "least_cost": lambda: LeastCost(states, policy),
@@ -71,9 +77,12 @@ class HostOrdering:
         order, score = self.order(spec)
         index = int(order[0])
         selection = filter_scheduler.make_selection(self.states, spec, index, score(index))
-        spares = [int(row) for row in order[1:] if self.states.cell_of[row] == self.states.cell_of[index]]
+        spares = [
+            int(row) for row in order[1:] if self.states.cell_of[row] == self.states.cell_of[index]
+        ]
         selection["alternates"] = [
-            filter_scheduler.alternate(self.states, spec, row, score(row)) for row in spares[: self.policy.max_attempts - 1]
+            filter_scheduler.alternate(self.states, spec, row, score(row))
+            for row in spares[: self.policy.max_attempts - 1]
         ]
         return index, selection
 
@@ -120,7 +129,9 @@ class Chance(HostOrdering):
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         rows = self.living(spec).tolist()
         random.Random(spec.key).shuffle(rows)
-        order = [row for row in rows if row not in self._taken] + [row for row in rows if row in self._taken]
+        order = [row for row in rows if row not in self._taken] + [
+            row for row in rows if row in self._taken
+        ]
         self._taken.add(order[0])
         return np.array(order), lambda row: 0.0
 
@@ -137,19 +148,30 @@ class Simple(HostOrdering):
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
         rows = self.living(spec)
         option = self.policy.options
-        isolation = IsolatedHostsFilter({**option, "restrict_isolated_hosts_to_isolated_images": True})
+        isolation = IsolatedHostsFilter(
+            {**option, "restrict_isolated_hosts_to_isolated_images": True}
+        )
         rows = rows[isolation.passes(self.states, spec)[rows]]
         if not len(rows):
             raise NoValidHost(
                 f"No valid host for {spec.name} ({spec.size}): every host that is enabled and up is on the wrong side of"
                 " isolated_images and isolated_hosts; correct these or pick another image."
             )
-        used = self.states.resources["VCPU"].used if "VCPU" in self.states.resources else np.zeros(self.states.size)
+        used = (
+            self.states.resources["VCPU"].used
+            if "VCPU" in self.states.resources
+            else np.zeros(self.states.size)
+        )
         order = rows[np.argsort(used[rows], kind="stable")]
         least = int(used[order[0]])
-        isolated = spec.image is not None and bool({spec.image.name, spec.image.id} & set(option["isolated_images"]))
+        isolated = spec.image is not None and bool(
+            {spec.image.name, spec.image.id} & set(option["isolated_images"])
+        )
         wanted = spec.resources.get("VCPU", 0)
-        if not (isolated and option["skip_isolated_core_check"]) and least + wanted > option["max_cores"]:
+        if (
+            not (isolated and option["skip_isolated_core_check"])
+            and least + wanted > option["max_cores"]
+        ):
             raise NoValidHost(
                 f"No valid host for {spec.name} ({spec.size}): the least loaded host, {self.states.label(int(order[0]))},"
                 f" has {least} vCPU in use, and with {wanted} more it would pass max_cores ({option['max_cores']});"

@@ -38,7 +38,9 @@ class NoValidHost(SchedulerError):
     ``instance`` is (uuid or None, name), if known.
     """
 
-    def __init__(self, message: str, explanation: FailureExplanation | None = None, why: str = "") -> None:
+    def __init__(
+        self, message: str, explanation: FailureExplanation | None = None, why: str = ""
+    ) -> None:
         super().__init__(message, explanation=explanation or {})
         self.why = why or message
         self.explanation = self.details["explanation"]

@@ -24,7 +24,9 @@ NEAREST = 3
 SHOWN = 2
 
 
-def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> NoValidHost:
+def explain_failure(
+    states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()
+) -> NoValidHost:
     """Return a NoValidHost with all known reasons; the caller raises it."""
     head = f"No valid host for {spec.name} ({spec.size})"
     if not states.size:
@@ -37,16 +39,26 @@ def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limit
     filters = filtering.filters
     all_limits = filtering.before + filtering.room
     # The statement that all classes do not fit together says less than the class that is short.
-    nearest = _nearest(states, spec, filters, all_limits if states.provider_capacity is None else filtering.before)
+    nearest = _nearest(
+        states, spec, filters, all_limits if states.provider_capacity is None else filtering.before
+    )
     never = _never(states, spec)
-    explanation: FailureExplanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
+    explanation: FailureExplanation = {
+        "hosts": states.size,
+        "filters": stages,
+        "nearest": nearest,
+        "never": never is not None,
+    }
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
         label = node_labels((miss["host"], miss["node"]) for miss in nearest)
         sentences.append(
             "nearest misses: "
-            + ", ".join(f"{label(miss['host'], miss['node'])} ({'; '.join(lack['text'] for lack in miss['lacks'])})" for miss in nearest)
+            + ", ".join(
+                f"{label(miss['host'], miss['node'])} ({'; '.join(lack['text'] for lack in miss['lacks'])})"
+                for miss in nearest
+            )
         )
     if never is not None:
         sentences.append(never)
@@ -83,8 +95,15 @@ def _counts(
         if traits:
             text += f" (asked {traits})"
         if name in by_name:
-            shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in near][:SHOWN]
-            examples = [f"{states.label(i)}: {by_name[name].rejection_reason(states, spec, i)}" for i in shown]
+            shown = [
+                i
+                for i in fell.tolist()[: SHOWN * 2]
+                if (states.host[i], states.node[i]) not in near
+            ][:SHOWN]
+            examples = [
+                f"{states.label(i)}: {by_name[name].rejection_reason(states, spec, i)}"
+                for i in shown
+            ]
             # For many hosts the count says more than the names of two of them.
             if isinstance(by_name[name], ClassFilter) and not keep.any():
                 text += f" (asked {spec.resources[name]}, no host has that free)"
@@ -93,12 +112,16 @@ def _counts(
         elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell.tolist())})"
         if name == "host" and not stage["after"] and not keep.any():
-            text += f", for there is no host {spec.host}: there are {some(sorted(set(states.host)))}"
+            text += (
+                f", for there is no host {spec.host}: there are {some(sorted(set(states.host)))}"
+            )
         parts.append(text)
     return ", ".join(parts)
 
 
-def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[Mask]) -> list[NearMiss]:
+def _nearest(
+    states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[Mask]
+) -> list[NearMiss]:
     """Return the hosts that no limit excludes, by the number of host filters that reject them, then
     by the missing amounts.
     """
@@ -127,7 +150,10 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
         {
             "host": states.host[index],
             "node": states.node[index],
-            "lacks": [{"filter": each.name, "text": each.rejection_reason(states, spec, index)} for each in lacking],
+            "lacks": [
+                {"filter": each.name, "text": each.rejection_reason(states, spec, index)}
+                for each in lacking
+            ],
         }
         for _count, _far, index, lacking in ranked[:NEAREST]
     ]
@@ -143,15 +169,23 @@ def _never(states: HostStates, spec: RequestSpec) -> str | None:
     }
     for rc, amount in covered.items():
         resource = states.resources.get(rc)
-        possible &= np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)
+        possible &= (
+            np.zeros(states.size, dtype=bool) if resource is None else resource.fits_empty(amount)
+        )
     if possible.any():
         return None
-    room = {rc: np.minimum(column.capacity, column.max_unit) for rc, column in states.resources.items()}
+    room = {
+        rc: np.minimum(column.capacity, column.max_unit) for rc, column in states.resources.items()
+    }
     # The comparison is with the host that is nearest to holding the request.
     share = np.full(states.size, np.inf)
     for rc, amount in covered.items():
         if rc in room:
             share = np.minimum(share, room[rc] / amount)
     index = int(np.argmax(share))
-    sizes = ", ".join(f"{number(room[rc][index] // 1)} {unit}" for rc, unit in resource_classes.UNITS.items() if rc in room)
+    sizes = ", ".join(
+        f"{number(room[rc][index] // 1)} {unit}"
+        for rc, unit in resource_classes.UNITS.items()
+        if rc in room
+    )
     return f"no host could ever hold it: the biggest for it, {states.label(index)}, has {sizes} when it is empty"

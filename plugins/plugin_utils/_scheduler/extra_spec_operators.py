@@ -52,7 +52,9 @@ class Requirement:
             try:
                 self.operand = float(words[1])
             except ValueError:
-                raise ValueError(f"the operator {self.operator} must be followed by a number") from None
+                raise ValueError(
+                    f"the operator {self.operator} must be followed by a number"
+                ) from None
         elif self.operator == "<or>":
             self.operand = words[1::2]
         elif self.operator == "<all-in>":

@@ -97,13 +97,17 @@ class Ranking:
 class RequestClass:
     """The shared state of equivalent instances that are placed one after the other."""
 
-    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
+    def __init__(
+        self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()
+    ) -> None:
         self.spec = spec
         self.filtering = Filtering(states, spec, policy, limits)
         self.weighing = Weighing(states, spec, policy)
 
 
-def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
+def schedule(
+    states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True
+) -> list[Selection]:
     """Return a host for every instance of a batch, all or nothing.
 
     Each instance is consumed from the states before the next is placed, in the order given. Among
@@ -125,7 +129,9 @@ def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, e
 class FilterScheduler:
     """The driver filter_scheduler, for one batch."""
 
-    def __init__(self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> None:
+    def __init__(
+        self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True
+    ) -> None:
         self._states = states
         self._policy = policy
         self._explain = explain
@@ -140,7 +146,9 @@ class FilterScheduler:
         policy = self._policy.of(spec)
         if self._request_class is None or not self._request_class.spec.is_equivalent(spec):
             self._request_class = RequestClass(self._states, spec, policy)
-        ranking = Ranking(self._states, spec, policy, request_class=self._request_class, detail=self._explain)
+        ranking = Ranking(
+            self._states, spec, policy, request_class=self._request_class, detail=self._explain
+        )
         position = ranking.choose(spec, policy)
         if position is None:
             raise failure(self._states, spec, policy, done, total)
@@ -158,7 +166,9 @@ class FilterScheduler:
             selection["alternates"] = _alternates(self._states, spec, policy, index, ranking)
 
 
-def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver) -> list[Selection]:
+def place_batch(
+    states: HostStates, specs: Sequence[RequestSpec], driver: Driver
+) -> list[Selection]:
     """Return selections for a batch, all or nothing; the states have the batch on success."""
     check_batch(specs)
     added = []
@@ -190,7 +200,9 @@ def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver
     return [selection for _index, _spec, selection in placed]
 
 
-def failure(states: HostStates, spec: RequestSpec, policy: Policy, done: int, total: int) -> NoValidHost:
+def failure(
+    states: HostStates, spec: RequestSpec, policy: Policy, done: int, total: int
+) -> NoValidHost:
     problem = explain_failure(states, spec, policy)
     if done:
         problem.args = (
@@ -208,9 +220,13 @@ def check_batch(specs: Sequence[RequestSpec]) -> None:
     names, keys = set(), set()
     for spec in specs:
         if spec.name in names:
-            raise RequestError(f"Two requests have the name '{spec.name}'; names must differ within a batch.")
+            raise RequestError(
+                f"Two requests have the name '{spec.name}'; names must differ within a batch."
+            )
         if spec.key in keys:
-            raise RequestError(f"Two requests have the uuid {spec.key} (one is '{spec.name}'); give each its own.")
+            raise RequestError(
+                f"Two requests have the uuid {spec.key} (one is '{spec.name}'); give each its own."
+            )
         names.add(spec.name)
         keys.add(spec.key)
 
@@ -279,24 +295,42 @@ def _explanation(states: HostStates, ranking: Ranking) -> Explanation:
     return {
         "hosts": states.size,
         "filters": ranking.stages,
-        "weighers": [{"name": name, "multiplier": at(multiplier, 0)} for name, multiplier, _raw, _normalised in ranking.parts],
+        "weighers": [
+            {"name": name, "multiplier": at(multiplier, 0)}
+            for name, multiplier, _raw, _normalised in ranking.parts
+        ],
         "top": top,
     }
 
 
-def _alternates(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking | None = None) -> list[Destination]:
+def _alternates(
+    states: HostStates,
+    spec: RequestSpec,
+    policy: Policy,
+    index: int,
+    ranking: Ranking | None = None,
+) -> list[Destination]:
     if ranking is not None and states.provider_capacity is None:
         return _spares(states, spec, policy, index, ranking)
     allocations = states.release(index, spec)
     try:
-        return _spares(states, spec, policy, index, ranking or Ranking(states, spec, policy, detail=False))
+        return _spares(
+            states, spec, policy, index, ranking or Ranking(states, spec, policy, detail=False)
+        )
     finally:
         states.consume(index, spec, allocations)
 
 
-def _spares(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking) -> list[Destination]:
-    usable = np.flatnonzero((states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index))
+def _spares(
+    states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking
+) -> list[Destination]:
+    usable = np.flatnonzero(
+        (states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index)
+    )
     if not len(usable):
         return []
     chosen = usable[best(ranking.weights[usable], policy.max_attempts - 1)]
-    return [alternate(states, spec, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]
+    return [
+        alternate(states, spec, int(ranking.passed[position]), ranking.weights[position])
+        for position in chosen
+    ]

@@ -36,7 +36,9 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
     """
     limits = []
     if spec.ignore_hosts:
-        limits.append(("ignore_hosts", ~states.named(spec.ignore_hosts, fold=True), "to be ignored"))
+        limits.append(
+            ("ignore_hosts", ~states.named(spec.ignore_hosts, fold=True), "to be ignored")
+        )
     if spec.ignore_nodes:
         nodes = set(spec.ignore_nodes)
         keep = states.mask(lambda i: states.node[i] not in nodes and states.uuid[i] not in nodes)
@@ -45,11 +47,25 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
         keep = states.named((spec.host,)) | states.named((spec.host,), "node")
         limits.append(("host", keep, f"not the requested host {spec.host}"))
     if spec.node is not None:
-        limits.append(("node", states.named((spec.node,), "node"), f"not the requested node {spec.node}"))
+        limits.append(
+            ("node", states.named((spec.node,), "node"), f"not the requested node {spec.node}")
+        )
     if spec.force_hosts:
-        limits.append(("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the requested hosts"))
+        limits.append(
+            (
+                "force_hosts",
+                states.named(spec.force_hosts, fold=True),
+                "not one of the requested hosts",
+            )
+        )
     if spec.force_nodes:
-        limits.append(("force_nodes", states.named(spec.force_nodes, "node"), "not one of the requested nodes"))
+        limits.append(
+            (
+                "force_nodes",
+                states.named(spec.force_nodes, "node"),
+                "not one of the requested nodes",
+            )
+        )
     return limits
 
 
@@ -84,12 +100,16 @@ class Filtering:
     since are still weighed, so the caller that picks must check ``has_capacity_left``.
     """
 
-    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
+    def __init__(
+        self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()
+    ) -> None:
         self._states = states
         self._spec = spec
         self._policy = policy
         self._limits = list(limits) + request_limits(states, spec)
-        self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
+        self._filters = [
+            each for each in policy.filters if not (spec.forced and each.skipped_when_forced)
+        ]
         covered = {each.resource_class for each in self._filters if each.resource_class}
         # With a ClassFilter the explanation also names a class without a column, or one that some
         # host lacks.
@@ -99,12 +119,18 @@ class Filtering:
         # Cells and devices are part of the request, so they count with any list of host filters.
         enabled = {each.name for each in self._filters}
         self._filters += [
-            each() for each in (PciPassthroughFilter, NUMATopologyFilter) if each.name not in enabled and not each().not_applicable(spec)
+            each()
+            for each in (PciPassthroughFilter, NUMATopologyFilter)
+            if each.name not in enabled and not each().not_applicable(spec)
         ]
         self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]
         self._before = [(name, keep) for name, keep, _words in self._limits]
         names = {each.name for each in self._filters}
-        self._before += [(name, keep) for name, keep in pre_filters(states, spec, policy, names) if not keep.all()]
+        self._before += [
+            (name, keep)
+            for name, keep in pre_filters(states, spec, policy, names)
+            if not keep.all()
+        ]
         self._kept: dict[str, BoolArray] = {}
         self._room: BoolArray | None = None
         self._static: BoolArray | None = None
@@ -130,7 +156,11 @@ class Filtering:
         everything.
         """
         asked = traits_asked(name, self._spec, self._policy)
-        return f"asked {asked}" if asked else next((words for limit, _keep, words in self._limits if limit == name), None)
+        return (
+            f"asked {asked}"
+            if asked
+            else next((words for limit, _keep, words in self._limits if limit == name), None)
+        )
 
     @property
     def room(self) -> list[Mask]:
@@ -150,7 +180,9 @@ class Filtering:
                     alive &= self._ask(each)
             self._static = alive & self._capacity_mask()
             self._changing = [
-                each for each in self._filters if not each.run_filter_once_per_request and not each.not_applicable(self._spec)
+                each
+                for each in self._filters
+                if not each.run_filter_once_per_request and not each.not_applicable(self._spec)
             ]
         alive = self._static
         for each in self._changing:
@@ -171,7 +203,9 @@ class Filtering:
             alive &= keep
             after = int(np.count_nonzero(alive))
             if name != "room" or after != before:
-                stages.append({"name": name, "before": before, "after": after, "rejected": before - after})
+                stages.append(
+                    {"name": name, "before": before, "after": after, "rejected": before - after}
+                )
             before = after
             if not after:
                 break
@@ -212,7 +246,9 @@ class Filtering:
         return self._room
 
 
-def filter_hosts(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
+def filter_hosts(
+    states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()
+) -> tuple[IntArray, list[Stage]]:
     """Run the limits, the pre-filters and then the host filters, in the policy's order.
 
     :param limits: further limits of the caller, which come first.

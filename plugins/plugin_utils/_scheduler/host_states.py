@@ -108,10 +108,17 @@ class HostStates(NodeColumns):
         are not read.
         """
         if self._numa is None and self._numa_documents is not None:
-            ratios = {key: self.resources[rc].ratio for key, rc in _RATIOS.items() if rc in self.resources}
+            ratios = {
+                key: self.resources[rc].ratio for key, rc in _RATIOS.items() if rc in self.resources
+            }
             self._numa = NumaHosts(
                 [
-                    {"cells": (), **(document or {}), "name": self.label(row), **{key: ratio[row] for key, ratio in ratios.items()}}
+                    {
+                        "cells": (),
+                        **(document or {}),
+                        "name": self.label(row),
+                        **{key: ratio[row] for key, ratio in ratios.items()},
+                    }
                     for row, document in enumerate(self._numa_documents)
                 ]
             )
@@ -120,7 +127,11 @@ class HostStates(NodeColumns):
     def _has_cells_left(self, index: int, spec: RequestSpec) -> bool:
         if self.asks_providers(spec):
             return self.has_candidate(index, spec)
-        return self.numa is None or spec.host_request.is_empty or not self.numa.why(spec.host_request, index)
+        return (
+            self.numa is None
+            or spec.host_request.is_empty
+            or not self.numa.why(spec.host_request, index)
+        )
 
     def asks_providers(self, spec: RequestSpec) -> bool:
         """Return whether providers decide about PCI devices of a request."""
@@ -131,7 +142,13 @@ class HostStates(NodeColumns):
         documents = self._numa_documents
         return () if documents is None else (documents[index] or {}).get("pci") or ()
 
-    def candidate(self, index: int, spec: RequestSpec, with_cells: bool = True, taken: Allocations | None = None) -> Candidate | None:
+    def candidate(
+        self,
+        index: int,
+        spec: RequestSpec,
+        with_cells: bool = True,
+        taken: Allocations | None = None,
+    ) -> Candidate | None:
         """Return the best candidate of a row with providers for the PCI devices of a request, and
         with cells near them (N12.7).
 
@@ -149,7 +166,13 @@ class HostStates(NodeColumns):
     def has_candidate(self, index: int, spec: RequestSpec, with_cells: bool = True) -> bool:
         """Return whether candidate() finds one."""
         known = self._has_candidate.setdefault(index, {})
-        key = (with_cells, spec.host_request, spec.groups, spec.group_policy, tuple(spec.resources.items()))
+        key = (
+            with_cells,
+            spec.host_request,
+            spec.groups,
+            spec.group_policy,
+            tuple(spec.resources.items()),
+        )
         if key not in known:
             known[key] = self.candidate(index, spec, with_cells) is not None
         return known[key]
@@ -174,7 +197,9 @@ class HostStates(NodeColumns):
         lowered = name_or_uuid.lower()
         if self.where(lowered):
             return (lowered,)
-        return tuple(self._names.get(name_or_uuid, ())) + tuple(self._new_names.get(name_or_uuid, ()))
+        return tuple(self._names.get(name_or_uuid, ())) + tuple(
+            self._new_names.get(name_or_uuid, ())
+        )
 
     def holds(self, names: Iterable[str]) -> BoolArray:
         """Return a bool array: True if the node's host has one of these instances (uuids or
@@ -195,7 +220,12 @@ class HostStates(NodeColumns):
             stored = self._stored_groups[name]
             members = set(stored.get("members") or ())
             self._groups[name] = GroupState(
-                name, stored["policy"], stored.get("max_server_per_host") or 1, members, self._count(members), True
+                name,
+                stored["policy"],
+                stored.get("max_server_per_host") or 1,
+                members,
+                self._count(members),
+                True,
             )
         return self._groups.get(name)
 
@@ -219,7 +249,12 @@ class HostStates(NodeColumns):
                     "give name and policy to make it, or correct the name."
                 )
             self._groups[request.name] = GroupState(
-                request.name, request.policy, request.max_server_per_host or 1, set(), self._count(()), False
+                request.name,
+                request.policy,
+                request.max_server_per_host or 1,
+                set(),
+                self._count(()),
+                False,
             )
             return True
         origin = "in the store" if known.in_store else "in another request"
@@ -251,7 +286,11 @@ class HostStates(NodeColumns):
     @property
     def choosing(self) -> set[str]:
         """The classes with several providers on some node."""
-        return {rc for rc, column in self.resources.items() if column.providers is not None and column.providers.several}
+        return {
+            rc
+            for rc, column in self.resources.items()
+            if column.providers is not None and column.providers.several
+        }
 
     def hold(self, key: str, allocations: Allocations) -> None:
         """Record the allocations of an instance in the store."""
@@ -307,7 +346,9 @@ class HostStates(NodeColumns):
             found.setdefault(uuid, {})[rc] = amount
         return found
 
-    def consume(self, index: int, spec: RequestSpec, allocations: Allocations | None = None) -> Allocations | None:
+    def consume(
+        self, index: int, spec: RequestSpec, allocations: Allocations | None = None
+    ) -> Allocations | None:
         """Put an instance on a node, in memory (N1.1, consuming a request).
 
         :param allocations: None for the result of allocations().
@@ -354,7 +395,11 @@ class HostStates(NodeColumns):
         if taken is not None and self.provider_capacity is not None:
             self.provider_capacity.count(allocations, -1)
         if self.numa is not None and not spec.host_request.is_empty:
-            placed = self._placed.pop((spec.key, index)) if (spec.key, index) in self._placed else self.numa.held(index, spec.key)
+            placed = (
+                self._placed.pop((spec.key, index))
+                if (spec.key, index) in self._placed
+                else self.numa.held(index, spec.key)
+            )
             self.numa.release(index, placed)
         self._mappings.pop((spec.key, index), None)
         self._has_candidate.pop(index, None)
@@ -414,7 +459,9 @@ class HostStates(NodeColumns):
 
     def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations) -> None:
         """Count the allocations of an instance on a node, which may be on other nodes too."""
-        elsewhere = [self.holding(place, spec) for place in self.where(spec.key)] if self._provided else []
+        elsewhere = (
+            [self.holding(place, spec) for place in self.where(spec.key)] if self._provided else []
+        )
         for uuid, amounts in allocations.items():
             for rc, amount in amounts.items():
                 column = self.resources.get(rc)
@@ -422,7 +469,9 @@ class HostStates(NodeColumns):
                 if column is not None:
                     # The amount counts once for a sharing provider, even if the instance is on
                     # several of its nodes.
-                    if uuid != self.uuid[index] and any(rc in held.get(uuid, ()) for held in elsewhere):
+                    if uuid != self.uuid[index] and any(
+                        rc in held.get(uuid, ()) for held in elsewhere
+                    ):
                         continue
                     rows = column.count(index, uuid, self.uuid[index], sign * amount)
                 if rc == "DISK_GB":

@@ -26,7 +26,13 @@ from .categorical import Categorical
 if TYPE_CHECKING:
     from .host_states import HostStates
 
-COMPARE = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+COMPARE = {
+    "=": operator.eq,
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
 _TOO_DEEP = "its lists are nested too deeply"
 OPERATORS = (*COMPARE, "in", "not", "or", "and")
 
@@ -60,12 +66,16 @@ def _check(query: list[Any]) -> None:
     if not query:
         raise ValueError("an inner query is empty")
     if not isinstance(query[0], str) or query[0] not in OPERATORS:
-        raise ValueError(f"{json.dumps(query[0])} is no operator; there are: {', '.join(OPERATORS)}")
+        raise ValueError(
+            f"{json.dumps(query[0])} is no operator; there are: {', '.join(OPERATORS)}"
+        )
     for argument in query[1:]:
         if isinstance(argument, list):
             _check(argument)
         elif isinstance(argument, dict):
-            raise ValueError("an argument is a mapping; it must be a query, a literal or $attribute")
+            raise ValueError(
+                "an argument is a mapping; it must be a query, a literal or $attribute"
+            )
 
 
 def names(query: list[Any]) -> set[tuple[str, ...]]:
@@ -89,7 +99,11 @@ def evaluate(query: list[Any], states: HostStates) -> BoolArray:
     columns = {path: _column(states, path) for path in names(query)}
     # A number has no keys, so a path below it finds nothing.
     whole = all(len(path) == 1 or path[0] == "stats" for path in columns)
-    arrays = {path: column.array for path, column in columns.items() if isinstance(column, Numbers) and column.valid is None}
+    arrays = {
+        path: column.array
+        for path, column in columns.items()
+        if isinstance(column, Numbers) and column.valid is None
+    }
     if whole and len(arrays) == len(columns):
         found = _arrays(query, arrays, states.size)
         if found is not None:
@@ -121,7 +135,9 @@ def _at(column: Numbers | Categorical | None, path: tuple[str, ...], index: int)
     return value
 
 
-def _arrays(query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], size: int) -> BoolArray | None:
+def _arrays(
+    query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], size: int
+) -> BoolArray | None:
     """Evaluate the query over whole columns of numbers; return None if each host must be evaluated
     separately.
     """
@@ -140,7 +156,9 @@ def _arrays(query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], siz
         arguments.append(argument)
     name = query[0]
     if name in ("and", "or", "not"):
-        truths = [np.broadcast_to(np.asarray(argument, dtype=bool), (size,)) for argument in arguments]
+        truths = [
+            np.broadcast_to(np.asarray(argument, dtype=bool), (size,)) for argument in arguments
+        ]
         if name == "and":
             return np.logical_and.reduce(truths) if truths else np.ones(size, dtype=bool)
         if name == "not":
@@ -148,7 +166,9 @@ def _arrays(query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], siz
         return np.logical_or.reduce(truths) if truths else np.zeros(size, dtype=bool)
     if len(arguments) < 2:
         return np.zeros(size, dtype=bool)
-    compare, join = (operator.eq, np.logical_or) if name == "in" else (COMPARE[name], np.logical_and)
+    compare, join = (
+        (operator.eq, np.logical_or) if name == "in" else (COMPARE[name], np.logical_and)
+    )
     first = arguments[0]
     return join.reduce([np.broadcast_to(compare(first, other), (size,)) for other in arguments[1:]])
 
@@ -169,7 +189,10 @@ def _value(query: list[Any], known: Mapping[tuple[str, ...], Any]) -> Any:
             arguments.append(argument)
     name = query[0]
     if name in ("and", "or", "not"):
-        truths = [any(argument) if isinstance(argument, list) else bool(argument) for argument in arguments]
+        truths = [
+            any(argument) if isinstance(argument, list) else bool(argument)
+            for argument in arguments
+        ]
         if name == "not":
             return [not truth for truth in truths]
         return all(truths) if name == "and" else any(truths)

@@ -12,4 +12,8 @@ def by_name(metrics: Any) -> dict[str, Any]:
     """Return {name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
     if isinstance(metrics, dict):
         return metrics
-    return {each["name"]: each["value"] for each in metrics or () if isinstance(each, dict) and "name" in each}
+    return {
+        each["name"]: each["value"]
+        for each in metrics or ()
+        if isinstance(each, dict) and "name" in each
+    }

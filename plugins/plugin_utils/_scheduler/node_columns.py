@@ -52,8 +52,12 @@ class NodeColumns:
         self.down_reason = self._column(columns, "down_reason")
         self.enabled = ~np.array(columns["disabled"], dtype=bool)
         self.up = np.array(columns["up"], dtype=bool)
-        self.num_instances: IntArray = np.array(columns.get("num_instances", [0] * self.size), dtype=np.int64)
-        self.free_pci_devices: IntArray = np.array(columns.get("free_pci_devices", [0] * self.size), dtype=np.int64)
+        self.num_instances: IntArray = np.array(
+            columns.get("num_instances", [0] * self.size), dtype=np.int64
+        )
+        self.free_pci_devices: IntArray = np.array(
+            columns.get("free_pci_devices", [0] * self.size), dtype=np.int64
+        )
         for field in NUMBERS:
             setattr(self, field.name, self._numbers(columns.get(field.name), field))
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
@@ -65,15 +69,22 @@ class NodeColumns:
         self._node_images = columns.get("node_images")
         self._flavor_counts: dict[str, IntArray] | None = None
         self._image_counts: dict[tuple[str, str], IntArray] | None = None
-        self.resources = {rc: ResourceColumns(resource, self.size) for rc, resource in columns.get("resources", {}).items()}
+        self.resources = {
+            rc: ResourceColumns(resource, self.size)
+            for rc, resource in columns.get("resources", {}).items()
+        }
         self._base_where: dict[str, int] = columns.get("instances") or {}
         self._sort()
         numbers: dict[str, int] = {}
-        self.host_of = np.array([numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64)
+        self.host_of = np.array(
+            [numbers.setdefault(host, len(numbers)) for host in self.host], dtype=np.int64
+        )
         self.host_count = len(numbers)
         self.aggregates = Aggregates(columns.get("aggregates"), numbers, self.host_of)
         cells: dict[str | None, int] = {}
-        self.cell_of = np.array([cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64)
+        self.cell_of = np.array(
+            [cells.setdefault(cell, len(cells)) for cell in self.cell], dtype=np.int64
+        )
         self._zone_masks: dict[str | None, BoolArray] | None = None
         self._lowered: list[str] | None = None
 
@@ -87,7 +98,10 @@ class NodeColumns:
         kind: Any = np.float64 if np.isinf(field.unknown) else np.int64
         if isinstance(values, np.ndarray):
             return values.astype(kind)
-        return np.array([field.unknown if value is None else value for value in values or [None] * self.size], dtype=kind)
+        return np.array(
+            [field.unknown if value is None else value for value in values or [None] * self.size],
+            dtype=kind,
+        )
 
     def _sort(self) -> None:
         """Sort the rows by (host, node), if they are not."""
@@ -95,14 +109,31 @@ class NodeColumns:
         if all(keys[i] <= keys[i + 1] for i in range(self.size - 1)):
             return
         order = sorted(range(self.size), key=keys.__getitem__)
-        for name in ("host", "node", "uuid", "cell", "zones", "disabled_reason", "down_reason", "_numa_documents"):
+        for name in (
+            "host",
+            "node",
+            "uuid",
+            "cell",
+            "zones",
+            "disabled_reason",
+            "down_reason",
+            "_numa_documents",
+        ):
             column = getattr(self, name)
             if column is not None:
                 setattr(self, name, [column[old] for old in order])
         index = np.array(order, dtype=np.int64)
-        for name in ("enabled", "up", "num_instances", "free_pci_devices", *(field.name for field in NUMBERS)):
+        for name in (
+            "enabled",
+            "up",
+            "num_instances",
+            "free_pci_devices",
+            *(field.name for field in NUMBERS),
+        ):
             setattr(self, name, getattr(self, name)[index])
-        self._optional = {name: [column[old] for old in order] for name, column in self._optional.items()}
+        self._optional = {
+            name: [column[old] for old in order] for name, column in self._optional.items()
+        }
         for resource in self.resources.values():
             resource.reorder(index)
         new_of = {old: new for new, old in enumerate(order)}
@@ -123,7 +154,11 @@ class NodeColumns:
         if found is None:
             if name in OPTIONAL:
                 column = self._optional.get(name)
-                found = Categorical.constant(None, self.size) if column is None else Categorical.of(column)
+                found = (
+                    Categorical.constant(None, self.size)
+                    if column is None
+                    else Categorical.of(column)
+                )
                 if name in STRUCTURES:
                     found = found.map(lambda value: _structure(name, value))
             else:
@@ -142,7 +177,11 @@ class NodeColumns:
     def image_counts(self) -> dict[tuple[str, str], IntArray]:
         """The number of instances with each image property (name, value as text) on each node."""
         if self._image_counts is None:
-            rows = [(index, pair, count) for index, image, count in self._node_images or () for pair in image_pairs(decoded(image))]
+            rows = [
+                (index, pair, count)
+                for index, image, count in self._node_images or ()
+                for pair in image_pairs(decoded(image))
+            ]
             self._image_counts = self._counts(rows)
         return self._image_counts
 
@@ -202,9 +241,14 @@ class NodeColumns:
         if self._zone_masks is None:
             masks: dict[str | None, BoolArray] = {}
             if self.zones is None:
-                inside = [frozenset[Any](each.split.get(ZONE_KEY) or (None,)) for each in self.aggregates.memberships]
+                inside = [
+                    frozenset[Any](each.split.get(ZONE_KEY) or (None,))
+                    for each in self.aggregates.memberships
+                ]
                 for zone in frozenset[Any]().union(*inside):
-                    masks[zone] = np.array([zone in each for each in inside], dtype=bool)[self.aggregates.of]
+                    masks[zone] = np.array([zone in each for each in inside], dtype=bool)[
+                        self.aggregates.of
+                    ]
             else:
                 members: dict[str | None, list[int]] = {}
                 for index, zones in enumerate(self.zones):
@@ -228,4 +272,6 @@ def _structure(name: str, value: Any) -> Any:
     except ValueError:
         if name == "cpu_info":
             return None
-        raise SchedulerError(f"The store holds text that is not JSON as the {name} of a compute node.") from None
+        raise SchedulerError(
+            f"The store holds text that is not JSON as the {name} of a compute node."
+        ) from None

@@ -91,7 +91,9 @@ class Policy:
         self.aliases: dict[str, Alias] = _aliases(options)
 
     @classmethod
-    def from_mapping(cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()) -> Policy:
+    def from_mapping(
+        cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()
+    ) -> Policy:
         """Make a policy of the mapping that users write (``drover_scheduler``).
 
         :param mapping: None or a mapping with any of
@@ -109,7 +111,9 @@ class Policy:
         """
         mapping = {} if mapping is None else mapping
         if not isinstance(mapping, Mapping):
-            raise PolicyError(f"The scheduler policy must be a mapping, not {type(mapping).__name__}.")
+            raise PolicyError(
+                f"The scheduler policy must be a mapping, not {type(mapping).__name__}."
+            )
         components = {kind: Catalogue(kind, folders) for kind in ("host_filters", "weighers")}
         filters, weighers = components["host_filters"], components["weighers"]
         names = _names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
@@ -136,9 +140,12 @@ class Policy:
             "shuffle_best_same_weighed_hosts",
         )
         for key in mapping:
-            validation.check_keys("The scheduler policy", [key], (*known, *sorted(defaults)), refuse=_refusal(key))
+            validation.check_keys(
+                "The scheduler policy", [key], (*known, *sorted(defaults)), refuse=_refusal(key)
+            )
         options = {
-            key: _option(key, mapping[key], default) if mapping.get(key) is not None else default for key, default in defaults.items()
+            key: _option(key, mapping[key], default) if mapping.get(key) is not None else default
+            for key, default in defaults.items()
         }
         multipliers = _multipliers(mapping, chosen, weigher_names, weighers, options)
         driver = mapping.get("driver") or DEFAULT_DRIVER
@@ -159,12 +166,19 @@ class Policy:
             filters=[filters.get(name)(options) for name in names],
             # They are sorted by name, so that sums of floats do not depend on the order in the
             # policy.
-            weighers=[(weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)],
+            weighers=[
+                (weighers.get(name)(options, multipliers[name]), multipliers[name])
+                for name in sorted(weigher_names)
+            ],
             options=options,
             components=components,
             max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
             host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
-            shuffle=_option("shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False),
+            shuffle=_option(
+                "shuffle_best_same_weighed_hosts",
+                mapping.get("shuffle_best_same_weighed_hosts", False),
+                False,
+            ),
             driver=driver,
             mapping=mapping,
             folders=folders,
@@ -201,7 +215,9 @@ class Policy:
         have = {each.name for each in self.filters}
         known = self._components["host_filters"]
         policy = copy.copy(self)
-        policy.filters = self.filters + [known.get(name)(self.options) for name in names if name not in have]
+        policy.filters = self.filters + [
+            known.get(name)(self.options) for name in names if name not in have
+        ]
         return policy
 
     def bare(self, filters: Iterable[HostFilter]) -> Policy:
@@ -221,7 +237,10 @@ class Policy:
                 continue
             before = spec
             policy = self.of(spec)
-            for component in [*policy.filters, *(weigher for weigher, _multiplier in policy.weighers)]:
+            for component in [
+                *policy.filters,
+                *(weigher for weigher, _multiplier in policy.weighers),
+            ]:
                 wanted.update(component.needs(spec))
             wanted |= prefilters.needs(spec, policy)
             if not spec.host_request.is_empty:
@@ -246,12 +265,20 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
             name: over[option[name]] if over.get(option.get(name, "")) is not None else multiplier
             for name, multiplier in base["weighers"].items()
         }
-        over = {key: value for key, value in over.items() if key not in map(option.get, base["weighers"])}
+        over = {
+            key: value
+            for key, value in over.items()
+            if key not in map(option.get, base["weighers"])
+        }
     return {**base, **over}
 
 
 def _multipliers(
-    mapping: Mapping[str, Any], chosen: Any, names: Sequence[str], weighers: Catalogue, options: Mapping[str, Any]
+    mapping: Mapping[str, Any],
+    chosen: Any,
+    names: Sequence[str],
+    weighers: Catalogue,
+    options: Mapping[str, Any],
 ) -> dict[str, float]:
     found = {}
     for name in names:
@@ -268,7 +295,10 @@ def _multipliers(
                     (option,),
                 )
         if weigher.least_multiplier is not None and value < weigher.least_multiplier:
-            raise PolicyError(f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split(".")))
+            raise PolicyError(
+                f"The scheduler policy's '{key}' is {value:g}; it may not be negative.",
+                tuple(key.split(".")),
+            )
         found[name] = value
     return found
 
@@ -278,7 +308,9 @@ def _known(key: str, name: Any, found: Catalogue) -> None:
         if isinstance(name, str) and found.get(name) is not None:
             return
     except SchedulerError as problem:
-        raise PolicyError(f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)) from None
+        raise PolicyError(
+            f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)
+        ) from None
     raise PolicyError(
         f"The scheduler policy names '{name}' under '{key}', which does not exist{validation.did_you_mean(str(name), found.names)}; there are: "
         f"{', '.join(found.names)}.",
@@ -286,12 +318,17 @@ def _known(key: str, name: Any, found: Catalogue) -> None:
     )
 
 
-def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequence[str]) -> list[str]:
+def _names(
+    mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequence[str]
+) -> list[str]:
     value = mapping.get(key)
     if value is None:
         return list(default)
     if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
-        raise PolicyError(f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,))
+        raise PolicyError(
+            f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.",
+            (key,),
+        )
     names = []
     for place, name in enumerate(value):
         try:
@@ -299,7 +336,9 @@ def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequ
         except PolicyError as problem:
             raise PolicyError(str(problem), (key, place)) from None
         if name in names:
-            raise PolicyError(f"The scheduler policy names {name} twice under '{key}'; remove one.", (key, place))
+            raise PolicyError(
+                f"The scheduler policy names {name} twice under '{key}'; remove one.", (key, place)
+            )
         names.append(str(name))
     return names
 
@@ -308,7 +347,9 @@ def _aliases(options: Mapping[str, Any]) -> dict[str, Alias]:
     try:
         return read_aliases(options["pci_alias"], options["pci_in_placement"])
     except InvalidSpecs as problem:
-        raise PolicyError(f"The scheduler policy's 'pci_alias': {problem}", ("pci_alias",)) from None
+        raise PolicyError(
+            f"The scheduler policy's 'pci_alias': {problem}", ("pci_alias",)
+        ) from None
 
 
 def _option(key: str, value: Any, default: Any) -> Any:
@@ -317,7 +358,10 @@ def _option(key: str, value: Any, default: Any) -> Any:
     """
 
     def refuse(expected: str) -> NoReturn:
-        raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
+        raise PolicyError(
+            f"The scheduler policy's '{key}' must be {expected}, not {value!r}.",
+            tuple(key.split(".")),
+        )
 
     if isinstance(default, bool):
         if isinstance(value, str) and value.lower() in ("true", "yes", "false", "no"):
@@ -326,7 +370,9 @@ def _option(key: str, value: Any, default: Any) -> Any:
             refuse("true or false")
         return value
     if isinstance(default, int):
-        return validation.read_whole(f"The scheduler policy's '{key}'", value, 0, None, _refusal(*key.split(".")))
+        return validation.read_whole(
+            f"The scheduler policy's '{key}'", value, 0, None, _refusal(*key.split("."))
+        )
     if isinstance(default, float):
         number = _number(value)
         if number is None:
@@ -334,11 +380,15 @@ def _option(key: str, value: Any, default: Any) -> Any:
         return number
     if isinstance(default, tuple):
         values = [value] if isinstance(value, str) else value
-        if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) for each in values):
+        if not isinstance(values, (list, tuple)) or not all(
+            isinstance(each, str) for each in values
+        ):
             refuse("a name or a list of names")
         return tuple(str(each) for each in values)
     if isinstance(default, list):
-        if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
+        if not isinstance(value, (list, tuple)) or not all(
+            isinstance(each, Mapping) for each in value
+        ):
             refuse("a list of mappings")
         return list(value)
     if isinstance(default, Mapping):
@@ -348,7 +398,9 @@ def _option(key: str, value: Any, default: Any) -> Any:
     return str(value)
 
 
-def _numbers(value: Any, refuse: Callable[[str], NoReturn], are_added_up: bool = False) -> dict[str, float]:
+def _numbers(
+    value: Any, refuse: Callable[[str], NoReturn], are_added_up: bool = False
+) -> dict[str, float]:
     """Return {name: number} from a mapping, or from Nova's form: name=number, in a list or with
     commas.
 
@@ -359,7 +411,10 @@ def _numbers(value: Any, refuse: Callable[[str], NoReturn], are_added_up: bool =
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, (list, tuple)):
-        pairs = [(name.strip(), number) for name, _equals, number in (str(part).partition("=") for part in value)]
+        pairs = [
+            (name.strip(), number)
+            for name, _equals, number in (str(part).partition("=") for part in value)
+        ]
     elif isinstance(value, Mapping):
         pairs = [(str(name), number) for name, number in value.items()]
     else:

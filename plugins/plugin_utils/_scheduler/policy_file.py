@@ -25,7 +25,9 @@ from .policy import Policy, merged
 KEY = "drover_scheduler"
 
 
-def combined(given: Mapping[str, Any] | None, path: str | None, playbook_folder: str | None) -> Policy:
+def combined(
+    given: Mapping[str, Any] | None, path: str | None, playbook_folder: str | None
+) -> Policy:
     """Return the Policy of a mapping over the mapping of a file; either may be empty.
 
     The user's host filters and weighers are sought beside the playbook and the file.
@@ -50,7 +52,9 @@ def load(path: str, folders: Sequence[str] = ()) -> Policy:
     try:
         return Policy.from_mapping(mapping, folders)
     except PolicyError as problem:
-        raise PolicyError(f"{path}, {_where(document, problem.path)}: {problem}", problem.path) from None
+        raise PolicyError(
+            f"{path}, {_where(document, problem.path)}: {problem}", problem.path
+        ) from None
 
 
 def read_policy(path: str) -> dict[str, Any]:

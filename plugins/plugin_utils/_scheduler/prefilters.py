@@ -45,7 +45,9 @@ TRAIT = "trait:"
 IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
 
 
-def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()) -> list[tuple[str, BoolArray]]:
+def pre_filters(
+    states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()
+) -> list[tuple[str, BoolArray]]:
     """Return [(name, bool array)] of the pre-filters that apply to a request.
 
     :param enabled: names of the host filters that run; a pre-filter with the rule of one of them is
@@ -55,7 +57,9 @@ def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: 
     if "ComputeFilter" not in enabled and not states.enabled.all():
         found.append(("compute_status", states.enabled))
     if spec.availability_zone is not None and "AvailabilityZoneFilter" not in enabled:
-        found.append(("availability_zone", AvailabilityZoneFilter(policy.options).passes(states, spec)))
+        found.append(
+            ("availability_zone", AvailabilityZoneFilter(policy.options).passes(states, spec))
+        )
     option = policy.options
     if option["limit_tenants_to_placement_aggregate"]:
         keep = _tenant(states, spec, option["placement_aggregate_required_for_tenants"])
@@ -63,16 +67,26 @@ def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: 
             found.append(("tenant", keep))
     if option["enable_isolated_aggregate_filtering"]:
         required = required_traits(spec)
-        found.append(("isolated_aggregates", states.aggregates.each(lambda each: _asked_traits(each) <= required)))
+        found.append(
+            (
+                "isolated_aggregates",
+                states.aggregates.each(lambda each: _asked_traits(each) <= required),
+            )
+        )
     for name, wanted, unwanted in _traits(spec, option):
-        found.append((name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted))))
+        found.append(
+            (name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted)))
+        )
     return found
 
 
 def needs(spec: RequestSpec, policy: Policy) -> set[str]:
     """Return the optional columns that the pre-filters of this policy read."""
     wanted = set()
-    if policy.options["limit_tenants_to_placement_aggregate"] or policy.options["enable_isolated_aggregate_filtering"]:
+    if (
+        policy.options["limit_tenants_to_placement_aggregate"]
+        or policy.options["enable_isolated_aggregate_filtering"]
+    ):
         wanted.add("aggregates")
     if _traits(spec, policy.options):
         wanted.add("traits")
@@ -95,7 +109,11 @@ def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set
         found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
     if option["image_metadata_prefilter"]:
         found.append(("image_traits", image_traits(spec.image_properties), set()))
-    if option["query_placement_for_image_type_support"] and spec.image is not None and spec.image.disk_format:
+    if (
+        option["query_placement_for_image_type_support"]
+        and spec.image is not None
+        and spec.image.disk_format
+    ):
         found.append(("image_type", image_type_traits(spec.image.disk_format), set()))
     return [each for each in found if each[1] or each[2]]
 
@@ -114,7 +132,11 @@ def forbidden_traits(spec: RequestSpec) -> set[str]:
     """Return the traits that the flavor forbids (``trait:T=forbidden``), or its thread policy
     (N11.2).
     """
-    traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
+    traits = {
+        key.split(":", 1)[1]
+        for key, value in spec.extra_specs.items()
+        if key.startswith(TRAIT) and value == "forbidden"
+    }
     return traits | spec.forbidden_traits
 
 
@@ -122,7 +144,11 @@ def required_traits(spec: RequestSpec) -> set[str]:
     """Return the traits that the flavor (``trait:T=required``), the image (``traits_required``) and
     the hardware of the guest require, or their policies (N11.2, N12.2).
     """
-    traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
+    traits = {
+        key.split(":", 1)[1]
+        for key, value in spec.extra_specs.items()
+        if key.startswith(TRAIT) and value == "required"
+    }
     traits.update(required_by_image(spec.image_properties))
     return {trait for trait in traits if trait} | hardware_traits(spec) | spec.required_traits
 
@@ -137,7 +163,10 @@ def hardware_traits(spec: RequestSpec) -> set[str]:
     version = asked("hw:tpm_version", "hw_tpm_version")
     if version:
         model = asked("hw:tpm_model", "hw_tpm_model")
-        found = {f"COMPUTE_SECURITY_TPM_{version.replace('.', '_')}", f"COMPUTE_SECURITY_TPM_{'CRB' if model == 'tpm-crb' else 'TIS'}"}
+        found = {
+            f"COMPUTE_SECURITY_TPM_{version.replace('.', '_')}",
+            f"COMPUTE_SECURITY_TPM_{'CRB' if model == 'tpm-crb' else 'TIS'}",
+        }
     if asked("os:secure_boot", "os_secure_boot") == "required":
         found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
     return found
@@ -173,7 +202,11 @@ def image_type_traits(disk_format: str) -> set[str]:
 
 
 def _asked_traits(membership: Membership) -> set[str]:
-    return {key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values}
+    return {
+        key.split(":", 1)[1]
+        for key, values in membership.raw.items()
+        if key.startswith(TRAIT) and "required" in values
+    }
 
 
 def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | None:
@@ -183,7 +216,9 @@ def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | No
     """
 
     def is_mine(metadata: Mapping[str, Any]) -> bool:
-        return any(key.startswith(TENANT) and str(value) == spec.project for key, value in metadata.items())
+        return any(
+            key.startswith(TENANT) and str(value) == spec.project for key, value in metadata.items()
+        )
 
     mine = {each["name"] for each in states.aggregates.all if is_mine(each.get("metadata") or {})}
     if not mine and not must:

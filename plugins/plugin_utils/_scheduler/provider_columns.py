@@ -26,11 +26,20 @@ class ProviderColumns:
     def __init__(self, given: Mapping[str, Any], size: int) -> None:
         self.size = size
         self.uuid, self.name = list(given["uuid"]), list(given["name"])
-        numbers = {key: np.array(given[key], dtype=np.int64) for key in ("total", "reserved", "used", "min_unit", "max_unit", "step_size")}
+        numbers = {
+            key: np.array(given[key], dtype=np.int64)
+            for key in ("total", "reserved", "used", "min_unit", "max_unit", "step_size")
+        }
         self.used = numbers["used"]
-        self.min_unit, self.max_unit, self.step_size = numbers["min_unit"], numbers["max_unit"], numbers["step_size"]
+        self.min_unit, self.max_unit, self.step_size = (
+            numbers["min_unit"],
+            numbers["max_unit"],
+            numbers["step_size"],
+        )
         ratio = np.array(given["ratio"], dtype=np.float64)
-        self.capacity: FloatArray = capacity_rule.capacity(numbers["total"], numbers["reserved"], ratio)
+        self.capacity: FloatArray = capacity_rule.capacity(
+            numbers["total"], numbers["reserved"], ratio
+        )
         self.row = np.array(given["row"], dtype=np.int64)
         self.provider = np.array(given["provider"], dtype=np.int64)
         self.lent = np.array(given["lent"], dtype=bool)
@@ -129,7 +138,9 @@ class ProviderColumns:
             providers, lent = providers[fits], lent[fits]
         elif not (full and len(providers)):
             return -1
-        left = (self.capacity[providers] - self.used[providers] - amount) / np.maximum(self.capacity[providers], 1)
+        left = (self.capacity[providers] - self.used[providers] - amount) / np.maximum(
+            self.capacity[providers], 1
+        )
         return int(providers[np.lexsort((np.where(lent, -left, left), lent))[0]])
 
     def lends(self, row: int, provider: int) -> bool:
@@ -137,18 +148,26 @@ class ProviderColumns:
         mine = self.of_nodes(row)
         return bool((self.lent[mine] & (self.provider[mine] == provider)).any())
 
-    def of_instance(self, row: int, amounts: Mapping[str, int] | None, amount: int) -> list[tuple[int, int]]:
+    def of_instance(
+        self, row: int, amounts: Mapping[str, int] | None, amount: int
+    ) -> list[tuple[int, int]]:
         """Return the allocations of an instance on a node: [(provider, amount)].
 
         :param amounts: {provider uuid: amount}; None if unknown: then the provider is the one that
             the node shows, or its only provider.
         """
         if amounts is not None:
-            return [(self.number_of[uuid], held) for uuid, held in amounts.items() if uuid in self.number_of]
+            return [
+                (self.number_of[uuid], held)
+                for uuid, held in amounts.items()
+                if uuid in self.number_of
+            ]
         provider, mine = int(self.shown[row]), self.of_nodes(row)
         if provider < 0 and mine.stop - mine.start == 1:
             provider = int(self.provider[mine.start])
         return [(provider, amount)] if provider >= 0 else []
 
     def _sum(self, amounts: IntArray) -> IntArray:
-        return np.bincount(self.row, weights=amounts[self.provider], minlength=self.size).astype(np.int64)
+        return np.bincount(self.row, weights=amounts[self.provider], minlength=self.size).astype(
+            np.int64
+        )

@@ -22,7 +22,16 @@ from .extra_spec_operators import predicates, requirement
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
-FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "extra_specs")
+FLAVOR_KEYS = (
+    "name",
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "root_gb",
+    "ephemeral_gb",
+    "swap_mb",
+    "extra_specs",
+)
 IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 TRAIT_KEYS = ("required", "forbidden")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
@@ -90,7 +99,9 @@ def read_text(request: Mapping[str, Any], key: str, who: str, required: bool = F
     return str(value)
 
 
-def read_amount(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
+def read_amount(
+    request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None
+) -> int:
     """Read a whole number.
 
     :raises RequestError: it is not a whole number, or too small, or it is missing and has no
@@ -102,7 +113,9 @@ def read_amount(request: Mapping[str, Any], key: str, who: str, least: int, defa
     return read_whole(f"{who}: '{key}'", value, least, refuse=RequestError)
 
 
-def read_size(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
+def read_size(
+    request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None
+) -> int:
     """Read a size in MiB, or in GiB if the key ends in _gb.
 
     :raises RequestError: it is not a size, or too small, or it is missing and has no default.
@@ -110,7 +123,9 @@ def read_size(request: Mapping[str, Any], key: str, who: str, least: int, defaul
     value = request.get(key, default)
     unit = sizes.GIB if key.endswith("_gb") else sizes.MIB
     if value is None:
-        raise RequestError(f"{who} has no '{key}'; give a number of {unit}, {least} or more, or a size such as 4GiB.")
+        raise RequestError(
+            f"{who} has no '{key}'; give a number of {unit}, {least} or more, or a size such as 4GiB."
+        )
     return sizes.read(f"{who}: '{key}'", value, unit, least, RequestError)
 
 
@@ -142,9 +157,13 @@ def read_hints(value: Any, who: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise RequestError(f"{who}: 'hints' must be a mapping, not {shown(value)}.")
     check_keys(who, value, HINTS, "hint", RequestError)
-    found = {str(key): _hint(str(key), item, who) for key, item in value.items() if item is not None}
+    found = {
+        str(key): _hint(str(key), item, who) for key, item in value.items() if item is not None
+    }
     if "cidr" in found and "build_near_host_ip" not in found:
-        raise RequestError(f"{who}: the hint 'cidr' goes with 'build_near_host_ip'; give both or neither.")
+        raise RequestError(
+            f"{who}: the hint 'cidr' goes with 'build_near_host_ip'; give both or neither."
+        )
     if "build_near_host_ip" in found:
         _network(found, who)
     return {key: item for key, item in found.items() if item}
@@ -199,7 +218,11 @@ def read_flavor(
     if isinstance(value, Mapping):
         check_keys(f"{who}: 'flavor'", value, FLAVOR_KEYS, refuse=RequestError)
         found = value
-        flavor = Flavor(read_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who), in_place=True)
+        flavor = Flavor(
+            read_text(value, "name", f"{who}: the flavor", required=True),
+            extra_specs(value, who),
+            in_place=True,
+        )
     elif value is not None and value != "":
         name = read_text(request, "flavor", who)
         if flavors and name in flavors:
@@ -214,8 +237,13 @@ def read_flavor(
         else:
             flavor = Flavor(name)
     disk = found.get("disk_gb")
-    if disk is None and any(found.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")):
-        parts = [read_size(found, key, who, least=0, default=0) for key in ("root_gb", "ephemeral_gb", "swap_mb")]
+    if disk is None and any(
+        found.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")
+    ):
+        parts = [
+            read_size(found, key, who, least=0, default=0)
+            for key in ("root_gb", "ephemeral_gb", "swap_mb")
+        ]
         disk = parts[0] + parts[1] - -parts[2] // 1024
     defaults = {"vcpus": found.get("vcpus"), "memory_mb": found.get("memory_mb"), "disk_gb": disk}
     given = {key: request[key] for key in defaults if request.get(key) is not None}
@@ -239,7 +267,9 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'extra_specs' must be a mapping of key to text, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'extra_specs' must be a mapping of key to text, not {shown(value)}."
+        )
     specs = {}
     for key, text in value.items():
         if isinstance(text, (Mapping, list, tuple)) or text is None:
@@ -248,13 +278,21 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
         text = str(text).lower() if isinstance(text, bool) else str(text)
         scope = str(key).split(":", maxsplit=1)[0]
         if scope == "trait" and text not in ("required", "forbidden"):
-            raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {shown(text)}.")
-        judged = ":" not in str(key) or scope in ("", "capabilities", "aggregate_instance_extra_specs")
+            raise RequestError(
+                f"{who}: the extra spec '{key}' must be required or forbidden, not {shown(text)}."
+            )
+        judged = ":" not in str(key) or scope in (
+            "",
+            "capabilities",
+            "aggregate_instance_extra_specs",
+        )
         if judged or key == MAXPHYSADDR:
             try:
                 requirement(f">= {text}" if key == MAXPHYSADDR else text)
             except ValueError as problem:
-                raise RequestError(f"{who}: the extra spec '{key}' is {shown(text)}, but {problem}.") from None
+                raise RequestError(
+                    f"{who}: the extra spec '{key}' is {shown(text)}, but {problem}."
+                ) from None
         specs[str(key)] = text
     return specs
 
@@ -269,7 +307,9 @@ def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
     if value is None:
         return specs
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'traits' must be a mapping with required and forbidden, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'traits' must be a mapping with required and forbidden, not {shown(value)}."
+        )
     check_keys(f"{who}: 'traits'", value, TRAIT_KEYS, refuse=RequestError)
     for word in TRAIT_KEYS:
         for trait in read_names(value.get(word), f"traits.{word}", who):
@@ -278,7 +318,9 @@ def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
     return specs
 
 
-def read_image(value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | None = None) -> Image | None:
+def read_image(
+    value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | None = None
+) -> Image | None:
     """Read the image: a name, or a mapping with IMAGE_KEYS.
 
     :param images: {name: mapping with IMAGE_KEYS}, the images of the store. An unknown name is an
@@ -289,9 +331,14 @@ def read_image(value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | N
     if isinstance(value, str):
         if images is None or value not in images:
             return Image(str(value))
-        value = {**{key: item for key, item in images[value].items() if key in IMAGE_KEYS}, "name": str(value)}
+        value = {
+            **{key: item for key, item in images[value].items() if key in IMAGE_KEYS},
+            "name": str(value),
+        }
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'image' must be a name or a mapping with name and properties, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'image' must be a name or a mapping with name and properties, not {shown(value)}."
+        )
     check_keys(f"{who}: 'image'", value, IMAGE_KEYS, refuse=RequestError)
     properties = value.get("properties")
     if properties is not None and not isinstance(properties, Mapping):
@@ -301,12 +348,20 @@ def read_image(value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | N
         try:
             predicates(str(properties["img_hv_requested_version"]))
         except ValueError as problem:
-            raise RequestError(f"{who}: the image property 'img_hv_requested_version' {problem}.") from None
+            raise RequestError(
+                f"{who}: the image property 'img_hv_requested_version' {problem}."
+            ) from None
     if "hw_maxphysaddr_bits" in properties:
-        properties["hw_maxphysaddr_bits"] = read_amount(properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1)
+        properties["hw_maxphysaddr_bits"] = read_amount(
+            properties, "hw_maxphysaddr_bits", f"{who}: the image", least=1
+        )
     traits = properties.get("traits_required", [])
-    if not isinstance(traits, (str, list, tuple)) or not all(isinstance(each, str) for each in traits):
-        raise RequestError(f"{who}: the image property 'traits_required' must be a list of traits, not {shown(traits)}.")
+    if not isinstance(traits, (str, list, tuple)) or not all(
+        isinstance(each, str) for each in traits
+    ):
+        raise RequestError(
+            f"{who}: the image property 'traits_required' must be a list of traits, not {shown(traits)}."
+        )
     identity = read_text(value, "id", f"{who}: the image")
     name = read_text(value, "name", f"{who}: the image") or identity or ""
     return Image(name, properties, identity, read_text(value, "disk_format", f"{who}: the image"))
@@ -318,15 +373,21 @@ def read_destination(request: Mapping[str, Any], who: str) -> dict[str, Any]:
     if value is None:
         value = {}
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'requested_destination' must be a mapping with host and node, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'requested_destination' must be a mapping with host and node, not {shown(value)}."
+        )
     check_keys(f"{who}: 'requested_destination'", value, DESTINATION_KEYS, refuse=RequestError)
     for key in ("host", "node"):
         if value.get(key) and request.get(key) and value[key] != request[key]:
-            raise RequestError(f"{who} gives '{key}' twice, also under 'requested_destination'; keep one.")
+            raise RequestError(
+                f"{who} gives '{key}' twice, also under 'requested_destination'; keep one."
+            )
     where = {**request, **{key: item for key, item in value.items() if item is not None}}
     cross = value.get("allow_cross_cell_move") or False
     if not isinstance(cross, bool):
-        raise RequestError(f"{who}: 'requested_destination.allow_cross_cell_move' must be true or false.")
+        raise RequestError(
+            f"{who}: 'requested_destination.allow_cross_cell_move' must be true or false."
+        )
     return {
         "host": read_text(where, "host", who),
         "node": read_text(where, "node", who),
@@ -342,13 +403,21 @@ def read_retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
-        raise RequestError(f"{who}: 'retry' must be a list of mappings with host and node, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'retry' must be a list of mappings with host and node, not {shown(value)}."
+        )
     found = []
     for item in value:
         if isinstance(item, Mapping):
             item = (item.get("host"), item.get("node"))
-        if not isinstance(item, (list, tuple)) or len(item) != 2 or not all(isinstance(each, str) for each in item):
-            raise RequestError(f"{who}: 'retry' must hold mappings with host and node, not {shown(item)}.")
+        if (
+            not isinstance(item, (list, tuple))
+            or len(item) != 2
+            or not all(isinstance(each, str) for each in item)
+        ):
+            raise RequestError(
+                f"{who}: 'retry' must hold mappings with host and node, not {shown(item)}."
+            )
         found.append((str(item[0]), str(item[1])))
     return tuple(found)
 
@@ -358,7 +427,9 @@ def read_scheduler(value: Any, who: str) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, Mapping):
-        raise RequestError(f"{who}: 'scheduler' must be a mapping of policy keys, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'scheduler' must be a mapping of policy keys, not {shown(value)}."
+        )
     return dict(value) or None
 
 
@@ -377,7 +448,9 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
     name = read_text(value, "name", where, required=True)
     policy = read_text(value, "policy", where)
     if policy is not None and policy not in GROUP_POLICIES:
-        raise RequestError(f"{who}: server group '{name}' has the unknown policy '{policy}'; known: {', '.join(GROUP_POLICIES)}.")
+        raise RequestError(
+            f"{who}: server group '{name}' has the unknown policy '{policy}'; known: {', '.join(GROUP_POLICIES)}."
+        )
     most = None
     if value.get("max_server_per_host") is not None:
         most = read_amount(value, "max_server_per_host", f"{who}: server group '{name}'", least=1)
@@ -394,13 +467,17 @@ def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
-        raise RequestError(f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not {shown(value)}.")
+        raise RequestError(
+            f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not {shown(value)}."
+        )
     found = []
     for number, each in enumerate(value, 1):
         where = f"{who}: network {number}"
         check_keys(where, each, PORT_KEYS, refuse=RequestError)
         physical_network, vnic = (read_text(each, key, where, required=True) for key in PORT_KEYS)
         if vnic not in VNICS:
-            raise RequestError(f"{where}: 'vnic' must be {either(tuple(VNICS))}, not {shown(vnic)}{did_you_mean(vnic, VNICS)}.")
+            raise RequestError(
+                f"{where}: 'vnic' must be {either(tuple(VNICS))}, not {shown(vnic)}{did_you_mean(vnic, VNICS)}."
+            )
         found.append(request_of_port(physical_network, vnic))
     return tuple(found)

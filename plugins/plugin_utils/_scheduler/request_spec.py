@@ -148,7 +148,9 @@ class RequestSpec:
         """The extra specs of the instance itself; the extra specs of a flavor that has only a name
         are read by the name again.
         """
-        return self.extra_specs if self.flavor is not None and self.flavor.in_place else self.own_specs
+        return (
+            self.extra_specs if self.flavor is not None and self.flavor.in_place else self.own_specs
+        )
 
     @property
     def image_properties(self) -> Mapping[str, Any]:
@@ -221,7 +223,9 @@ class RequestSpec:
         Several specs have the names NAME-1, NAME-2, ... and the uuids of ``uuids``.
         """
         if not isinstance(request, Mapping):
-            raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}.")
+            raise RequestError(
+                f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}."
+            )
         name = read_text(request, "name", "A request", required=True)
         who = who or _who(name)
         check_keys(who, request, KEYS, refuse=RequestError)
@@ -230,23 +234,35 @@ class RequestSpec:
         specs = {**(flavor.extra_specs if flavor is not None else {}), **own}
         image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
-        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases, read_ports(request.get("networks"), who))
+        host_request, constraints = _read_host_request(
+            who, amounts, specs, image, aliases, read_ports(request.get("networks"), who)
+        )
         if host_request.topology is None:
             _refuse_cells(who, specs, image)
         if constraints.resources:
-            amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
+            amounts = {
+                **{rc: amount for rc, amount in amounts.items() if rc != "VCPU"},
+                **constraints.resources,
+            }
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
-        amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
+        amounts.update(
+            resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who)
+        )
         devices = resource_specs.of_devices(host_request, groups, who)
         if devices:
-            groups, group_policy = groups + devices, group_policy or specs.get("group_policy", "none")
+            groups, group_policy = (
+                groups + devices,
+                group_policy or specs.get("group_policy", "none"),
+            )
         destination = read_destination(request, who)
         hints = read_hints(request.get("hints"), who)
         group = read_group(request.get("server_group"), who)
         if "group" in hints:
             hinted = read_group(hints.pop("group"), who)
             if group is not None and hinted is not None and group.name != hinted.name:
-                raise RequestError(f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one.")
+                raise RequestError(
+                    f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one."
+                )
             group = group or hinted
         spec = cls(
             name=name,
@@ -281,16 +297,28 @@ class RequestSpec:
         key = "num_instances" if request.get("num_instances") is not None else "count"
         count = read_amount(request, key, who, least=1, default=1)
         if count > MAX_INSTANCES:
-            raise RequestError(f"{who}: '{key}' is {count}; ask for {MAX_INSTANCES} at a time at most.")
+            raise RequestError(
+                f"{who}: '{key}' is {count}; ask for {MAX_INSTANCES} at a time at most."
+            )
         uuids = read_names(request.get("uuids"), "uuids", who)
         if uuids and len(uuids) != count:
-            raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
+            raise RequestError(
+                f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each."
+            )
         if count == 1:
-            return [replace(spec, uuid=optional_uuid({"uuids": uuids[0]}, who, "uuids")) if uuids else spec]
+            return [
+                replace(spec, uuid=optional_uuid({"uuids": uuids[0]}, who, "uuids"))
+                if uuids
+                else spec
+            ]
         if spec.uuid is not None:
             raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
         return [
-            replace(spec, name=f"{name}-{number}", uuid=optional_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None)
+            replace(
+                spec,
+                name=f"{name}-{number}",
+                uuid=optional_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None,
+            )
             for number in range(1, count + 1)
         ]
 
@@ -299,11 +327,32 @@ class RequestSpec:
         """Return a key that is equal for instances with from_instance() results that differ in
         name, uuid and server group at most.
         """
-        found = [instance.get(key) for key in ("vcpus", "memory_mb", "disk_gb", "flavor", "availability_zone", "project", "user")]
-        structures = ("extra_specs", "image", "image_name", "image_id", "image_format", "cells", "pci_requests")
+        found = [
+            instance.get(key)
+            for key in (
+                "vcpus",
+                "memory_mb",
+                "disk_gb",
+                "flavor",
+                "availability_zone",
+                "project",
+                "user",
+            )
+        ]
+        structures = (
+            "extra_specs",
+            "image",
+            "image_name",
+            "image_id",
+            "image_format",
+            "cells",
+            "pci_requests",
+        )
         return (*found, *[repr(instance[key]) if instance.get(key) else None for key in structures])
 
-    def twin(self, name: str, uuid: str | None, server_group: ServerGroupRequest | None) -> RequestSpec:
+    def twin(
+        self, name: str, uuid: str | None, server_group: ServerGroupRequest | None
+    ) -> RequestSpec:
         """Return this spec for another instance. It shares everything else with this one, and takes
         a tenth of the time of replace().
         """
@@ -323,7 +372,9 @@ class RequestSpec:
         """
         amounts = resource_classes.to_resources(instance)
         flavor, group = instance.get("flavor"), instance.get("server_group")
-        image, name, identity, disk_format = (instance.get(key) for key in ("image", "image_name", "image_id", "image_format"))
+        image, name, identity, disk_format = (
+            instance.get(key) for key in ("image", "image_name", "image_id", "image_format")
+        )
         cells = instance.get("cells")
         specs = extra_specs(instance, f"Instance {instance['name']}")
         return cls(
@@ -336,7 +387,9 @@ class RequestSpec:
             user=instance.get("user") or None,
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
-            image=Image(name or "", dict(image or {}), identity, disk_format) if image or name or identity or disk_format else None,
+            image=Image(name or "", dict(image or {}), identity, disk_format)
+            if image or name or identity or disk_format
+            else None,
             host_request=HostRequest(
                 topology_of(cells, instance["vcpus"]) if cells else None,
                 tuple(request_of_data(each) for each in instance.get("pci_requests") or ()),
@@ -363,7 +416,9 @@ def _read_host_request(
     """
     properties = image.properties if image is not None else None
     try:
-        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports)
+        return read_request(
+            amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports
+        )
     except InvalidSpecs as problem:
         raise RequestError(f"{who}: {problem}") from None
 
@@ -371,7 +426,11 @@ def _read_host_request(
 def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> None:
     """Refuse sizes of cells of a guest without cells. Nova ignores them."""
     names = ("hw:numa_cpus.", "hw:numa_mem.", "hw_numa_cpus.", "hw_numa_mem.")
-    keys = [key for key in (*specs, *(image.properties if image is not None else ())) if key.startswith(names)]
+    keys = [
+        key
+        for key in (*specs, *(image.properties if image is not None else ()))
+        if key.startswith(names)
+    ]
     if keys:
         raise RequestError(
             f"{who}: {keys[0]} is the size of a NUMA cell, and nothing says how many cells there are. Set hw:numa_nodes, or take it out."
@@ -379,4 +438,6 @@ def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> No
 
 
 #: The values of a spec, without name and uuid.
-_EQUIVALENCE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))
+_EQUIVALENCE = operator.attrgetter(
+    *(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid"))
+)

@@ -34,7 +34,9 @@ class ResourceColumns:
                 return np.full(size, default, dtype=np.int64)
             if isinstance(values, np.ndarray):
                 return values.astype(np.int64)
-            return np.array([default if value is None else value for value in values], dtype=np.int64)
+            return np.array(
+                [default if value is None else value for value in values], dtype=np.int64
+            )
 
         self.total = ints("total", 0)
         self.reserved = ints("reserved", 0)
@@ -46,7 +48,10 @@ class ResourceColumns:
         if isinstance(ratios, np.ndarray):
             self.ratio = ratios.astype(np.float64)
         else:
-            self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
+            self.ratio = np.array(
+                [1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size],
+                dtype=np.float64,
+            )
         self.capacity = capacity_rule.capacity(self.total, self.reserved, self.ratio)
         #: total * ratio, the start value of CPUWeigher.
         self.scaled = self.total * self.ratio
@@ -65,7 +70,9 @@ class ResourceColumns:
         """Return a bool array: True if one allocation may be of this amount (min, max, step)."""
         if self.providers is not None:
             return self.providers.reaching(self.providers.allowed(amount))
-        return (self.total > 0) & capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
+        return (self.total > 0) & capacity_rule.is_allowed(
+            amount, self.min_unit, self.max_unit, self.step_size
+        )
 
     def fits(self, amount: int) -> BoolArray:
         """Return a bool array: True if there is room now (the rule of the claim, N10.2)."""
@@ -80,13 +87,17 @@ class ResourceColumns:
         return bool(
             self.total[index] > 0
             and capacity_rule.has_room(self.used[index], amount, self.capacity[index])
-            and capacity_rule.is_allowed(amount, self.min_unit[index], self.max_unit[index], self.step_size[index])
+            and capacity_rule.is_allowed(
+                amount, self.min_unit[index], self.max_unit[index], self.step_size[index]
+            )
         )
 
     def fits_empty(self, amount: int) -> BoolArray:
         """Return a bool array: True if there would be room without any allocation."""
         if self.providers is not None:
-            return self.providers.reaching(self.providers.allowed(amount) & (amount <= self.providers.capacity))
+            return self.providers.reaching(
+                self.providers.allowed(amount) & (amount <= self.providers.capacity)
+            )
         return self.allowed(amount) & (amount <= self.capacity)
 
     @property

@@ -32,7 +32,9 @@ class ResourceGroup:
     forbidden: frozenset[str] = frozenset()
 
 
-def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
+def from_extra_specs(
+    specs: Mapping[str, str], who: str
+) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
     """Return ({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
 
     If groups name a class with amounts of 0 alone, the amount is 0, which removes the flavor's
@@ -61,7 +63,9 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
                     groups.setdefault(suffix, {})[name] = amount
         elif suffix is not None:
             if text not in ("required", "forbidden"):
-                raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {text!r}.")
+                raise RequestError(
+                    f"{who}: the extra spec '{key}' must be required or forbidden, not {text!r}."
+                )
             traits.setdefault(suffix, {}).setdefault(text, set()).add(name)
     for name in named:
         amounts.setdefault(name, 0)
@@ -71,7 +75,9 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
         )
     policy = specs.get("group_policy")
     if policy is not None and policy not in POLICIES:
-        raise RequestError(f"{who}: the extra spec 'group_policy' must be none or isolate, not {policy!r}.")
+        raise RequestError(
+            f"{who}: the extra spec 'group_policy' must be none or isolate, not {policy!r}."
+        )
     found = tuple(
         ResourceGroup(
             suffix,
@@ -85,7 +91,9 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
     return amounts, found, (policy or "none") if found else None
 
 
-def of_devices(request: HostRequest, groups: Sequence[ResourceGroup], who: str) -> tuple[ResourceGroup, ...]:
+def of_devices(
+    request: HostRequest, groups: Sequence[ResourceGroup], who: str
+) -> tuple[ResourceGroup, ...]:
     """Return a group for each PCI device that is allocated in Placement (N12.7).
 
     :param groups: the groups of the extra specs.
@@ -98,7 +106,9 @@ def of_devices(request: HostRequest, groups: Sequence[ResourceGroup], who: str) 
         for suffix in suffixes
     )
     for suffix in sorted({each.suffix for each in groups} & {each.suffix for each in found}):
-        raise RequestError(f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose another suffix.")
+        raise RequestError(
+            f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose another suffix."
+        )
     return found
 
 
@@ -112,7 +122,9 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise RequestError(f"{who}: 'resources' must be a mapping of resource classes to amounts, not {value!r}.")
+        raise RequestError(
+            f"{who}: 'resources' must be a mapping of resource classes to amounts, not {value!r}."
+        )
     found = {}
     for name, amount in value.items():
         if name in keys:
@@ -126,7 +138,9 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
     return found
 
 
-def not_replaced(amounts: Mapping[str, int], overrides: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
+def not_replaced(
+    amounts: Mapping[str, int], overrides: Mapping[str, int], groups: Iterable[ResourceGroup]
+) -> dict[str, int]:
     """Return a flavor's own amounts without the classes that its extra specs replace: any class
     that a group names, and VCPU by PCPU.
     """
@@ -147,7 +161,9 @@ def total(amounts: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[s
 
 def _check_class(name: Any, where: str) -> None:
     if not isinstance(name, str) or not CLASS.fullmatch(name):
-        raise RequestError(f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE.")
+        raise RequestError(
+            f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE."
+        )
 
 
 def _amount(value: Any, where: str) -> int:

@@ -117,7 +117,14 @@ class Weighing:
             except SchedulerError:
                 # A single host is not weighed, so errors in its figures do not matter.
                 continue
-            parts.append((weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0))
+            parts.append(
+                (
+                    weigher.name,
+                    self._multiplier(weigher, passed),
+                    raw if isinstance(raw, float) else raw[passed],
+                    0.0,
+                )
+            )
         return parts
 
     def _share(self, weigher: Weigher, multiplier: float | FloatArray, passed: IntArray) -> Share:
@@ -172,7 +179,9 @@ def _ours(weigher: Weigher) -> bool:
     return type(weigher).__module__.startswith(PACKAGE)
 
 
-def weigh(states: HostStates, spec: RequestSpec, policy: Policy, passed: IntArray) -> tuple[FloatArray, list[Part]]:
+def weigh(
+    states: HostStates, spec: RequestSpec, policy: Policy, passed: IntArray
+) -> tuple[FloatArray, list[Part]]:
     """Return the weights of the hosts that passed, for one call; see Weighing.weigh."""
     return Weighing(states, spec, policy).weigh(passed)
 

@@ -9,7 +9,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._common.errors import DroverError
-from .._common.validation import check_keys, did_you_mean, host_names, is_host_name, read_whole, shown
+from .._common.validation import (
+    check_keys,
+    did_you_mean,
+    host_names,
+    is_host_name,
+    read_whole,
+    shown,
+)
 from .._tracker import node_data
 
 #: The maximum of hosts of one change: a typing error must not fill the memory.
@@ -44,7 +51,9 @@ def read(given: Any) -> list[Change]:
     :raises DroverError: a change is wrong; the message names the change and the expected value.
     """
     if not isinstance(given, list):
-        raise DroverError(f"The changes must be a list, such as - lose_hosts: [kvm1], not {shown(given)}.")
+        raise DroverError(
+            f"The changes must be a list, such as - lose_hosts: [kvm1], not {shown(given)}."
+        )
     found = []
     for number, each in enumerate(given, 1):
         if not isinstance(each, Mapping) or len(each) != 1:
@@ -61,7 +70,9 @@ def read(given: Any) -> list[Change]:
 def _added_hosts(where: str, value: Any) -> dict[str, Any]:
     """Return like (None for hosts with sizes), count, name (or None) and node: the other keys."""
     if not isinstance(value, Mapping):
-        raise DroverError(f"{where} must be a mapping, such as like: kvm3 and count: 2, not {shown(value)}.")
+        raise DroverError(
+            f"{where} must be a mapping, such as like: kvm3 and count: 2, not {shown(value)}."
+        )
     node = {key: each for key, each in value.items() if key not in _OF_ADDED}
     like, name = (_text(where, key, value.get(key)) for key in ("like", "name"))
     if name is not None and not is_host_name(name):
@@ -71,7 +82,12 @@ def _added_hosts(where: str, value: Any) -> dict[str, Any]:
         raise DroverError(
             f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb."
         )
-    return {"like": like, "count": read_whole(f"{where}: count", value.get("count", 1), 1, MOST_HOSTS), "name": name, "node": node}
+    return {
+        "like": like,
+        "count": read_whole(f"{where}: count", value.get("count", 1), 1, MOST_HOSTS),
+        "name": name,
+        "node": node,
+    }
 
 
 def _hosts(where: str, value: Any) -> dict[str, Any]:
@@ -79,7 +95,9 @@ def _hosts(where: str, value: Any) -> dict[str, Any]:
     if isinstance(value, (str, list)):
         value = {"hosts": value}
     if not isinstance(value, Mapping) or len(value) != 1:
-        raise DroverError(f"{where} must be names of hosts, or a mapping with one of {', '.join(SELECTORS)}, not {shown(value)}.")
+        raise DroverError(
+            f"{where} must be names of hosts, or a mapping with one of {', '.join(SELECTORS)}, not {shown(value)}."
+        )
     check_keys(where, value, SELECTORS)
     ((key, names),) = value.items()
     if key != "hosts":
@@ -87,7 +105,9 @@ def _hosts(where: str, value: Any) -> dict[str, Any]:
     try:
         return {key: host_names([names] if isinstance(names, str) else names)}
     except (DroverError, TypeError):
-        raise DroverError(f"{where}: name at least one host, such as kvm1; not {shown(names)}.") from None
+        raise DroverError(
+            f"{where}: name at least one host, such as kvm1; not {shown(names)}."
+        ) from None
 
 
 def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
@@ -98,7 +118,9 @@ def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, each in enumerate(requests, 1):
         if not isinstance(each, Mapping):
-            raise DroverError(f"{where} must be a request such as flavor: small and count: 100, or a list of them, not {shown(value)}.")
+            raise DroverError(
+                f"{where} must be a request such as flavor: small and count: 100, or a list of them, not {shown(value)}."
+            )
         flavor = each.get("flavor")
         name = flavor if isinstance(flavor, str) and flavor else "new"
         found.append({"name": name if len(requests) == 1 else f"{name} {number}", **each})
@@ -114,13 +136,17 @@ def _growth(where: str, value: Any) -> float:
     except ValueError:
         percent = -1.0
     if isinstance(value, bool) or not 0 < percent <= 1000:
-        raise DroverError(f"{where} must be a number of percent above 0 and at most 1000, such as 20, not {shown(value)}.")
+        raise DroverError(
+            f"{where} must be a number of percent above 0 and at most 1000, such as 20, not {shown(value)}."
+        )
     return percent
 
 
 def _policy(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise DroverError(f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not {shown(value)}.")
+        raise DroverError(
+            f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not {shown(value)}."
+        )
     return dict(value)
 
 
@@ -165,13 +191,24 @@ def selected(
     if key == "hosts":
         words, there, wanted = "host", known, set(value)
     elif key == "aggregate":
-        words, there, wanted, names = "aggregate", aggregates, set(aggregates.get(value, ())), [value]
+        words, there, wanted, names = (
+            "aggregate",
+            aggregates,
+            set(aggregates.get(value, ())),
+            [value],
+        )
     else:
-        words, there, names = "availability zone", {zone for each in zones.values() for zone in each}, [value]
+        words, there, names = (
+            "availability zone",
+            {zone for each in zones.values() for zone in each},
+            [value],
+        )
         wanted = {host for host, each in zones.items() if value in each}
     for name in names:
         if name not in there:
-            raise DroverError(f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, there)}.")
+            raise DroverError(
+                f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, there)}."
+            )
     found = [host for host in known if host in wanted]
     if not found:
         raise DroverError(f"{where}: {value} has no host in the fleet as it is then.")

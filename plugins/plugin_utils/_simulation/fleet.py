@@ -45,8 +45,15 @@ class SimulatedFleet:
     :param service_down_time: seconds.
     """
 
-    def __init__(self, connection: Connection, policy: Policy, now: float, service_down_time: int = 0) -> None:
-        self.connection, self.policy, self.now, self.service_down_time = connection, policy, now, service_down_time
+    def __init__(
+        self, connection: Connection, policy: Policy, now: float, service_down_time: int = 0
+    ) -> None:
+        self.connection, self.policy, self.now, self.service_down_time = (
+            connection,
+            policy,
+            now,
+            service_down_time,
+        )
 
     def make(self, change: Change) -> SimulatedChange:
         """Make a change.
@@ -71,11 +78,21 @@ class SimulatedFleet:
 
     def names(self) -> list[str]:
         """Return the hosts, sorted."""
-        return sorted((each["host"] for each in hosts.states(self.connection, self.now, self.service_down_time)), key=natural)
+        return sorted(
+            (
+                each["host"]
+                for each in hosts.states(self.connection, self.now, self.service_down_time)
+            ),
+            key=natural,
+        )
 
     def _selected(self, change: Change) -> list[str]:
-        of_aggregates = {each["name"]: each["hosts"] for each in aggregates.listing(self.connection)}
-        return changes.selected(change.value, change.where, self.names(), of_aggregates, read_zones(self.connection))
+        of_aggregates = {
+            each["name"]: each["hosts"] for each in aggregates.listing(self.connection)
+        }
+        return changes.selected(
+            change.value, change.where, self.names(), of_aggregates, read_zones(self.connection)
+        )
 
     def _add_hosts(self, change: Change) -> SimulatedChange:
         like, count, node = change.value["like"], change.value["count"], change.value["node"]
@@ -83,14 +100,20 @@ class SimulatedFleet:
         if like is not None:
             known = self.names()
             if like not in known:
-                raise DroverError(f"there is no host {like} in the fleet as it is then{did_you_mean(like, known)}.")
+                raise DroverError(
+                    f"there is no host {like} in the fleet as it is then{did_you_mean(like, known)}."
+                )
             host_copies.add_like(self.connection, like, added, self.now)
             what = f"like {like}"
         else:
             try:
-                reports = node_data.reports([{"host": name, **node} for name in added], added[0], {})
+                reports = node_data.reports(
+                    [{"host": name, **node} for name in added], added[0], {}
+                )
             except DroverError as problem:
-                raise DroverError(str(problem).removeprefix(f"nodes, item 1 ({added[0]}): ")) from None
+                raise DroverError(
+                    str(problem).removeprefix(f"nodes, item 1 ({added[0]}): ")
+                ) from None
             record.record(self.connection, reports, self.now)
             what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
         return _made(change, f"{formatting.count(count, 'host')} {what} {_is(count)} added", added)
@@ -106,7 +129,9 @@ class SimulatedFleet:
         names = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
         for each in names:
             if each in known:
-                raise DroverError(f"{change.where}: there is a host {each} already. Give another name.")
+                raise DroverError(
+                    f"{change.where}: there is a host {each} already. Give another name."
+                )
         return names
 
     def _remove_hosts(self, change: Change) -> SimulatedChange:
@@ -114,22 +139,42 @@ class SimulatedFleet:
         plan, instances = self._drain(found)
         moved = self._carry_out(plan, instances)
         host_copies.remove(self.connection, found, self.now)
-        return _made(change, f"{some(found, 5)} {_is(len(found))} removed", found, moved=moved, left_out=_staying(plan))
+        return _made(
+            change,
+            f"{some(found, 5)} {_is(len(found))} removed",
+            found,
+            moved=moved,
+            left_out=_staying(plan),
+        )
 
     def _lose_hosts(self, change: Change) -> SimulatedChange:
         found = self._selected(change)
-        instances = [each for each in read_instances(self.connection, found) if each["state"] != "missing"]
+        instances = [
+            each for each in read_instances(self.connection, found) if each["state"] != "missing"
+        ]
         storage = evacuations.storage(self.connection)
         own = {(each["host"], each["node"]): each for each in storage.values()}
-        left = [each for each in instances if storage_identity.local_disks(each["disks"], own[each["host"], each["node"]])]
+        left = [
+            each
+            for each in instances
+            if storage_identity.local_disks(each["disks"], own[each["host"], each["node"]])
+        ]
         off = as_shut_off(instances)
-        columns = scheduling.read_fleet(self.connection, off, self.policy, self.now, self.service_down_time)
+        columns = scheduling.read_fleet(
+            self.connection, off, self.policy, self.now, self.service_down_time
+        )
         plan = plan_drain(columns, off, found, self.policy)
         moved = self._carry_out(plan, instances)
         host_copies.remove(self.connection, found, self.now)
         only = found[0] if len(found) == 1 else "a lost host"
         note = f" ({left_of(len(left), len(instances), only)})" if left else ""
-        return _made(change, f"{some(found, 5)} {_is(len(found))} lost{note}", found, moved=moved, left_out=_staying(plan))
+        return _made(
+            change,
+            f"{some(found, 5)} {_is(len(found))} lost{note}",
+            found,
+            moved=moved,
+            left_out=_staying(plan),
+        )
 
     def _maintain(self, change: Change) -> SimulatedChange:
         found = self._selected(change)
@@ -137,10 +182,18 @@ class SimulatedFleet:
             host_state.change(self.connection, name, "maintenance", reason="simulated")
         plan, instances = self._drain(found)
         moved = self._carry_out(plan, instances)
-        return _made(change, f"{some(found, 5)} {_is(len(found))} in maintenance", found, moved=moved, left_out=_staying(plan))
+        return _made(
+            change,
+            f"{some(found, 5)} {_is(len(found))} in maintenance",
+            found,
+            moved=moved,
+            left_out=_staying(plan),
+        )
 
     def _drain(self, names: Sequence[str]) -> tuple[DrainPlan, list[PlannedInstance]]:
-        question = plans.DrainQuestion(self.policy, MigrationLimits(), service_down_time=self.service_down_time)
+        question = plans.DrainQuestion(
+            self.policy, MigrationLimits(), service_down_time=self.service_down_time
+        )
         return question.plan(self.connection, names), read_instances(self.connection, names)
 
     def _carry_out(self, plan: DrainPlan, instances: Sequence[PlannedInstance]) -> int:
@@ -155,8 +208,19 @@ class SimulatedFleet:
         asked = [request for each in change.value for request in self._requests(each, change.where)]
         scheduling.refuse_unknown(asked)
         specs = scheduling.read_specs(self.connection, asked, self.policy)
-        names = some([f"{request.get('num_instances') or request.get('count') or 1} {request['name']}" for request in change.value], 5)
-        return self._placed(change, specs, f"{formatting.count(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
+        names = some(
+            [
+                f"{request.get('num_instances') or request.get('count') or 1} {request['name']}"
+                for request in change.value
+            ],
+            5,
+        )
+        return self._placed(
+            change,
+            specs,
+            f"{formatting.count(len(specs), 'instance')} {_is(len(specs))} added ({names})",
+            _request_name,
+        )
 
     def _requests(self, asked: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
         """Return the requests for an item: the item itself if it is a request, or the requests of a
@@ -165,40 +229,76 @@ class SimulatedFleet:
         if set(asked) <= set(request_spec.KEYS):
             return [asked]
         defined = check.instances([dict(asked)], lambda _item: where)
-        wanted = check.with_flavors(defined, flavors.read_all(self.connection), {each["name"]: where for each in defined})
-        return [{**requests.request(each), **{key: each[key] for key in ("server_group",) if each.get(key)}} for each in wanted]
+        wanted = check.with_flavors(
+            defined, flavors.read_all(self.connection), {each["name"]: where for each in defined}
+        )
+        return [
+            {
+                **requests.request(each),
+                **{key: each[key] for key in ("server_group",) if each.get(key)},
+            }
+            for each in wanted
+        ]
 
     def _grow(self, change: Change) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)
         known = specs_of(self.connection, counts)
         # The largest come first, because they are the hardest to place.
-        order = sorted(counts, key=lambda uuid: (-known[uuid].resources.get("MEMORY_MB", 0), -known[uuid].vcpus, uuid))
+        order = sorted(
+            counts,
+            key=lambda uuid: (-known[uuid].resources.get("MEMORY_MB", 0), -known[uuid].vcpus, uuid),
+        )
         specs = []
         for kind, uuid in enumerate(order, 1):
             spec = replace(known[uuid], uuid=None, server_group=None)
             name = f"{spec.flavor.name if spec.flavor is not None else spec.size} {kind}"
-            specs += [replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)]
+            specs += [
+                replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)
+            ]
         text = f"The fleet grows by {change.value:g} %: {formatting.count(len(specs), 'instance')} {_is(len(specs))} added"
         return self._placed(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
 
-    def _placed(self, change: Change, specs: Sequence[RequestSpec], text: str, name: Callable[[RequestSpec], str]) -> SimulatedChange:
+    def _placed(
+        self,
+        change: Change,
+        specs: Sequence[RequestSpec],
+        text: str,
+        name: Callable[[RequestSpec], str],
+    ) -> SimulatedChange:
         """Place instances.
 
         :param name: gives the common name of equal instances that fit nowhere, from the first of
             them.
         """
-        taken = list(requested_instances.requested(self.connection, [spec.uuid for spec in specs if spec.uuid]).values())
+        taken = list(
+            requested_instances.requested(
+                self.connection, [spec.uuid for spec in specs if spec.uuid]
+            ).values()
+        )
         if taken:
             raise DroverError(
                 f"{change.where}: the instance {taken[0]['name']} has the uuid {taken[0]['uuid']}, and what is added is new. Leave uuid out."
             )
-        chosen, refused = placing.place(self.connection, specs, f"{change.number}", self.policy, self.now, self.service_down_time)
-        left_out: list[LeftOut] = [{"name": name(run[0]), "count": len(run), "reason": why} for run, why in refused]
+        chosen, refused = placing.place(
+            self.connection,
+            specs,
+            f"{change.number}",
+            self.policy,
+            self.now,
+            self.service_down_time,
+        )
+        left_out: list[LeftOut] = [
+            {"name": name(run[0]), "count": len(run), "reason": why} for run, why in refused
+        ]
         return _made(change, text, [], placed=len(chosen), left_out=left_out)
 
     def _schedule_by(self, change: Change) -> SimulatedChange:
         self.policy = self.policy.over(change.value)
-        return _made(change, f"From here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}", [])
+        return _made(
+            change,
+            f"From here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}",
+            [],
+        )
 
 
 def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, RequestSpec]:
@@ -212,7 +312,12 @@ def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, Reques
         if uuid in held:
             spec = replace(spec, resources=allocations.total(held[uuid]))
         if known["host_request"]:
-            spec = replace(spec, host_request=HostRequest.from_data(known["host_request"], f"Instance {known['name']}"))
+            spec = replace(
+                spec,
+                host_request=HostRequest.from_data(
+                    known["host_request"], f"Instance {known['name']}"
+                ),
+            )
         found[uuid] = spec
     return found
 
@@ -224,7 +329,9 @@ def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:
     exact = {uuid: count * percent / 100 for uuid, count in kinds}
     shares = {uuid: int(amount) for uuid, amount in exact.items()}
     missing = round(sum(exact.values())) - sum(shares.values())
-    for uuid in sorted(exact, key=lambda each: (shares[each] - exact[each], each))[: max(missing, 0)]:
+    for uuid in sorted(exact, key=lambda each: (shares[each] - exact[each], each))[
+        : max(missing, 0)
+    ]:
         shares[uuid] += 1
     return {uuid: amount for uuid, amount in shares.items() if amount}
 
@@ -237,12 +344,20 @@ def _request_name(spec: RequestSpec) -> str:
 
 def _staying(plan: DrainPlan) -> list[LeftOut]:
     stay = [(each["name"], each["reason"]) for each in plan["unmovable"]]
-    stay += [(each["name"], "its move policy is shutdown: it is shut down and stays") for each in plan["shutdowns"]]
+    stay += [
+        (each["name"], "its move policy is shutdown: it is shut down and stays")
+        for each in plan["shutdowns"]
+    ]
     return [{"name": name, "count": 1, "reason": reason} for name, reason in stay]
 
 
 def _made(
-    change: Change, text: str, names: Collection[str], placed: int = 0, moved: int = 0, left_out: Sequence[LeftOut] = ()
+    change: Change,
+    text: str,
+    names: Collection[str],
+    placed: int = 0,
+    moved: int = 0,
+    left_out: Sequence[LeftOut] = (),
 ) -> SimulatedChange:
     return {
         "change": change.key,

@@ -29,7 +29,12 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/simulation")
 
 
 def place(
-    connection: Connection, specs: Sequence[RequestSpec], occasion: str, policy: Policy, now: float, service_down_time: float
+    connection: Connection,
+    specs: Sequence[RequestSpec],
+    occasion: str,
+    policy: Policy,
+    now: float,
+    service_down_time: float,
 ) -> tuple[list[Selection], list[Refused]]:
     """Place and claim as many instances as fit, and mark them as running.
 
@@ -43,7 +48,12 @@ def place(
         return [], []
     # Equal names and policies give equal answers in each run, also with a random choice of the
     # policy.
-    specs = [spec if spec.uuid else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}"))) for spec in specs]
+    specs = [
+        spec
+        if spec.uuid
+        else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}")))
+        for spec in specs
+    ]
     states = scheduling.read_states(connection, specs, policy, now, service_down_time)
     # No alternates are needed.
     policy = copy.copy(policy)
@@ -74,7 +84,9 @@ def _runs(specs: Sequence[RequestSpec]) -> Iterator[list[RequestSpec]]:
         yield list(run)
 
 
-def _as_many_as_fit(states: HostStates, run: list[RequestSpec], policy: Policy) -> tuple[list[Selection], NoValidHost | None]:
+def _as_many_as_fit(
+    states: HostStates, run: list[RequestSpec], policy: Policy
+) -> tuple[list[Selection], NoValidHost | None]:
     """Place equivalent instances until one fits nowhere: no later one fits either, because there is
     not more room than before.
     """

@@ -16,7 +16,9 @@ from .fleet import specs_of
 from .simulate import copied, rebalance
 
 
-def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None) -> Replayed:
+def replay(
+    store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None
+) -> Replayed:
     """Repeat the placement of the instances of the stored decisions.
 
     All these instances are removed from the copy, and are placed again one after the other, in the
@@ -45,7 +47,9 @@ def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str |
             if spec.key in hosts and hosts[spec.key] != each["host"]
         ]
         left_out: list[LeftOut] = [
-            {"name": spec.name.rpartition(" ")[0], "count": 1, "reason": why} for run, why in refused for spec in run
+            {"name": spec.name.rpartition(" ")[0], "count": 1, "reason": why}
+            for run, why in refused
+            for spec in run
         ]
         return {
             "decided": len(wanted),

@@ -55,7 +55,9 @@ class Question:
         fleet = SimulatedFleet(connection, self.policy, now, self.service_down_time)
         before = self._state(fleet)
         if self.rebalance:
-            before["score"] = rebalance(connection, self.policy, 0, self.service_down_time)["score_before"]
+            before["score"] = rebalance(connection, self.policy, 0, self.service_down_time)[
+                "score_before"
+            ]
         made = [fleet.make(change) for change in given]
         after = self._state(fleet)
         found: Simulated = {
@@ -78,7 +80,9 @@ class Question:
         connection = fleet.connection
         wanted = capacity.flavors_by_size(connection) if self.flavors is None else self.flavors
         specs = capacity.read_specs(connection, wanted, fleet.policy)
-        columns, placed = scheduling.read_for_losses(connection, specs, fleet.policy, fleet.now, self.service_down_time)
+        columns, placed = scheduling.read_for_losses(
+            connection, specs, fleet.policy, fleet.now, self.service_down_time
+        )
         listed = overview.read_hosts(connection, fleet.now, self.service_down_time, columns)
         taking = {each["host"] for each in listed if view.takes_instances(each)}
         state: FleetState = {
@@ -95,13 +99,21 @@ class Question:
         return state
 
 
-def rebalance(connection: Connection, policy: Policy, most: int, service_down_time: int) -> RebalancePlan:
+def rebalance(
+    connection: Connection, policy: Policy, most: int, service_down_time: int
+) -> RebalancePlan:
     """Plan a rebalance of all movable instances.
 
     :param most: the maximum of moves; with 0 the plan has only the score.
     :param service_down_time: seconds.
     """
-    question = plans.RebalanceQuestion(policy, max_moves=most, cooldown=0, despite_maintenance=True, service_down_time=service_down_time)
+    question = plans.RebalanceQuestion(
+        policy,
+        max_moves=most,
+        cooldown=0,
+        despite_maintenance=True,
+        service_down_time=service_down_time,
+    )
     return question.plan(connection)
 
 

@@ -30,7 +30,10 @@ RUN = "drover_run"
 LONGEST = 1000
 # The user and password of an address, and passwords among its options.
 _LOGIN = re.compile(r"(?<=://)[^/\s@]*(?:@[^/\s@]*)*@")
-_PASSWORD = re.compile(r"((?:pass(?:word|wd|phrase)?|pwd|token|secret|(?:api|access|secret)[_-]?key)=)[^&\s]+", re.IGNORECASE)
+_PASSWORD = re.compile(
+    r"((?:pass(?:word|wd|phrase)?|pwd|token|secret|(?:api|access|secret)[_-]?key)=)[^&\s]+",
+    re.IGNORECASE,
+)
 
 
 def note(
@@ -48,7 +51,18 @@ def note(
     :param instance: (uuid or None, name).
     :param destination: the destination of a move.
     """
-    note_all(connection, [{"kind": kind, "message": message, "instance": instance, "host": host, "destination": destination}])
+    note_all(
+        connection,
+        [
+            {
+                "kind": kind,
+                "message": message,
+                "instance": instance,
+                "host": host,
+                "destination": destination,
+            }
+        ],
+    )
 
 
 def note_all(connection: Connection, things: Sequence[Mapping[str, Any]]) -> None:
@@ -69,11 +83,23 @@ def note_all(connection: Connection, things: Sequence[Mapping[str, Any]]) -> Non
     for each in things:
         uuid, name = each.get("instance") or (None, None)
         row = {key: each.get(key) for key in ("kind", "host", "destination")}
-        rows.append({**who, **row, "message": _text(each["message"]), "instance_uuid": uuid, "instance_name": name and _text(name)[:255]})
+        rows.append(
+            {
+                **who,
+                **row,
+                "message": _text(each["message"]),
+                "instance_uuid": uuid,
+                "instance_name": name and _text(name)[:255],
+            }
+        )
     ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
         # Without waiting for another transaction that deletes them.
-        old = sa.select(table.c.id).where(table.c.id <= max(ids) - KEPT).with_for_update(skip_locked=True)
+        old = (
+            sa.select(table.c.id)
+            .where(table.c.id <= max(ids) - KEPT)
+            .with_for_update(skip_locked=True)
+        )
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
 
@@ -91,11 +117,20 @@ def read(
     :param days: from this time on, and before that one (seconds since 1970).
     """
     table = tables.actions
-    query = sa.select(*[column for column in table.c if column.name != "id"]).order_by(table.c.id.desc()).limit(limit)
+    query = (
+        sa.select(*[column for column in table.c if column.name != "id"])
+        .order_by(table.c.id.desc())
+        .limit(limit)
+    )
     wanted = set(instances)
     if wanted:
         query = query.where(
-            sa.or_(*(bulk.is_among(connection, column, wanted) for column in (table.c.instance_name, table.c.instance_uuid)))
+            sa.or_(
+                *(
+                    bulk.is_among(connection, column, wanted)
+                    for column in (table.c.instance_name, table.c.instance_uuid)
+                )
+            )
         )
     if host is not None:
         query = query.where(sa.or_(table.c.host == host, table.c.destination == host))
@@ -108,5 +143,9 @@ def _text(text: str) -> str:
     """Mask logins of addresses, drop the characters that a database refuses, and cut a text that is
     too long.
     """
-    found = _PASSWORD.sub(r"\1***", _LOGIN.sub("***@", text.replace("\0", ""))).encode("utf-8", "replace").decode("utf-8")
+    found = (
+        _PASSWORD.sub(r"\1***", _LOGIN.sub("***@", text.replace("\0", "")))
+        .encode("utf-8", "replace")
+        .decode("utf-8")
+    )
     return found if len(found) <= LONGEST else f"{found[: LONGEST - 3]}..."

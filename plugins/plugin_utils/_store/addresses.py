@@ -19,13 +19,19 @@ def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> di
     table = tables.compute_nodes
     query = sa.select(table.c.host, table.c.facts)
     found: dict[str, set[str]] = {}
-    for row in connection.execute(query) if hosts is None else bulk.among(connection, query, table.c.host, hosts):
+    for row in (
+        connection.execute(query)
+        if hosts is None
+        else bulk.among(connection, query, table.c.host, hosts)
+    ):
         if (row.facts or {}).get("addresses"):
             found.setdefault(row.host, set()).update(row.facts["addresses"])
     return found
 
 
-def nodes_without(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
+def nodes_without(
+    connection: Connection, wanted: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
     """Find the compute nodes on hosts without an address that an instance needs.
 
     :param wanted: dict uuid of an instance -> {address: why it is needed, in words}.
@@ -36,7 +42,11 @@ def nodes_without(connection: Connection, wanted: Mapping[str, Mapping[str, str]
     if not wanted:
         return {}
     hosts, table = of_hosts(connection), tables.compute_nodes
-    nodes = [(row.uuid, row.host) for row in connection.execute(sa.select(table.c.uuid, table.c.host)) if row.host in hosts]
+    nodes = [
+        (row.uuid, row.host)
+        for row in connection.execute(sa.select(table.c.uuid, table.c.host))
+        if row.host in hosts
+    ]
     found: dict[str, dict[str, str]] = {}
     for uuid, needs in wanted.items():
         missing = {

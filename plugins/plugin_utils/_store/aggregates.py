@@ -28,13 +28,22 @@ def find(connection: Connection, name: str) -> KeptAggregate | None:
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
     if row is None:
         return None
-    return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
+    return {
+        "name": name,
+        "uuid": row.uuid,
+        "metadata": dict(row.metadata),
+        "hosts": sorted(_hosts(connection, row.id)),
+    }
 
 
 def leave(connection: Connection, host: str) -> list[str]:
     """Take a host out of its aggregates; return their names, sorted."""
     table, members = tables.aggregates, tables.aggregate_hosts
-    query = sa.select(table.c.name).join(members, members.c.aggregate_id == table.c.id).where(members.c.host == host)
+    query = (
+        sa.select(table.c.name)
+        .join(members, members.c.aggregate_id == table.c.id)
+        .where(members.c.host == host)
+    )
     names = sorted(connection.execute(query).scalars())
     connection.execute(sa.delete(members).where(members.c.host == host))
     return names
@@ -89,8 +98,14 @@ def ensure(
             connection.execute(sa.update(table).where(table.c.id == row.id).values(metadata=after))
     gone = sorted(have - want)
     if gone:
-        connection.execute(sa.delete(members).where(members.c.aggregate_id == row.id, members.c.host.in_(gone)))
-    bulk.insert(connection, members, [{"aggregate_id": row.id, "host": host} for host in sorted(want - have)])
+        connection.execute(
+            sa.delete(members).where(members.c.aggregate_id == row.id, members.c.host.in_(gone))
+        )
+    bulk.insert(
+        connection,
+        members,
+        [{"aggregate_id": row.id, "host": host} for host in sorted(want - have)],
+    )
     return {"name": name, "uuid": row.uuid, "metadata": after, "hosts": sorted(want)}, changed
 
 
@@ -106,26 +121,43 @@ def delete(connection: Connection, name: str) -> bool:
         return False
     hosts = sorted(_hosts(connection, row.id))
     if hosts:
-        raise DroverError(f"Aggregate {name} has hosts: {some(hosts)}. Take them out with remove_hosts first.")
+        raise DroverError(
+            f"Aggregate {name} has hosts: {some(hosts)}. Take them out with remove_hosts first."
+        )
     connection.execute(sa.delete(table).where(table.c.id == row.id))
     return True
 
 
 def _hosts(connection: Connection, aggregate_id: int) -> set[str]:
     members = tables.aggregate_hosts
-    return set(connection.execute(sa.select(members.c.host).where(members.c.aggregate_id == aggregate_id)).scalars())
+    return set(
+        connection.execute(
+            sa.select(members.c.host).where(members.c.aggregate_id == aggregate_id)
+        ).scalars()
+    )
 
 
 def _check_known(connection: Connection, name: str, hosts: Collection[str]) -> None:
     services = tables.services
-    known = {row.host for row in bulk.among(connection, sa.select(services.c.host), services.c.host, hosts)}
+    known = {
+        row.host
+        for row in bulk.among(connection, sa.select(services.c.host), services.c.host, hosts)
+    }
     unknown = sorted(set(hosts) - known)
     if unknown:
-        raise DroverError(f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name.")
+        raise DroverError(
+            f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
+        )
 
 
 def _check_zones(
-    connection: Connection, name: str, row: Row | None, old: str | None, new: str | None, have: set[str], want: set[str]
+    connection: Connection,
+    name: str,
+    row: Row | None,
+    old: str | None,
+    new: str | None,
+    have: set[str],
+    want: set[str],
 ) -> None:
     """Refuse a host in two zones, and another zone for a host with instances."""
     if new == "" or (new is not None and (":" in new or "," in new)):
@@ -142,15 +174,27 @@ def _check_zones(
                     f"Aggregate {name}: host {found.host} is in the zone {other} already and would be in {new} too; "
                     "a host is in one zone. Take it out of the other aggregate first."
                 )
-    for hosts, before, after in ((have & want, old, new), (have - want, old, None), (want - have, None, new)):
+    for hosts, before, after in (
+        (have & want, old, new),
+        (have - want, old, None),
+        (want - have, None, new),
+    ):
         if before != after:
             _check_empty(connection, name, before, after, hosts)
 
 
-def _check_empty(connection: Connection, name: str, old: str | None, new: str | None, hosts: Collection[str]) -> None:
+def _check_empty(
+    connection: Connection, name: str, old: str | None, new: str | None, hosts: Collection[str]
+) -> None:
     nodes, instances = tables.compute_nodes, tables.instances
-    query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(nodes, nodes.c.id == instances.c.compute_node_id)
-    busy = sorted((row.host, row.name) for row in bulk.among(connection, query, nodes.c.host, hosts) if row.availability_zone)
+    query = sa.select(nodes.c.host, instances.c.name, instances.c.availability_zone).join(
+        nodes, nodes.c.id == instances.c.compute_node_id
+    )
+    busy = sorted(
+        (row.host, row.name)
+        for row in bulk.among(connection, query, nodes.c.host, hosts)
+        if row.availability_zone
+    )
     if busy:
         host, instance = busy[0]
         raise DroverError(

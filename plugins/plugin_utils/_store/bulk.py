@@ -34,7 +34,9 @@ def without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def run(connection: Connection, values: Any, make: Callable[..., Any], *arguments: Hashable) -> sa.CursorResult[Any]:
+def run(
+    connection: Connection, values: Any, make: Callable[..., Any], *arguments: Hashable
+) -> sa.CursorResult[Any]:
     """Execute a statement that is created once per process: its creation takes longer than its
     execution.
 
@@ -58,7 +60,9 @@ def _made(make: Callable[..., Any], arguments: tuple[Hashable, ...]) -> Any:
 
 def one_of(column: sa.ColumnElement[Any], name: str, size: int) -> sa.ColumnElement[bool]:
     """Write the test that a column is one of ``size`` values, for a statement of run(); numbered() gives it the values."""
-    return column.in_([sa.bindparam(f"{name}_{number}", type_=column.type) for number in range(size)])
+    return column.in_(
+        [sa.bindparam(f"{name}_{number}", type_=column.type) for number in range(size)]
+    )
 
 
 def numbered(name: str, values: Iterable[Any]) -> dict[str, Any]:
@@ -71,13 +75,21 @@ def new_uuid() -> str:
     return str(uuid.uuid4())
 
 
-def among(connection: Connection, query: Select, column: sa.ColumnElement[Any], values: Iterable[Any]) -> list[Row]:
+def among(
+    connection: Connection, query: Select, column: sa.ColumnElement[Any], values: Iterable[Any]
+) -> list[Row]:
     """Read the rows of a query with one of some values in a column."""
     chosen = set(values)
-    return list(connection.execute(query.where(is_among(connection, column, chosen)))) if chosen else []
+    return (
+        list(connection.execute(query.where(is_among(connection, column, chosen))))
+        if chosen
+        else []
+    )
 
 
-def is_among(connection: Connection, column: sa.ColumnElement[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+def is_among(
+    connection: Connection, column: sa.ColumnElement[Any], values: Collection[Any]
+) -> sa.ColumnElement[bool]:
     """Write the test that a column is one of any number of values, for one statement."""
     if len(values) <= NAMED_VALUES:
         return column.in_(values)
@@ -102,7 +114,9 @@ def _inserted(table: sa.Table) -> Any:
     return sa.insert(table).returning(table.c.id)
 
 
-def add(connection: Connection, table: sa.Table, name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, int]:
+def add(
+    connection: Connection, table: sa.Table, name: str, rows: Collection[Mapping[str, Any]]
+) -> dict[str, int]:
     """Insert the rows that have a new value in the unique column ``name``, in the order of that
     column.
 
@@ -132,7 +146,10 @@ def _addition(table: sa.Table, name: str) -> Any:
 
 
 def add_both(
-    connection: Connection, name: str, first: tuple[sa.Table, Sequence[dict[str, Any]]], second: tuple[sa.Table, Sequence[dict[str, Any]]]
+    connection: Connection,
+    name: str,
+    first: tuple[sa.Table, Sequence[dict[str, Any]]],
+    second: tuple[sa.Table, Sequence[dict[str, Any]]],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Add rows to a table, as add() does, and for the new rows add the rows of a second table with
     the same value.
@@ -147,7 +164,16 @@ def add_both(
             for number, row in enumerate((rows[0], others[0]))
             for key, each in row.items()
         }
-        found = run(connection, values, _addition_to_both, table, tuple(rows[0]), other, tuple(others[0]), name)
+        found = run(
+            connection,
+            values,
+            _addition_to_both,
+            table,
+            tuple(rows[0]),
+            other,
+            tuple(others[0]),
+            name,
+        )
         ids = found.one_or_none() or (None, None)
         one, another = ({rows[0][name]: each} if each is not None else {} for each in ids)
         return one, another
@@ -155,8 +181,12 @@ def add_both(
     return added, add(connection, other, name, [row for row in others if row[name] in added])
 
 
-def _addition_to_both(table: sa.Table, columns: Sequence[str], other: sa.Table, others: Sequence[str], name: str) -> Any:
-    def addition(number: int, into: sa.Table, names: Sequence[str], chosen: Callable[[Any], Any]) -> Any:
+def _addition_to_both(
+    table: sa.Table, columns: Sequence[str], other: sa.Table, others: Sequence[str], name: str
+) -> Any:
+    def addition(
+        number: int, into: sa.Table, names: Sequence[str], chosen: Callable[[Any], Any]
+    ) -> Any:
         values = [sa.bindparam(f"{number}_{each}", type_=into.c[each].type) for each in names]
         statement = postgresql.insert(into).from_select(names, chosen(sa.select(*values)))
         statement = statement.on_conflict_do_nothing(index_elements=[name])
@@ -167,7 +197,9 @@ def _addition_to_both(table: sa.Table, columns: Sequence[str], other: sa.Table, 
     return sa.select(added.c.id, sa.select(also.c.id).scalar_subquery())
 
 
-def hold(connection: Connection, table: sa.Table, name: str, values: Iterable[str]) -> dict[str, Row]:
+def hold(
+    connection: Connection, table: sa.Table, name: str, values: Iterable[str]
+) -> dict[str, Row]:
     """Lock the rows of a table until the end of the transaction, in the order of a unique column.
 
     :returns: {value of the column: row}.
@@ -175,8 +207,12 @@ def hold(connection: Connection, table: sa.Table, name: str, values: Iterable[st
     column, keys = table.c[name], sorted(values)
     found: dict[str, Row] = {}
     for start in range(0, len(keys), NAMED_VALUES):
-        query = sa.select(table).where(column.in_(keys[start : start + NAMED_VALUES])).order_by(column)
-        found.update({getattr(row, name): row for row in connection.execute(query.with_for_update())})
+        query = (
+            sa.select(table).where(column.in_(keys[start : start + NAMED_VALUES])).order_by(column)
+        )
+        found.update(
+            {getattr(row, name): row for row in connection.execute(query.with_for_update())}
+        )
     return found
 
 
@@ -185,18 +221,29 @@ def update(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, 
     if not rows:
         return
     changed = [name for name in rows[0] if name != "id"]
-    statement = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({name: sa.bindparam(f"new_{name}") for name in changed})
-    connection.execute(statement, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in rows])
+    statement = (
+        sa.update(table)
+        .where(table.c.id == sa.bindparam("row_id"))
+        .values({name: sa.bindparam(f"new_{name}") for name in changed})
+    )
+    connection.execute(
+        statement,
+        [{"row_id": row["id"], **{f"new_{name}": row[name] for name in changed}} for row in rows],
+    )
 
 
-def delete(connection: Connection, table: sa.Table, column: sa.Column[Any], values: Iterable[Any]) -> None:
+def delete(
+    connection: Connection, table: sa.Table, column: sa.Column[Any], values: Iterable[Any]
+) -> None:
     """Delete the rows with one of some values in a column."""
     chosen = list(values)
     for start in range(0, len(chosen), NAMED_VALUES):
         connection.execute(sa.delete(table).where(column.in_(chosen[start : start + NAMED_VALUES])))
 
 
-def ids_by(connection: Connection, column: sa.Column[str], values: Iterable[str], make: bool = True) -> dict[str, int]:
+def ids_by(
+    connection: Connection, column: sa.Column[str], values: Iterable[str], make: bool = True
+) -> dict[str, int]:
     """Find the ids of values of a unique column, such as the names of resource classes.
 
     :param make: True to add new values, in a table without other columns that need a value.

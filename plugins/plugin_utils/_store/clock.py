@@ -22,7 +22,9 @@ def now(connection: Connection) -> float:
     """Read the database's clock, in seconds since 1970; SQLite uses the clock of this machine."""
     if connection.dialect.name != "postgresql":
         return time.time()
-    return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+    return float(
+        connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
+    )
 
 
 def refuse_other_time(connection: Connection) -> None:

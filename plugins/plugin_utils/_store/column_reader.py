@@ -47,12 +47,18 @@ def select(sqlite: bool, *columns: sa.ColumnElement[Any]) -> Select:
         value = sa.type_coerce(column, sa.Text) if sqlite else sa.cast(column, sa.Text)
         return sa.func.aggregate_strings(value, between)
 
-    return sa.select(*[text(column).label(f"part_{number}") for number, column in enumerate(columns)])
+    return sa.select(
+        *[text(column).label(f"part_{number}") for number, column in enumerate(columns)]
+    )
 
 
 def rows(connection: Connection, statement: str | Select) -> Sequence[Any]:
     """Read rows as the driver gives them: plain tuples, without a wrapper for each."""
-    result = connection.exec_driver_sql(statement) if isinstance(statement, str) else connection.execute(statement)
+    result = (
+        connection.exec_driver_sql(statement)
+        if isinstance(statement, str)
+        else connection.execute(statement)
+    )
     found: Sequence[Any] = result.cursor.fetchall()
     result.close()
     return found
@@ -65,7 +71,9 @@ def together(connection: Connection, *packed: str) -> list[list[str]]:
     """
     parts = [f"({statement}) AS part{number}" for number, statement in enumerate(packed)]
     row = iter(rows(connection, f"SELECT * FROM {', '.join(parts)}")[0])
-    return [[next(row) or "" for _column in range(statement.count(" AS part_"))] for statement in packed]
+    return [
+        [next(row) or "" for _column in range(statement.count(" AS part_"))] for statement in packed
+    ]
 
 
 def where(packed: str, test: str | None = None, few: Iterable[int] | None = None) -> str:

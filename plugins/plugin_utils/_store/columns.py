@@ -43,7 +43,9 @@ def time(name: str) -> sa.Column[float]:
     return sa.Column(name, sa.Double, nullable=False)
 
 
-def reference(name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True) -> sa.Column[int]:
+def reference(
+    name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True
+) -> sa.Column[int]:
     """Make a foreign key."""
     return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)
 
@@ -55,4 +57,6 @@ def of_field(field: NodeField) -> sa.Column[Any]:
         kind = sa.Integer if field.types == NUMBER else sa.String(field.length)
     if field.default is None:
         return sa.Column(field.name, kind)
-    return sa.Column(field.name, kind, nullable=False, default=field.default, server_default=str(field.default))
+    return sa.Column(
+        field.name, kind, nullable=False, default=field.default, server_default=str(field.default)
+    )

@@ -33,12 +33,23 @@ def migration_uris(connection: Connection, hosts: Iterable[str]) -> dict[str, st
     for a node without one}.
     """
     table = tables.compute_nodes
-    rows = bulk.among(connection, sa.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri), table.c.host, hosts)
-    return {row.host: row.migration_uri for row in sorted(rows, key=lambda row: row.hypervisor_hostname, reverse=True)}
+    rows = bulk.among(
+        connection,
+        sa.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri),
+        table.c.host,
+        hosts,
+    )
+    return {
+        row.host: row.migration_uri
+        for row in sorted(rows, key=lambda row: row.hypervisor_hostname, reverse=True)
+    }
 
 
 def write(
-    connection: Connection, wanted: Mapping[Key, Mapping[str, Any]], services: Mapping[str, int], now: float
+    connection: Connection,
+    wanted: Mapping[Key, Mapping[str, Any]],
+    services: Mapping[str, int],
+    now: float,
 ) -> tuple[dict[Key, Row], set[Key]]:
     """Add or update compute nodes.
 
@@ -54,7 +65,15 @@ def write(
     for key, columns in wanted.items():
         if key in known:
             kept = {name: getattr(known[key], name) for name in _OPTIONAL}
-            updates.append({"id": known[key].id, "updated_at": now, "host_uuid": _host_uuid(columns), **kept, **columns})
+            updates.append(
+                {
+                    "id": known[key].id,
+                    "updated_at": now,
+                    "host_uuid": _host_uuid(columns),
+                    **kept,
+                    **columns,
+                }
+            )
             if _differs(known[key], columns):
                 changed.add(key)
     bulk.insert(
@@ -92,7 +111,9 @@ _VOLATILE = {each.name for each in NODE_FIELDS if each.volatile}
 
 
 def _differs(row: Row, columns: Mapping[str, Any]) -> bool:
-    return any(getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE)
+    return any(
+        getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE
+    )
 
 
 def remove(connection: Connection, node_ids: Iterable[int]) -> None:
@@ -102,7 +123,9 @@ def remove(connection: Connection, node_ids: Iterable[int]) -> None:
 
 def mark_unreported(connection: Connection, node_ids: Iterable[int]) -> None:
     """Mark nodes that their host no longer reports and that are kept for their allocations."""
-    bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
+    bulk.update(
+        connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids]
+    )
 
 
 def unreported(connection: Connection) -> set[str]:
@@ -112,7 +135,10 @@ def unreported(connection: Connection) -> set[str]:
 
 
 def write_domains(
-    connection: Connection, reported: Mapping[int, Mapping[str, Mapping[str, Any]]], now: float, leaving: Collection[str] = ()
+    connection: Connection,
+    reported: Mapping[int, Mapping[str, Mapping[str, Any]]],
+    now: float,
+    leaving: Collection[str] = (),
 ) -> None:
     """Replace the domains of nodes.
 
@@ -139,12 +165,18 @@ def write_domains(
     bulk.insert(connection, table, kept)
 
 
-def write_domain(connection: Connection, node_id: int, domain: Mapping[str, Any], now: float) -> None:
+def write_domain(
+    connection: Connection, node_id: int, domain: Mapping[str, Any], now: float
+) -> None:
     """Replace one domain of a node."""
     table = tables.domains
     uuid = domain["columns"]["uuid"]
-    connection.execute(sa.delete(table).where(table.c.compute_node_id == node_id, table.c.uuid == uuid))
-    connection.execute(sa.insert(table).values(compute_node_id=node_id, seen_at=now, **domain["columns"]))
+    connection.execute(
+        sa.delete(table).where(table.c.compute_node_id == node_id, table.c.uuid == uuid)
+    )
+    connection.execute(
+        sa.insert(table).values(compute_node_id=node_id, seen_at=now, **domain["columns"])
+    )
 
 
 def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
@@ -164,17 +196,27 @@ ONE_LOOK = 300
 def read_at(connection: Connection, node_ids: Iterable[int]) -> dict[int, float]:
     """Read when nodes reported last: {node id: seconds since 1970}."""
     table = tables.compute_nodes
-    return {row.id: row.updated_at for row in bulk.among(connection, sa.select(table.c.id, table.c.updated_at), table.c.id, node_ids)}
+    return {
+        row.id: row.updated_at
+        for row in bulk.among(
+            connection, sa.select(table.c.id, table.c.updated_at), table.c.id, node_ids
+        )
+    }
 
 
 def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], str]:
     """Read the states of domains in the last reports of nodes: {(uuid, node id): state}."""
     table = tables.domains
     query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state)
-    return {(row.uuid, row.compute_node_id): row.state for row in bulk.among(connection, query, table.c.uuid, uuids)}
+    return {
+        (row.uuid, row.compute_node_id): row.state
+        for row in bulk.among(connection, query, table.c.uuid, uuids)
+    }
 
 
-def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple[str, str, str | None]]:
+def machines(
+    connection: Connection, node_ids: Iterable[int]
+) -> dict[int, tuple[str, str, str | None]]:
     """Read the names of compute nodes and the uuids of their machines.
 
     :returns: {id: (host, hypervisor_hostname, host_uuid or None)}.
@@ -182,7 +224,10 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
     rows = bulk.among(connection, query, table.c.id, node_ids)
-    return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
+    return {
+        row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid"))
+        for row in rows
+    }
 
 
 def unseen_arrivals(connection: Connection, now: float) -> list[str]:
@@ -194,20 +239,36 @@ def unseen_arrivals(connection: Connection, now: float) -> list[str]:
 
     :param now: in seconds since 1970. A host of an earlier look may be down, and is not waited for in each discovery.
     """
-    instances, domains, nodes, migrations = tables.instances, tables.domains, tables.compute_nodes, tables.migrations
+    instances, domains, nodes, migrations = (
+        tables.instances,
+        tables.domains,
+        tables.compute_nodes,
+        tables.migrations,
+    )
     own = domains.alias("own")
     query = (
         sa.select(nodes.c.host)
         .distinct()
         .join(domains, domains.c.compute_node_id == nodes.c.id)
-        .join(instances, sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id != nodes.c.id))
-        .outerjoin(own, sa.and_(own.c.uuid == instances.c.uuid, own.c.compute_node_id == instances.c.compute_node_id))
+        .join(
+            instances,
+            sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id != nodes.c.id),
+        )
+        .outerjoin(
+            own,
+            sa.and_(
+                own.c.uuid == instances.c.uuid, own.c.compute_node_id == instances.c.compute_node_id
+            ),
+        )
         .where(
             own.c.uuid.is_(None),
             nodes.c.reported,
             nodes.c.updated_at >= now - ONE_LOOK,
             instances.c.state != "building",
-            ~sa.exists().where(migrations.c.instance_uuid == instances.c.uuid, migrations.c.status.in_(tables.HOLDING_MIGRATION)),
+            ~sa.exists().where(
+                migrations.c.instance_uuid == instances.c.uuid,
+                migrations.c.status.in_(tables.HOLDING_MIGRATION),
+            ),
         )
     )
     return sorted(connection.scalars(query), key=natural)
@@ -225,10 +286,14 @@ def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[s
     table = tables.compute_nodes
     columns = [table.c.facts[key].as_string().label(key) for key in IDENTITY]
     query = sa.select(table.c.host, *columns).where(table.c.reported)
-    return identities_in((row.host, row._asdict()) for row in bulk.among(connection, query, table.c.host, hosts))
+    return identities_in(
+        (row.host, row._asdict()) for row in bulk.among(connection, query, table.c.host, hosts)
+    )
 
 
-def identities_in(nodes: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, dict[str, list[str]]]:
+def identities_in(
+    nodes: Iterable[tuple[str, Mapping[str, Any]]],
+) -> dict[str, dict[str, list[str]]]:
     """Collect the identities of the machines of hosts, see identities().
 
     :param nodes: (host, facts).
@@ -238,7 +303,9 @@ def identities_in(nodes: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, d
         own = found.setdefault(host, {f"{key}s": set() for key in IDENTITY})
         for key in IDENTITY:
             own[f"{key}s"].update([facts[key]] if facts.get(key) else [])
-    return {host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()}
+    return {
+        host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()
+    }
 
 
 def uuid_columns(table: Any) -> list[Any]:
@@ -252,10 +319,16 @@ def own_uuids(facts: Mapping[str, Any] | None) -> list[str]:
     Without a uuid of the system there are none: libvirt makes another one up at each start, and no host is known by it.
     """
     found = facts or {}
-    return sorted({str(found[key]) for key in IDENTITY[:2] if found.get(key)}) if found.get("system_uuid") else []
+    return (
+        sorted({str(found[key]) for key in IDENTITY[:2] if found.get(key)})
+        if found.get("system_uuid")
+        else []
+    )
 
 
-def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+def of_machines(
+    connection: Connection, host_uuids: Iterable[str]
+) -> dict[str, dict[str, list[str]]]:
     """Read the identities of all hosts with one of these uuids of libvirt, as identities() does."""
     table = tables.compute_nodes
     query = sa.select(table.c.host).where(table.c.reported)
@@ -263,7 +336,9 @@ def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, 
     return identities(connection, hosts)
 
 
-def same_machine(one: Mapping[str, Sequence[str]] | None, other: Mapping[str, Sequence[str]] | None) -> bool:
+def same_machine(
+    one: Mapping[str, Sequence[str]] | None, other: Mapping[str, Sequence[str]] | None
+) -> bool:
     """Return True if two identities are of one machine. Clones have one host_uuid and two machine ids; one that is reached by a URI has none."""
     if one is None or other is None or not set(one["host_uuids"]) & set(other["host_uuids"]):
         return False
@@ -295,16 +370,27 @@ def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -
 def facts(connection: Connection, node_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
     """Read the facts of nodes: {id: facts}."""
     table = tables.compute_nodes
-    return {row.id: row.facts or {} for row in bulk.among(connection, sa.select(table.c.id, table.c.facts), table.c.id, node_ids)}
+    return {
+        row.id: row.facts or {}
+        for row in bulk.among(
+            connection, sa.select(table.c.id, table.c.facts), table.c.id, node_ids
+        )
+    }
 
 
 def guest_kinds(connection: Connection) -> Kinds:
     """Read which guests the hosts can run."""
     table = tables.compute_nodes
     found: Kinds = {}
-    for row in connection.execute(sa.select(table.c.host, table.c.cpu_info, table.c.supported_instances).where(table.c.reported)):
+    for row in connection.execute(
+        sa.select(table.c.host, table.c.cpu_info, table.c.supported_instances).where(
+            table.c.reported
+        )
+    ):
         arch = (row.cpu_info or {}).get("arch")
-        found.setdefault(row.host, []).append((arch, {kind for of, kind, dummy in row.supported_instances or () if of == arch}))
+        found.setdefault(row.host, []).append(
+            (arch, {kind for of, kind, dummy in row.supported_instances or () if of == arch})
+        )
     return found
 
 
@@ -316,7 +402,10 @@ def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
     :returns: the hosts that have another zone now.
     """
     aggregates, hosts = tables.aggregates, tables.aggregate_hosts
-    zones = {row.id: row.metadata.get("availability_zone") for row in connection.execute(sa.select(aggregates))}
+    zones = {
+        row.id: row.metadata.get("availability_zone")
+        for row in connection.execute(sa.select(aggregates))
+    }
     current: dict[str, dict[str, int]] = {}
     for row in bulk.among(connection, sa.select(hosts), hosts.c.host, wanted):
         if zones[row.aggregate_id]:
@@ -326,19 +415,30 @@ def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
     bulk.insert(
         connection,
         aggregates,
-        [{"uuid": bulk.new_uuid(), "name": zone, "metadata": {"availability_zone": zone}} for zone in missing],
+        [
+            {"uuid": bulk.new_uuid(), "name": zone, "metadata": {"availability_zone": zone}}
+            for zone in missing
+        ],
     )
     by_zone: dict[str, int] = {}
     for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id.desc())):
         by_zone[row.metadata.get("availability_zone")] = row.id
     for host in sorted(changed):
-        stale = [aggregate for zone, aggregate in current.get(host, {}).items() if zone != wanted[host]]
+        stale = [
+            aggregate for zone, aggregate in current.get(host, {}).items() if zone != wanted[host]
+        ]
         if stale:
-            connection.execute(sa.delete(hosts).where(hosts.c.host == host, hosts.c.aggregate_id.in_(stale)))
+            connection.execute(
+                sa.delete(hosts).where(hosts.c.host == host, hosts.c.aggregate_id.in_(stale))
+            )
     bulk.insert(
         connection,
         hosts,
-        [{"aggregate_id": by_zone[wanted[host]], "host": host} for host in sorted(changed) if wanted[host] not in current.get(host, {})],
+        [
+            {"aggregate_id": by_zone[wanted[host]], "host": host}
+            for host in sorted(changed)
+            if wanted[host] not in current.get(host, {})
+        ],
     )
     return changed
 

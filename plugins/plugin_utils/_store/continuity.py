@@ -45,7 +45,9 @@ MADE = (
 )
 
 
-def refuse_unknown(connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()) -> None:
+def refuse_unknown(
+    connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()
+) -> None:
     """Count a claim, and refuse it unless every host has been read since the store was made or restored.
 
     :param lifted: names of rules that the operator lifts.
@@ -75,7 +77,12 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
 
 
 def refuse_unread(
-    connection: Connection, refused: str, inventory: Collection[str], unknown: str = FILES, advice: str = "", later: bool = False
+    connection: Connection,
+    refused: str,
+    inventory: Collection[str],
+    unknown: str = FILES,
+    advice: str = "",
+    later: bool = False,
 ) -> None:
     """Refuse an action that needs the knowledge of all instances, unless every host has been read
     since the store was made or restored.
@@ -91,7 +98,9 @@ def refuse_unread(
     """
     unread = _unread_of(connection, inventory, unknown == RUNNING, later)
     if unread:
-        raise DroverError(f"{refused}: {_not_read(unread)}, so {unknown} not known. {_way_out(unread)}{advice}")
+        raise DroverError(
+            f"{refused}: {_not_read(unread)}, so {unknown} not known. {_way_out(unread)}{advice}"
+        )
 
 
 def why_it_may_run_elsewhere(connection: Connection, inventory: Collection[str]) -> str | None:
@@ -99,10 +108,16 @@ def why_it_may_run_elsewhere(connection: Connection, inventory: Collection[str])
     if every host was read, as for refuse_unread().
     """
     unread = _unread_of(connection, inventory, running=True)
-    return f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all hosts up" if unread else None
+    return (
+        f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all hosts up"
+        if unread
+        else None
+    )
 
 
-def _unread_of(connection: Connection, inventory: Collection[str], running: bool, later: bool = False) -> list[str]:
+def _unread_of(
+    connection: Connection, inventory: Collection[str], running: bool, later: bool = False
+) -> list[str]:
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     # Without a row nothing was ever claimed: a new store, as for a claim.
     born = 0 if row is None else _since(connection, row)
@@ -185,7 +200,9 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
     if row is not None and row.claims and not born:
         # It knows all.
         return []
-    rows = bulk.among(connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances)
+    rows = bulk.among(
+        connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances
+    )
     seen = {each.host: each.last_seen_up or 0 for each in rows}
     if born > 0:
         return [BROUGHT_BACK] if any(seen.get(host, 0) < born for host in instances) else []
@@ -214,7 +231,9 @@ def knows_all(connection: Connection, after: float = 0, but: Collection[str] = (
     query = sa.select(table.c.host, table.c.last_seen_up).where(table.c.last_error.is_not(None))
     silent = [row for row in connection.execute(query) if row.host not in but]
     unread = set(_unread(connection, newest)) - set(but)
-    return not unread and all(off.get(row.host, 0) > max(row.last_seen_up or 0, newest) for row in silent)
+    return not unread and all(
+        off.get(row.host, 0) > max(row.last_seen_up or 0, newest) for row in silent
+    )
 
 
 def _row(connection: Connection) -> Row:
@@ -242,7 +261,9 @@ def witness(connection: Connection) -> None:
     claims = connection.execute(sa.select(tables.continuity.c.claims)).scalar() or 0
     part = f"{path}.{os.getpid()}.part"
     try:
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+        with os.fdopen(
+            os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"
+        ) as file:
             file.write(f"{claims}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -259,7 +280,9 @@ def _came_back(connection: Connection, row: Row) -> bool:
         found = connection.execute(query).one()
         if found.written_by is None:
             return False
-        return bool(found.xmin != found.written_by % 2**32 or found.timeline != _timeline(connection))
+        return bool(
+            found.xmin != found.written_by % 2**32 or found.timeline != _timeline(connection)
+        )
     path = _witness_path(connection)
     if path is None:
         return False
@@ -280,8 +303,14 @@ def _write(connection: Connection, claims: int, born: float) -> None:
 
 def _timeline(connection: Connection) -> int | None:
     """Read the server's timeline; None if this role may not read it."""
-    allowed = connection.execute(sa.text("SELECT has_function_privilege('pg_control_checkpoint()', 'execute')")).scalar()
-    return connection.execute(sa.text("SELECT timeline_id FROM pg_control_checkpoint()")).scalar() if allowed else None
+    allowed = connection.execute(
+        sa.text("SELECT has_function_privilege('pg_control_checkpoint()', 'execute')")
+    ).scalar()
+    return (
+        connection.execute(sa.text("SELECT timeline_id FROM pg_control_checkpoint()")).scalar()
+        if allowed
+        else None
+    )
 
 
 def _witness_path(connection: Connection) -> str | None:
@@ -293,7 +322,9 @@ def _witness_path(connection: Connection) -> str | None:
 def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     """Return the hosts that are not in the store."""
     table = tables.services
-    known = {row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)}
+    known = {
+        row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)
+    }
     return set(inventory) - known
 
 
@@ -309,4 +340,8 @@ def _unread(connection: Connection, born: float, running: bool = True) -> list[s
     )
     # Nothing runs on a host that was switched off since. A host that was off in a backup may be on
     # by now.
-    return [row.host for row in connection.execute(query) if row.host not in off or max(row.last_seen_up or 0, born) > off[row.host]]
+    return [
+        row.host
+        for row in connection.execute(query)
+        if row.host not in off or max(row.last_seen_up or 0, born) > off[row.host]
+    ]

@@ -70,14 +70,22 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     table = tables.decisions
     if connection.dialect.name == "postgresql":
         # Far less work for both sides than a value for each column of each row.
-        ids = connection.exec_driver_sql(_insertion(connection.dialect), {"rows": json.dumps(rows)}).scalars().all()
+        ids = (
+            connection.exec_driver_sql(_insertion(connection.dialect), {"rows": json.dumps(rows)})
+            .scalars()
+            .all()
+        )
     else:
         # SQLAlchemy writes one statement for all rows, as it returns something.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     actions.note_all(connection, [_note(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
         # Without waiting for another transaction that deletes them.
-        old = sa.select(table.c.id).where(table.c.id <= max(ids) - KEPT).with_for_update(skip_locked=True)
+        old = (
+            sa.select(table.c.id)
+            .where(table.c.id <= max(ids) - KEPT)
+            .with_for_update(skip_locked=True)
+        )
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
 
@@ -103,9 +111,13 @@ def newest(connection: Connection, limit: int) -> list[dict[str, Any]]:
 def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     """Read instance_uuid and host of the decisions of a purpose that found a host, the oldest first; of each instance the last one."""
     table = tables.decisions
-    query = sa.select(table.c.instance_uuid, table.c.host).where(table.c.purpose == purpose, table.c.host.is_not(None))
+    query = sa.select(table.c.instance_uuid, table.c.host).where(
+        table.c.purpose == purpose, table.c.host.is_not(None)
+    )
     found: dict[str, dict[str, Any]] = {}
-    for row in connection.execute(query.where(table.c.instance_uuid.is_not(None)).order_by(table.c.id)):
+    for row in connection.execute(
+        query.where(table.c.instance_uuid.is_not(None)).order_by(table.c.id)
+    ):
         found.pop(row.instance_uuid, None)
         found[row.instance_uuid] = dict(row._mapping)
     return list(found.values())
@@ -118,14 +130,23 @@ def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     """
     instances, nodes, table = tables.instances, tables.compute_nodes, tables.decisions
     query = (
-        sa.select(instances.c.uuid, instances.c.name, instances.c.definition, instances.c.order_uuid, nodes.c.host)
+        sa.select(
+            instances.c.uuid,
+            instances.c.name,
+            instances.c.definition,
+            instances.c.order_uuid,
+            nodes.c.host,
+        )
         .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
         .where(instances.c.state == "building")
         .order_by(instances.c.name, instances.c.uuid)
     )
     found = [dict(row._mapping) for row in connection.execute(query)]
     claimed = sa.select(table.c.instance_uuid, table.c.actor, table.c.created_at).where(
-        table.c.purpose == purpose, table.c.instance_uuid.in_(sa.select(instances.c.uuid).where(instances.c.state == "building"))
+        table.c.purpose == purpose,
+        table.c.instance_uuid.in_(
+            sa.select(instances.c.uuid).where(instances.c.state == "building")
+        ),
     )
     last = {row.instance_uuid: row for row in connection.execute(claimed.order_by(table.c.id))}
     for each in found:
@@ -147,7 +168,9 @@ def kept(explanation: Any) -> dict[str, Any] | None:
         found: dict[str, Any] = {
             "hosts": int(explanation["hosts"]),
             # A filter that rejects nothing, and a weigher that adds nothing, is no reason.
-            "filters": [_stage(each) for each in explanation["filters"] if each["rejected"]][:_FILTERS],
+            "filters": [_stage(each) for each in explanation["filters"] if each["rejected"]][
+                :_FILTERS
+            ],
         }
         if explanation.get("top"):
             found["top"] = [_weighed(each) for each in explanation["top"][:TOP]]
@@ -157,7 +180,10 @@ def kept(explanation: Any) -> dict[str, Any] | None:
 
 
 def _stage(each: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": _text(each["name"]), **{key: int(each[key]) for key in ("before", "after", "rejected")}}
+    return {
+        "name": _text(each["name"]),
+        **{key: int(each[key]) for key in ("before", "after", "rejected")},
+    }
 
 
 def _weighed(each: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from .sql import Connection, Row, Select, sa
 Rows = Mapping[int, Sequence[Mapping[str, Any]]]
 
 
-def read_pci(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[PciDevice]]:
+def read_pci(
+    connection: Connection, node_ids: Collection[int] | None = None
+) -> dict[int, list[PciDevice]]:
     """Read the PCI devices of nodes (None for all) by one query: {node id: devices, in the order of their addresses}."""
     found: dict[int, list[PciDevice]] = {}
     for row in _rows(connection, tables.pci_devices, tables.pci_devices.c.address, node_ids):
@@ -51,44 +53,81 @@ def count_free_pci() -> Select:
     table, taken = tables.pci_devices, tables.pci_devices.alias("taken")
     is_virtual = ("type-VF", "vdpa")
     of_taken = sa.select(table.c.id).where(
-        taken.c.compute_node_id == table.c.compute_node_id, taken.c.consumer_id.is_not(None), taken.c.reported.is_(sa.true())
+        taken.c.compute_node_id == table.c.compute_node_id,
+        taken.c.consumer_id.is_not(None),
+        taken.c.reported.is_(sa.true()),
     )
     excluded = sa.union_all(
         of_taken.where(table.c.address == taken.c.parent_addr, taken.c.dev_type.in_(is_virtual)),
         of_taken.where(table.c.parent_addr == taken.c.address, table.c.dev_type.in_(is_virtual)),
     )
-    free = (table.c.reported.is_(sa.true()), table.c.consumer_id.is_(None), table.c.id.not_in(excluded))
-    return sa.select(table.c.compute_node_id, sa.func.count()).where(*free).group_by(table.c.compute_node_id)
+    free = (
+        table.c.reported.is_(sa.true()),
+        table.c.consumer_id.is_(None),
+        table.c.id.not_in(excluded),
+    )
+    return (
+        sa.select(table.c.compute_node_id, sa.func.count())
+        .where(*free)
+        .group_by(table.c.compute_node_id)
+    )
 
 
-def read_mdev_types(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[MdevType]]:
+def read_mdev_types(
+    connection: Connection, node_ids: Collection[int] | None = None
+) -> dict[int, list[MdevType]]:
     """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in the order of the parents}."""
     table = tables.mdev_types
     query = sa.select(table).order_by(table.c.parent)
     found: dict[int, list[MdevType]] = {}
-    for row in connection.execute(query) if node_ids is None else bulk.among(connection, query, table.c.compute_node_id, node_ids):
-        each: MdevType = {"parent": row.parent, "type": row.type, "resource_class": row.resource_class, "total": row.total}
+    for row in (
+        connection.execute(query)
+        if node_ids is None
+        else bulk.among(connection, query, table.c.compute_node_id, node_ids)
+    ):
+        each: MdevType = {
+            "parent": row.parent,
+            "type": row.type,
+            "resource_class": row.resource_class,
+            "total": row.total,
+        }
         found.setdefault(row.compute_node_id, []).append(each)
     return found
 
 
-def read_mdevs(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[Mdev]]:
+def read_mdevs(
+    connection: Connection, node_ids: Collection[int] | None = None
+) -> dict[int, list[Mdev]]:
     """Read the mediated devices of nodes (None for all): {node id: devices, in the order of their uuids}."""
     found: dict[int, list[Mdev]] = {}
     for row in _rows(connection, tables.mdevs, tables.mdevs.c.uuid, node_ids):
-        each: Mdev = {"uuid": row.uuid, "parent": row.parent, "type": row.type, "active": row.active, "owner": row.owner}
+        each: Mdev = {
+            "uuid": row.uuid,
+            "parent": row.parent,
+            "type": row.type,
+            "active": row.active,
+            "owner": row.owner,
+        }
         found.setdefault(row.compute_node_id, []).append(each)
     return found
 
 
 def _with_owner(table: sa.Table) -> Select:
     consumers = tables.consumers
-    return sa.select(table, consumers.c.uuid.label("owner")).outerjoin(consumers, consumers.c.id == table.c.consumer_id)
+    return sa.select(table, consumers.c.uuid.label("owner")).outerjoin(
+        consumers, consumers.c.id == table.c.consumer_id
+    )
 
 
-def _rows(connection: Connection, table: sa.Table, key: sa.Column[str], node_ids: Collection[int] | None) -> Iterable[Row]:
+def _rows(
+    connection: Connection, table: sa.Table, key: sa.Column[str], node_ids: Collection[int] | None
+) -> Iterable[Row]:
     query = _with_owner(table).order_by(key)
-    return connection.execute(query) if node_ids is None else bulk.among(connection, query, table.c.compute_node_id, node_ids)
+    return (
+        connection.execute(query)
+        if node_ids is None
+        else bulk.among(connection, query, table.c.compute_node_id, node_ids)
+    )
 
 
 def write_pci(connection: Connection, wanted: Rows) -> bool:
@@ -121,7 +160,12 @@ def write_mdevs(connection: Connection, wanted: Rows) -> bool:
 
 
 def _write(
-    connection: Connection, table: sa.Table, key: str, wanted: Rows, volatile: Collection[str] = (), there_is: str | None = None
+    connection: Connection,
+    table: sa.Table,
+    key: str,
+    wanted: Rows,
+    volatile: Collection[str] = (),
+    there_is: str | None = None,
 ) -> bool:
     """Replace the rows of nodes.
 
@@ -146,7 +190,11 @@ def _write(
                 new.append({"compute_node_id": node, **columns})
             elif any(getattr(old, name) != value for name, value in columns.items()):
                 different.append({"id": old.id, **columns})
-                counts |= any(getattr(old, name) != value for name, value in columns.items() if name not in volatile)
+                counts |= any(
+                    getattr(old, name) != value
+                    for name, value in columns.items()
+                    if name not in volatile
+                )
         for old in known.values():
             if there_is is not None and old.consumer_id is not None:
                 lost += [{"id": old.id, there_is: False}] if getattr(old, there_is) else []
@@ -159,7 +207,11 @@ def _write(
     return bool(new or gone or lost or counts)
 
 
-def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence[str]]], keep: Collection[tuple[int, str]]) -> bool:
+def set_owners(
+    connection: Connection,
+    shown: Mapping[int, Mapping[str, Sequence[str]]],
+    keep: Collection[tuple[int, str]],
+) -> bool:
     """Record which consumers have the devices of nodes, as their hosts show it.
 
     :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have it}}. A device that several have stays
@@ -177,7 +229,11 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
     for table, key in ((tables.pci_devices, "address"), (tables.mdevs, "uuid")):
         updates = []
         for row in bulk.among(connection, _with_owner(table), table.c.compute_node_id, shown):
-            users = [uuid for uuid in shown[row.compute_node_id].get(getattr(row, key), ()) if uuid in ids]
+            users = [
+                uuid
+                for uuid in shown[row.compute_node_id].get(getattr(row, key), ())
+                if uuid in ids
+            ]
             if row.owner in users or (not users and (row.compute_node_id, row.owner) in keep):
                 continue
             owner = ids[users[0]] if users else None
@@ -199,8 +255,15 @@ def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, i
     """
     table, consumer = tables.pci_devices, _id_of(uuid)
     for address, number in sorted(addresses.items()):
-        free = sa.update(table).where(table.c.compute_node_id == node, table.c.address == address, table.c.consumer_id.is_(None))
-        if connection.execute(free.values(consumer_id=consumer, request_number=number)).rowcount != 1:
+        free = sa.update(table).where(
+            table.c.compute_node_id == node,
+            table.c.address == address,
+            table.c.consumer_id.is_(None),
+        )
+        if (
+            connection.execute(free.values(consumer_id=consumer, request_number=number)).rowcount
+            != 1
+        ):
             raise DroverError(
                 f"The PCI device {address} was given to another instance meanwhile. Nothing was claimed: schedule again.",
                 cause="no_room",
@@ -211,7 +274,9 @@ def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, i
 def free(connection: Connection, node: int, uuid: str) -> None:
     """Free the devices that a consumer has of a node."""
     for table in (tables.pci_devices, tables.mdevs):
-        query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id == _id_of(uuid))
+        query = sa.update(table).where(
+            table.c.compute_node_id == node, table.c.consumer_id == _id_of(uuid)
+        )
         connection.execute(query.values(_owned(table, None)))
 
 
@@ -221,11 +286,15 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
     """
     free(connection, node, taker)
     for table in (tables.pci_devices, tables.mdevs):
-        query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id == _id_of(giver))
+        query = sa.update(table).where(
+            table.c.compute_node_id == node, table.c.consumer_id == _id_of(giver)
+        )
         connection.execute(query.values(consumer_id=_id_of(taker)))
 
 
-def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[dict[str, Any]]]:
+def of_consumers(
+    connection: Connection, uuids: Collection[str]
+) -> dict[tuple[int, str], list[dict[str, Any]]]:
     """Read the PCI devices that consumers have, for their domains.
 
     :returns: {(node id, uuid): devices with address, request (the number of the request that it
@@ -234,7 +303,9 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices
-    for row in bulk.among(connection, _with_owner(table).order_by(table.c.address), tables.consumers.c.uuid, uuids):
+    for row in bulk.among(
+        connection, _with_owner(table).order_by(table.c.address), tables.consumers.c.uuid, uuids
+    ):
         device = {
             "address": row.address,
             "request": row.request_number,
@@ -247,18 +318,30 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
     return found
 
 
-def mdevs_of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[ClaimedMdev]]:
+def mdevs_of_consumers(
+    connection: Connection, uuids: Collection[str]
+) -> dict[tuple[int, str], list[ClaimedMdev]]:
     """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
     table = tables.mdevs
     found: dict[tuple[int, str], list[ClaimedMdev]] = {}
-    for row in bulk.among(connection, _with_owner(table).order_by(table.c.parent, table.c.uuid), tables.consumers.c.uuid, uuids):
-        found.setdefault((row.compute_node_id, row.owner), []).append({"uuid": row.uuid, "parent": row.parent, "type": row.type})
+    for row in bulk.among(
+        connection,
+        _with_owner(table).order_by(table.c.parent, table.c.uuid),
+        tables.consumers.c.uuid,
+        uuids,
+    ):
+        found.setdefault((row.compute_node_id, row.owner), []).append(
+            {"uuid": row.uuid, "parent": row.parent, "type": row.type}
+        )
     return found
 
 
 def _owned(table: sa.Table, consumer: int | None) -> dict[str, int | None]:
     """Return the columns of a device that a host shows to be a consumer's, or that is free."""
-    return {"consumer_id": consumer, **({"request_number": None} if "request_number" in table.c else {})}
+    return {
+        "consumer_id": consumer,
+        **({"request_number": None} if "request_number" in table.c else {}),
+    }
 
 
 def _id_of(uuid: str) -> Any:

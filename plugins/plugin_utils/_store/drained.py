@@ -27,7 +27,9 @@ def before(memory: Memory | None) -> dict[str, Any]:
     return {name: value for name, value in (memory or {}).items() if name != SHUT_DOWN}
 
 
-def with_shut_down(connection: Connection, memory: Memory | None, uuids: Sequence[str]) -> Memory | None:
+def with_shut_down(
+    connection: Connection, memory: Memory | None, uuids: Sequence[str]
+) -> Memory | None:
     """Add the instances that run, as far as the store knows.
 
     An instance that is off was off before, or is in the memory of a killed run.
@@ -47,7 +49,10 @@ def left_to_start(connection: Connection, host: str, memory: Memory | None) -> l
     query = (
         sa.select(instances.c.uuid, instances.c.name, instances.c.policy)
         .join(nodes, nodes.c.id == instances.c.compute_node_id)
-        .join(domains, sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == nodes.c.id))
+        .join(
+            domains,
+            sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == nodes.c.id),
+        )
         .where(nodes.c.host == host, instances.c.state == "active", domains.c.state.in_(OFF))
     )
     rows = bulk.among(connection, query, instances.c.uuid, (memory or {}).get(SHUT_DOWN, []))
@@ -67,4 +72,6 @@ def settle(connection: Connection, host: str, uuids: Collection[str]) -> None:
     known = (row.status_before_drain or {}).get(SHUT_DOWN, [])
     left = [uuid for uuid in known if uuid not in uuids]
     if left != known:
-        services.change(connection, row, {"status_before_drain": keep_only(row.status_before_drain, left)})
+        services.change(
+            connection, row, {"status_before_drain": keep_only(row.status_before_drain, left)}
+        )

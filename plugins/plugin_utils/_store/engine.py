@@ -97,7 +97,11 @@ class Store:
         # has none.
         given = self.url.query.get("hostaddr") or self.url.host or self.url.query.get("host")
         given = given or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
-        names = given.split(",") if isinstance(given, str) else [name for each in given for name in each.split(",")]
+        names = (
+            given.split(",")
+            if isinstance(given, str)
+            else [name for each in given for name in each.split(",")]
+        )
         remote = [_without_port(name) for name in names if name and not name.startswith("/")]
         return ",".join(remote) or None
 
@@ -162,7 +166,9 @@ class Store:
                     raise
                 found = None
             if found != schema.LATEST:
-                connection, dummy = self._begin(stack, False, lambda new: schema.check(new, self.shown_url))
+                connection, dummy = self._begin(
+                    stack, False, lambda new: schema.check(new, self.shown_url)
+                )
             yield connection
 
     def _require_file(self) -> None:
@@ -176,7 +182,9 @@ class Store:
         """Open a writing transaction with the latest schema; also return the revision found."""
         try:
             with contextlib.ExitStack() as mine:
-                connection, found = self._begin(mine, True, lambda new: _first(new, TOGETHER if together else ALONE))
+                connection, found = self._begin(
+                    mine, True, lambda new: _first(new, TOGETHER if together else ALONE)
+                )
                 if found == schema.LATEST:
                     stack.push(mine.pop_all())
                     return connection, found
@@ -187,13 +195,17 @@ class Store:
 
     def _upgrade(self, connection: Connection) -> str | None:
         if connection.dialect.name == "postgresql":
-            connection.exec_driver_sql(f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK})")
+            connection.exec_driver_sql(
+                f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK})"
+            )
         found = schema.upgrade(connection, self.shown_url)
         if found is None and not self.check_mode:
             continuity.begin(connection)
         return found
 
-    def _begin(self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]) -> tuple[Connection, str | None]:
+    def _begin(
+        self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]
+    ) -> tuple[Connection, str | None]:
         """Open a transaction that the stack ends; also return the revision that ``first`` found."""
         try:
             return self._begun(stack, write, first)
@@ -203,14 +215,18 @@ class Store:
             # The database of the kept connection has restarted; nothing was done yet.
             return self._begun(stack, write, first)
 
-    def _begun(self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]) -> tuple[Connection, str | None]:
+    def _begun(
+        self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]
+    ) -> tuple[Connection, str | None]:
         with contextlib.ExitStack() as mine:
             connection = mine.enter_context(self._engine.connect())
             connection = connection.execution_options(**{actions.RUN: self._run})
             if connection.dialect.name == "sqlite":
                 connection = connection.execution_options(drover_write=write)
             elif not write:
-                connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+                connection = connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
             mine.enter_context(connection.begin())
             answer = first(connection)
             stack.push(mine.pop_all())
@@ -224,7 +240,10 @@ class Store:
             raise DroverError(self._sentence(problem)) from problem
 
     def _sentence(self, problem: exc.SQLAlchemyError) -> str:
-        cause = next(iter(str(getattr(problem, "orig", None) or problem).strip().splitlines()), type(problem).__name__)
+        cause = next(
+            iter(str(getattr(problem, "orig", None) or problem).strip().splitlines()),
+            type(problem).__name__,
+        )
         state = getattr(getattr(problem, "orig", None), "sqlstate", None)
         for secret in _secrets(self.url):
             cause = cause.replace(secret, "***")
@@ -244,7 +263,9 @@ class Store:
                 "The connection was lost in the middle of a step, which the database then undoes. When it is back, "
                 "run the same again: what was done before stays as it is."
             )
-        elif self.url.get_backend_name() == "sqlite" and isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
+        elif self.url.get_backend_name() == "sqlite" and isinstance(
+            problem, (exc.OperationalError, exc.InterfaceError)
+        ):
             advice = sqlite.advice(self.url.database or "")
         elif self.url.get_backend_name() == "sqlite" and sqlite.NO_DATABASE in cause:
             advice = sqlite.is_no_database(self.url.database or "")
@@ -309,7 +330,9 @@ def _parse(text: str) -> sa.URL:
             "in the password %40 for @ and %2F for /."
         ) from None
     if backend not in ("sqlite", "postgresql"):
-        raise DroverError(f"The store can be SQLite or PostgreSQL, not {backend}. Change drover_store_url.")
+        raise DroverError(
+            f"The store can be SQLite or PostgreSQL, not {backend}. Change drover_store_url."
+        )
     if backend == "sqlite" and url.database:
         url = url.set(database=os.path.abspath(os.path.expanduser(url.database)))
     return url
@@ -344,7 +367,10 @@ def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:
                 pool_size=1,
                 max_overflow=-1,
                 isolation_level="READ COMMITTED",
-                connect_args={**CONNECT, **{name: value for name, value in SILENCE.items() if name not in url.query}},
+                connect_args={
+                    **CONNECT,
+                    **{name: value for name, value in SILENCE.items() if name not in url.query},
+                },
             )
         except ImportError as problem:
             raise DroverError(
@@ -357,7 +383,9 @@ def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:
     if in_memory:
         engine = sa.create_engine("sqlite://", poolclass=pool.StaticPool)
     else:
-        engine = sa.create_engine(url, poolclass=pool.NullPool, connect_args={"timeout": sqlite.BUSY_TIMEOUT})
+        engine = sa.create_engine(
+            url, poolclass=pool.NullPool, connect_args={"timeout": sqlite.BUSY_TIMEOUT}
+        )
         event.listen(engine, "do_connect", sqlite.make_file)
     event.listen(engine, "connect", functools.partial(sqlite.prepare, url.database))
     event.listen(engine, "begin", sqlite.begin)

@@ -22,12 +22,18 @@ def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
     """Read the instances that the store has on a host."""
     found = instances_for_plans.read_host_instances(connection, host)
     nodes, domains = tables.compute_nodes, tables.domains
-    query = sa.select(domains.c.uuid, domains.c.xml).join(nodes, nodes.c.id == domains.c.compute_node_id).where(nodes.c.host == host)
+    query = (
+        sa.select(domains.c.uuid, domains.c.xml)
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .where(nodes.c.host == host)
+    )
     xml = {row.uuid: row.xml for row in connection.execute(query)}
     return [{**each, "xml": xml.get(each["uuid"])} for each in found]
 
 
-def shown(connection: Connection, uuids: Iterable[str], but: str | None = None) -> dict[str, list[Sighting]]:
+def shown(
+    connection: Connection, uuids: Iterable[str], but: str | None = None
+) -> dict[str, list[Sighting]]:
     """Find the compute nodes that showed domains in their last report.
 
     :param but: the host that does not count; None to count all.
@@ -35,7 +41,13 @@ def shown(connection: Connection, uuids: Iterable[str], but: str | None = None) 
     """
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
-        sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
+        sa.select(
+            domains.c.uuid,
+            domains.c.state,
+            nodes.c.host,
+            nodes.c.hypervisor_hostname,
+            nodes.c.uuid.label("provider"),
+        )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
         .where(domains.c.seen_at >= nodes.c.updated_at)
@@ -44,9 +56,17 @@ def shown(connection: Connection, uuids: Iterable[str], but: str | None = None) 
         query = query.where(nodes.c.host != but)
     found: dict[str, list[Sighting]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
-        place: Sighting = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}
+        place: Sighting = {
+            "host": row.host,
+            "node": row.hypervisor_hostname,
+            "provider": row.provider,
+            "state": row.state,
+        }
         found.setdefault(row.uuid, []).append(place)
-    return {uuid: sorted(places, key=lambda place: (place["host"], place["node"])) for uuid, places in found.items()}
+    return {
+        uuid: sorted(places, key=lambda place: (place["host"], place["node"]))
+        for uuid, places in found.items()
+    }
 
 
 def addresses(connection: Connection, host: str) -> list[NodeAddress]:
@@ -57,7 +77,10 @@ def addresses(connection: Connection, host: str) -> list[NodeAddress]:
         .where(table.c.host == host)
         .order_by(table.c.hypervisor_hostname)
     )
-    return [{"node": row[0], "migration_uri": row[1], "migration_address": row[2]} for row in connection.execute(query)]
+    return [
+        {"node": row[0], "migration_uri": row[1], "migration_address": row[2]}
+        for row in connection.execute(query)
+    ]
 
 
 def own_addresses(connection: Connection, host: str) -> set[str]:
@@ -127,7 +150,10 @@ def _migrations(connection: Connection, *conditions: Any) -> list[HostMigration]
 
 def _disk_grows(details: dict[str, Any]) -> bool:
     """Return whether a resize makes the disk larger, by the details of its migration."""
-    old, new = (((details.get("sizes") or {}).get(which) or {}).get("disk_gb") or 0 for which in ("old", "new"))
+    old, new = (
+        ((details.get("sizes") or {}).get(which) or {}).get("disk_gb") or 0
+        for which in ("old", "new")
+    )
     return bool(new > (old or (details.get("old") or {}).get("disk_gb") or 0))
 
 
@@ -137,7 +163,12 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
     :param host: the destination; evacuations to other hosts and closed ones are left out.
     :returns: in the order of the uuids.
     """
-    table, nodes, domains, instances_table = tables.migrations, tables.compute_nodes, tables.domains, tables.instances
+    table, nodes, domains, instances_table = (
+        tables.migrations,
+        tables.compute_nodes,
+        tables.domains,
+        tables.instances,
+    )
     sources = nodes.alias("source")
     query = (
         sa.select(
@@ -163,9 +194,16 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
         .join(instances_table, instances_table.c.uuid == table.c.instance_uuid)
         .join(
             domains,
-            sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
+            sa.and_(
+                domains.c.uuid == table.c.instance_uuid,
+                domains.c.compute_node_id == table.c.source_node_id,
+            ),
         )
-        .where(table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), nodes.c.host == host)
+        .where(
+            table.c.type == EVACUATION,
+            table.c.status.in_(tables.OPEN_MIGRATION),
+            nodes.c.host == host,
+        )
     )
     found: list[RestartOrder] = [
         {
@@ -204,7 +242,12 @@ def begun_at(connection: Connection, host: str, destination: str) -> list[BegunR
             table.c.details,
         )
         .join(nodes, nodes.c.id == table.c.destination_node_id)
-        .where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host, nodes.c.host == destination)
+        .where(
+            table.c.type == EVACUATION,
+            table.c.status == "running",
+            table.c.source == host,
+            nodes.c.host == destination,
+        )
         .order_by(table.c.instance_name, table.c.id)
     )
     return [
@@ -222,14 +265,20 @@ def begun_at(connection: Connection, host: str, destination: str) -> list[BegunR
 def open_destinations(connection: Connection, host: str) -> list[str]:
     """Return the destinations of the open evacuations off a host, sorted."""
     table = tables.migrations
-    ours = (table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), table.c.source == host)
+    ours = (
+        table.c.type == EVACUATION,
+        table.c.status.in_(tables.OPEN_MIGRATION),
+        table.c.source == host,
+    )
     return sorted(set(connection.execute(sa.select(table.c.destination).where(*ours)).scalars()))
 
 
 def begun_destinations(connection: Connection, host: str) -> list[str]:
     """Return the destinations that got orders of open evacuations off a host, sorted."""
     table = tables.migrations
-    query = sa.select(table.c.destination).where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host)
+    query = sa.select(table.c.destination).where(
+        table.c.type == EVACUATION, table.c.status == "running", table.c.source == host
+    )
     return sorted(set(connection.execute(query).scalars()))
 
 
@@ -239,7 +288,12 @@ def with_local_disks(connection: Connection) -> dict[str, int]:
     query = (
         sa.select(nodes.c.host, sa.func.count())
         .select_from(domains)
-        .join(rows, sa.and_(rows.c.uuid == domains.c.uuid, rows.c.compute_node_id == domains.c.compute_node_id))
+        .join(
+            rows,
+            sa.and_(
+                rows.c.uuid == domains.c.uuid, rows.c.compute_node_id == domains.c.compute_node_id
+            ),
+        )
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         .where(domains.c.local_disks, rows.c.state != "missing", nodes.c.reported)
         .group_by(nodes.c.host)
@@ -256,19 +310,29 @@ def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> di
     :returns: {provider uuid: host}.
     """
     nodes, services = tables.compute_nodes, tables.services
-    query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(services, services.c.id == nodes.c.service_id)
+    query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(
+        services, services.c.id == nodes.c.service_id
+    )
     off, since = power.off_since(connection), continuity.since(connection)
     return {
         row.uuid: row.host
         for row in connection.execute(query)
-        if row.host != host and row.host not in read and not off.get(row.host, 0) > max(row.last_seen_up or 0, since)
+        if row.host != host
+        and row.host not in read
+        and not off.get(row.host, 0) > max(row.last_seen_up or 0, since)
     }
 
 
-def seen_at(connection: Connection, instance_uuids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+def seen_at(
+    connection: Connection, instance_uuids: Collection[str]
+) -> dict[str, list[tuple[str, str]]]:
     """Return the places of instances at the last look at each host: {uuid: [(host, uri)]}."""
     domains, nodes = tables.domains, tables.compute_nodes
-    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.uri).join(nodes, nodes.c.id == domains.c.compute_node_id).order_by(nodes.c.id)
+    query = (
+        sa.select(domains.c.uuid, nodes.c.host, nodes.c.uri)
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .order_by(nodes.c.id)
+    )
     found: dict[str, list[tuple[str, str]]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, instance_uuids):
         found.setdefault(row.uuid, []).append((row.host, row.uri))
@@ -278,7 +342,9 @@ def seen_at(connection: Connection, instance_uuids: Collection[str]) -> dict[str
 def old_definitions(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
     """Return the hosts that instances were evacuated from and that may still have their definitions of before: {uuid: hosts}."""
     table = tables.migrations
-    query = sa.select(table.c.instance_uuid, table.c.source).where(table.c.type == EVACUATION, table.c.status == "done")
+    query = sa.select(table.c.instance_uuid, table.c.source).where(
+        table.c.type == EVACUATION, table.c.status == "done"
+    )
     found: dict[str, set[str]] = {}
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
         found.setdefault(row.instance_uuid, set()).add(row.source)
@@ -311,6 +377,9 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
     )
     names = ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")
     return [
-        {**{name: getattr(row, name) for name in names}, "absent_since": (row.details or {}).get("absent_since")}
+        {
+            **{name: getattr(row, name) for name in names},
+            "absent_since": (row.details or {}).get("absent_since"),
+        }
         for row in bulk.among(connection, query, table.c.source, hosts)
     ]

@@ -48,16 +48,25 @@ def write(
     table = tables.domain_files
     there: dict[tuple[int, str], dict[Use, int]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
-        there.setdefault((row.compute_node_id, row.uuid), {})[(row.path, row.identity, row.written)] = row.id
+        there.setdefault((row.compute_node_id, row.uuid), {})[
+            (row.path, row.identity, row.written)
+        ] = row.id
     gone: list[int] = []
     new: list[dict[str, Any]] = []
     for node, domains in wanted.items():
         for uuid, uses in domains.items():
             known = there.pop((node, uuid), {})
             names = _keys(uses)
-            gone += [row for name, row in known.items() if name not in names and uuid not in attaching]
+            gone += [
+                row for name, row in known.items() if name not in names and uuid not in attaching
+            ]
             new += [_row(node, uuid, *name) for name in sorted(names - known.keys(), key=str)]
-    gone += [row for (dummy, uuid), known in there.items() if uuid not in leaving for row in known.values()]
+    gone += [
+        row
+        for (dummy, uuid), known in there.items()
+        if uuid not in leaving
+        for row in known.values()
+    ]
     bulk.delete(connection, table, table.c.id, gone)
     bulk.insert(connection, table, new)
 
@@ -72,13 +81,24 @@ def reserve(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use]
     _write_one(connection, node_id, uuid, uses, keep=True)
 
 
-def _write_one(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use], keep: bool = False) -> None:
+def _write_one(
+    connection: Connection, node_id: int, uuid: str, uses: Iterable[Use], keep: bool = False
+) -> None:
     table = tables.domain_files
     query = sa.select(table).where(table.c.uuid == uuid, table.c.compute_node_id == node_id)
     known = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
     names = _keys(uses)
-    bulk.delete(connection, table, table.c.id, [row for name, row in known.items() if name not in names and not keep])
-    bulk.insert(connection, table, [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)])
+    bulk.delete(
+        connection,
+        table,
+        table.c.id,
+        [row for name, row in known.items() if name not in names and not keep],
+    )
+    bulk.insert(
+        connection,
+        table,
+        [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)],
+    )
 
 
 def _keys(uses: Iterable[Use]) -> set[Use]:
@@ -86,14 +106,22 @@ def _keys(uses: Iterable[Use]) -> set[Use]:
 
 
 def _row(node: int, uuid: str, path: str, identity: str | None, written: bool) -> dict[str, Any]:
-    return {"compute_node_id": node, "uuid": uuid, "path": path, "identity": identity, "written": written}
+    return {
+        "compute_node_id": node,
+        "uuid": uuid,
+        "path": path,
+        "identity": identity,
+        "written": written,
+    }
 
 
 def move(connection: Connection, uuid: str, from_node: int | None, to_node: int) -> None:
     """Move the files of a domain to another node, together with the domain."""
     table = tables.domain_files
     if from_node != to_node:
-        connection.execute(sa.delete(table).where(table.c.uuid == uuid, table.c.compute_node_id == to_node))
+        connection.execute(
+            sa.delete(table).where(table.c.uuid == uuid, table.c.compute_node_id == to_node)
+        )
         query = sa.update(table).where(table.c.uuid == uuid, table.c.compute_node_id == from_node)
         connection.execute(query.values(compute_node_id=to_node))
 
@@ -122,14 +150,22 @@ def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[s
     found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
     for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
         disks, others = row.facts.get("disks") or [], row.facts.get("other_files") or []
-        own = {name for disk in disks for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))}
+        own = {
+            name
+            for disk in disks
+            for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))
+        }
         read = [layer for each in (*disks, *others) for layer in each.get("chain") or []]
         read += [each for each in others if not each.get("written")]
-        found[row.uuid] |= {name for each in read for name in (each.get("path"), each.get("real_path"))} - own
+        found[row.uuid] |= {
+            name for each in read for name in (each.get("path"), each.get("real_path"))
+        } - own
     return found
 
 
-def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> list[dict[str, Any]]:
+def needed(
+    connection: Connection, names: Iterable[FileName], but_host: str
+) -> list[dict[str, Any]]:
     """Find the files that instances of other hosts need.
 
     :param but_host: the host that does not count.
@@ -138,7 +174,12 @@ def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> 
     """
     table, nodes = tables.domain_files, tables.compute_nodes
     query = (
-        sa.select(table.c.path, table.c.identity, sa.func.min(table.c.uuid).label("first"), sa.func.max(table.c.uuid).label("last"))
+        sa.select(
+            table.c.path,
+            table.c.identity,
+            sa.func.min(table.c.uuid).label("first"),
+            sa.func.max(table.c.uuid).label("last"),
+        )
         .join(nodes, nodes.c.id == table.c.compute_node_id)
         .where(nodes.c.host != but_host)
         .group_by(table.c.path, table.c.identity)
@@ -147,12 +188,19 @@ def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> 
     return [
         dict(row._mapping)
         for start in range(0, len(chosen), bulk.NAMED_VALUES)
-        for row in connection.execute(query.where(_among(chosen[start : start + bulk.NAMED_VALUES])))
+        for row in connection.execute(
+            query.where(_among(chosen[start : start + bulk.NAMED_VALUES]))
+        )
     ]
 
 
 def user(
-    connection: Connection, path: str, identity: str | None, but: str, writes: bool = False, but_host: str | None = None
+    connection: Connection,
+    path: str,
+    identity: str | None,
+    but: str,
+    writes: bool = False,
+    but_host: str | None = None,
 ) -> dict[str, Any] | None:
     """Find another instance that needs a file.
 
@@ -165,7 +213,12 @@ def user(
     query = (
         sa.select(table.c.uuid, domains.c.name, nodes.c.host)
         .join(nodes, nodes.c.id == table.c.compute_node_id)
-        .outerjoin(domains, sa.and_(domains.c.uuid == table.c.uuid, domains.c.compute_node_id == table.c.compute_node_id))
+        .outerjoin(
+            domains,
+            sa.and_(
+                domains.c.uuid == table.c.uuid, domains.c.compute_node_id == table.c.compute_node_id
+            ),
+        )
         .where(_among(keys_of(path, identity)), table.c.uuid != but)
         .limit(1)
     )
@@ -177,7 +230,9 @@ def user(
     return None if row is None else dict(row._mapping)
 
 
-def user_of_origin(connection: Connection, origin: str, name: str, but: str) -> dict[str, Any] | None:
+def user_of_origin(
+    connection: Connection, origin: str, name: str, but: str
+) -> dict[str, Any] | None:
     """Find another instance that has a disk on the network.
 
     :param origin: the origin of the disk, as in the facts of domains.
@@ -189,7 +244,9 @@ def user_of_origin(connection: Connection, origin: str, name: str, but: str) -> 
     query = (
         sa.select(domains.c.uuid, domains.c.name, domains.c.facts, nodes.c.host)
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .where(domains.c.uuid != but, sa.cast(domains.c.facts, sa.Text).contains(name, autoescape=True))
+        .where(
+            domains.c.uuid != but, sa.cast(domains.c.facts, sa.Text).contains(name, autoescape=True)
+        )
     )
     for row in connection.execute(query):
         if any(disk.get("origin") == origin for disk in row.facts.get("disks") or ()):
@@ -226,7 +283,9 @@ def keys_of(path: str, identity: str | None) -> set[str]:
     return {_key(each) for name in names for each in (name, *storage_identity.folders_above(name))}
 
 
-def nodes_of(connection: Connection, keys: Collection[tuple[str, str | None]]) -> dict[tuple[str, str | None], NodeStorage]:
+def nodes_of(
+    connection: Connection, keys: Collection[tuple[str, str | None]]
+) -> dict[tuple[str, str | None], NodeStorage]:
     """Read the storage of nodes.
 
     :param keys: pairs (host, name of the node); a name of None means any node of the host.
@@ -234,7 +293,9 @@ def nodes_of(connection: Connection, keys: Collection[tuple[str, str | None]]) -
     table = tables.compute_nodes
     query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts)
     rows = bulk.among(connection, query, table.c.host, {host for host, dummy in keys})
-    found: dict[tuple[str, str | None], NodeStorage] = {(row.host, row.hypervisor_hostname): storage_of(row.facts) for row in rows}
+    found: dict[tuple[str, str | None], NodeStorage] = {
+        (row.host, row.hypervisor_hostname): storage_of(row.facts) for row in rows
+    }
     found.update({(host, None): each for (host, dummy), each in list(found.items())})
     return {key: found.get(key) or found.get((key[0], None)) or storage_of(None) for key in keys}
 

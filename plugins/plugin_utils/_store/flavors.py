@@ -35,7 +35,9 @@ def find(connection: Connection, name: str) -> dict[str, Any] | None:
     return named.find(connection, tables.flavors, FIELDS, name)
 
 
-def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
+def merged(
+    name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return a flavor after a change, see ensure().
 
     :param before: by FIELDS; None for a new flavor.
@@ -50,7 +52,9 @@ def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any
     return after
 
 
-def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: float) -> tuple[dict[str, Any], bool]:
+def ensure(
+    connection: Connection, name: str, values: Mapping[str, Any], now: float
+) -> tuple[dict[str, Any], bool]:
     """Make a flavor or change it.
 
     :param values: by FIELDS; None keeps the stored value. In extra_specs a value of None deletes its key, and keys that are

@@ -21,7 +21,11 @@ def read(connection: Connection) -> dict[Group, FleetCpu]:
     """Read all that are kept."""
     table = tables.fleet_cpus
     return {
-        Group(row.cell, row.arch, row.domain_type, row.vendor): {"cpu": row.cpu, "hosts": row.hosts, "created_at": row.created_at}
+        Group(row.cell, row.arch, row.domain_type, row.vendor): {
+            "cpu": row.cpu,
+            "hosts": row.hosts,
+            "created_at": row.created_at,
+        }
         for row in connection.execute(sa.select(table))
     }
 
@@ -43,7 +47,9 @@ def replace(connection: Connection, group: Group, found: FleetCpu) -> None:
 def forget(connection: Connection, group: Group) -> None:
     """Delete the CPU of a group."""
     table = tables.fleet_cpus
-    connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in group._asdict().items())))
+    connection.execute(
+        sa.delete(table).where(*(table.c[name] == value for name, value in group._asdict().items()))
+    )
 
 
 def host_models(connection: Connection, hosts: Collection[str] | None = None) -> list[HostModel]:
@@ -55,8 +61,14 @@ def host_models(connection: Connection, hosts: Collection[str] | None = None) ->
     names = ("host", "hypervisor_hostname", "uri", "cell", "hypervisor_version", "host_model")
     # The architecture of a node that has it nowhere else, and nothing more of its large cpu_info.
     arch = sa.case((table.c.host_model.is_(None), table.c.cpu_info["arch"].as_string()))
-    query = sa.select(*(table.c[name] for name in names), arch.label("arch")).where(table.c.hypervisor_type == _QEMU, table.c.reported)
-    rows = connection.execute(query).all() if hosts is None else bulk.among(connection, query, table.c.host, hosts)
+    query = sa.select(*(table.c[name] for name in names), arch.label("arch")).where(
+        table.c.hypervisor_type == _QEMU, table.c.reported
+    )
+    rows = (
+        connection.execute(query).all()
+        if hosts is None
+        else bulk.among(connection, query, table.c.host, hosts)
+    )
     return [
         {
             "host": row.host,

@@ -23,9 +23,17 @@ def keep(connection: Connection, totals: Iterable[ClassTotal], now: float) -> No
     :param now: seconds since 1970.
     """
     table, today = tables.history, int(now // DAY)
-    connection.execute(sa.delete(table).where(sa.or_(table.c.day == today, table.c.day <= today - KEPT)))
+    connection.execute(
+        sa.delete(table).where(sa.or_(table.c.day == today, table.c.day <= today - KEPT))
+    )
     rows = [
-        {"day": today, "zone": each.zone, "resource_class": each.resource_class, "capacity": each.capacity, "used": each.used}
+        {
+            "day": today,
+            "zone": each.zone,
+            "resource_class": each.resource_class,
+            "capacity": each.capacity,
+            "used": each.used,
+        }
         for each in totals
     ]
     if connection.dialect.name == "postgresql" and rows:
@@ -42,5 +50,9 @@ def read(connection: Connection, since: int) -> list[DayTotal]:
     """
     table = tables.history
     columns = (table.c.day, table.c.zone, table.c.resource_class, table.c.capacity, table.c.used)
-    query = sa.select(*columns).where(table.c.day >= since).order_by(table.c.day, table.c.zone, table.c.resource_class)
+    query = (
+        sa.select(*columns)
+        .where(table.c.day >= since)
+        .order_by(table.c.day, table.c.zone, table.c.resource_class)
+    )
     return [DayTotal(*row) for row in connection.execute(query)]

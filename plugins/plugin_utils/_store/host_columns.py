@@ -19,7 +19,18 @@ from .._common.arrays import BoolArray, FloatArray, IntArray, np
 from .._records.hosts import FleetColumns, StoredServerGroup
 from .._records.instances import InstanceAmounts, PlannedInstance
 from .._records.node_fields import ALWAYS, ON_DEMAND, NodeField, read_when
-from . import aggregates, bulk, column_reader, devices, numa, pool_names, provider_arrays, resource_columns, services, tables
+from . import (
+    aggregates,
+    bulk,
+    column_reader,
+    devices,
+    numa,
+    pool_names,
+    provider_arrays,
+    resource_columns,
+    services,
+    tables,
+)
 from .sql import Connection, Select, sa
 
 RESOURCE_CLASSES = tuple(resource_classes.KEYS)
@@ -45,7 +56,9 @@ class ColumnQuery:
     #: free_pci_devices and num_io_ops (else only the values that hosts reported).
     columns: set[str] = field(default_factory=set)
     #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
-    instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(default_factory=set)
+    instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(
+        default_factory=set
+    )
     #: Names of server groups, or ALL.
     groups: set[str] | str = field(default_factory=set)
     #: Resource classes beside RESOURCE_CLASSES.
@@ -54,7 +67,12 @@ class ColumnQuery:
     provider_traits: set[str] = field(default_factory=set)
 
 
-def read_columns(connection: Connection, now: float, service_down_time: float = 0, wanted: ColumnQuery | None = None) -> FleetColumns:
+def read_columns(
+    connection: Connection,
+    now: float,
+    service_down_time: float = 0,
+    wanted: ColumnQuery | None = None,
+) -> FleetColumns:
     """Read all compute nodes with their room and state, and the places of some instances.
 
     :param now: the time by which heartbeats are judged (seconds since 1970).
@@ -63,7 +81,9 @@ def read_columns(connection: Connection, now: float, service_down_time: float = 
         return _read(connection, now, service_down_time, wanted or ColumnQuery())
 
 
-def _read(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
+def _read(
+    connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery
+) -> FleetColumns:
     nodes, ids, reported = _nodes(connection, now, service_down_time, wanted)
     size = len(ids)
     place_of = _places(ids)
@@ -89,18 +109,24 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     if "traits" in wanted.columns:
         columns["traits"] = _traits(connection, _places(np.append(arrays.ids, -1)[providers]), size)
     if "pool_traits" in wanted.columns:
-        columns["pool_traits"] = _pool_traits(columns["resources"], arrays, provider_of, wanted.provider_traits, size)
+        columns["pool_traits"] = _pool_traits(
+            columns["resources"], arrays, provider_of, wanted.provider_traits, size
+        )
     for name in BY_NODE.keys() & wanted.columns:
         by_node = BY_NODE[name](connection)
         columns[name] = [by_node.get(key, []) for key in ids]
     if "free_pci_devices" in wanted.columns:
-        columns["free_pci_devices"] = _per_node(connection, devices.count_free_pci(), place_of, size)
+        columns["free_pci_devices"] = _per_node(
+            connection, devices.count_free_pci(), place_of, size
+        )
     if "num_io_ops" in wanted.columns:
         columns["num_io_ops"] += _io_ops(connection, place_of, size)
     return columns
 
 
-def _without_room(resources: dict[str, dict[str, Any]], reported: Sequence[bool]) -> dict[str, dict[str, Any]]:
+def _without_room(
+    resources: dict[str, dict[str, Any]], reported: Sequence[bool]
+) -> dict[str, dict[str, Any]]:
     """Remove the room of nodes that their host no longer reports: the host has left, or counts by another node."""
     gone = np.flatnonzero(~np.array(reported, dtype=bool))
     for column in resources.values() if len(gone) else ():
@@ -112,7 +138,11 @@ def _nodes(
     connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery
 ) -> tuple[dict[str, Any], Sequence[int], Sequence[bool]]:
     nodes = tables.compute_nodes
-    fields = [each for each in read_when(ALWAYS, ON_DEMAND) if each.read == ALWAYS or each.name in wanted.columns]
+    fields = [
+        each
+        for each in read_when(ALWAYS, ON_DEMAND)
+        if each.read == ALWAYS or each.name in wanted.columns
+    ]
 
     def column(name: str) -> sa.ColumnElement[Any]:
         found = nodes.c[name]
@@ -134,7 +164,9 @@ def _nodes(
     )
     found = list(zip(*rows)) if rows else [()] * (7 + len(fields))
     size = len(rows)
-    disabled, disabled_reason, reasons = _service_states(connection, found[1], found[6], now, service_down_time)
+    disabled, disabled_reason, reasons = _service_states(
+        connection, found[1], found[6], now, service_down_time
+    )
     columns = {
         "host": list(found[2]),
         "node": list(found[3]),
@@ -159,7 +191,11 @@ def _numbers(field: NodeField, values: Sequence[int | None]) -> IntArray | Float
 
 
 def _service_states(
-    connection: Connection, service_ids: Sequence[int], reported: Sequence[bool], now: float, service_down_time: float
+    connection: Connection,
+    service_ids: Sequence[int],
+    reported: Sequence[bool],
+    now: float,
+    service_down_time: float,
 ) -> tuple[BoolArray, list[str | None], list[str | None]]:
     """Read disabled, disabled_reason and down_reason per row.
 
@@ -173,7 +209,10 @@ def _service_states(
         known.c.last_seen_up.is_(None),
     ]
     if service_down_time:
-        telling += [known.c.last_seen_up < now - service_down_time, known.c.last_seen_up > now + service_down_time]
+        telling += [
+            known.c.last_seen_up < now - service_down_time,
+            known.c.last_seen_up > now + service_down_time,
+        ]
     fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
     query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
     by_service = {row[0]: row[1:] for row in column_reader.rows(connection, query)}
@@ -215,19 +254,28 @@ def _place(places: IntArray, ids: IntArray) -> IntArray:
 
 def _table(rows: Sequence[Sequence[float]], width: int) -> FloatArray:
     """Make an array of rows of numbers; amounts below 2**53 are exact."""
-    flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.float64, count=len(rows) * width)
+    flat = np.fromiter(
+        itertools.chain.from_iterable(rows), dtype=np.float64, count=len(rows) * width
+    )
     return flat.reshape(-1, width)
 
 
 def _counts(connection: Connection, places: IntArray, size: int) -> IntArray:
     node = tables.instances.c.compute_node_id
-    return _per_node(connection, sa.select(sa.func.coalesce(node, -1), sa.func.count()).group_by(node), places, size)
+    return _per_node(
+        connection,
+        sa.select(sa.func.coalesce(node, -1), sa.func.count()).group_by(node),
+        places,
+        size,
+    )
 
 
 def _io_ops(connection: Connection, places: IntArray, size: int) -> IntArray:
     """Count the open builds of each node, and the open moves from and to it (N5.1, io_workload)."""
     instances, migrations = tables.instances, tables.migrations
-    building = sa.select(instances.c.compute_node_id.label("node")).where(sa.text(tables.IS_BUILDING))
+    building = sa.select(instances.c.compute_node_id.label("node")).where(
+        sa.text(tables.IS_BUILDING)
+    )
     moving = [
         sa.select(node).where(migrations.c.status.in_(tables.OPEN_MIGRATION))
         for node in (migrations.c.source_node_id, migrations.c.destination_node_id)
@@ -256,7 +304,9 @@ class _Named(TypedDict):
     server_groups: dict[str, StoredServerGroup]
 
 
-def _named(connection: Connection, wanted: ColumnQuery, places: IntArray, columns: Mapping[str, Any]) -> _Named:
+def _named(
+    connection: Connection, wanted: ColumnQuery, places: IntArray, columns: Mapping[str, Any]
+) -> _Named:
     """Read instances, instance_names and server_groups of a query."""
     instances, groups = tables.instances, tables.server_groups
     server_groups: dict[str, StoredServerGroup] = {
@@ -270,7 +320,9 @@ def _named(connection: Connection, wanted: ColumnQuery, places: IntArray, column
         }
         for row in connection.execute(sa.select(groups))
     }
-    query = sa.select(instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id)
+    query = sa.select(
+        instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id
+    )
     asked = server_groups if wanted.groups == ALL else wanted.groups
     members = {server_groups[name]["id"]: name for name in asked if name in server_groups}
     rows: Iterable[Sequence[Any]]
@@ -279,13 +331,20 @@ def _named(connection: Connection, wanted: ColumnQuery, places: IntArray, column
         group_of = {name: group for group, name in members.items()}
         places = np.arange(len(columns["host"]))
         rows = [
-            (each["uuid"], each["name"], node_of.get((each["host"], each["node"])), group_of.get(each["server_group"] or ""))
+            (
+                each["uuid"],
+                each["name"],
+                node_of.get((each["host"], each["node"])),
+                group_of.get(each["server_group"] or ""),
+            )
             for each in wanted.instances
         ]
     elif isinstance(wanted.instances, str):
         rows = column_reader.rows(connection, query)
     else:
-        found = bulk.among(connection, query, instances.c.uuid, {each.lower() for each in wanted.instances})
+        found = bulk.among(
+            connection, query, instances.c.uuid, {each.lower() for each in wanted.instances}
+        )
         found += bulk.among(connection, query, instances.c.name, wanted.instances)
         found += bulk.among(connection, query, instances.c.server_group_id, members)
         rows = {tuple(row)[:4] for row in found}
@@ -302,10 +361,16 @@ def _named(connection: Connection, wanted: ColumnQuery, places: IntArray, column
     return {"instances": where, "instance_names": names, "server_groups": server_groups}
 
 
-def _grouped(connection: Connection, what: sa.ColumnElement[str], places: IntArray) -> list[tuple[int, str, int]]:
+def _grouped(
+    connection: Connection, what: sa.ColumnElement[str], places: IntArray
+) -> list[tuple[int, str, int]]:
     """Count the instances on each node by a value: [(row, value, count)]."""
     node = tables.instances.c.compute_node_id
-    query = sa.select(node, what, sa.func.count()).where(node.is_not(None), what.is_not(None)).group_by(node, what)
+    query = (
+        sa.select(node, what, sa.func.count())
+        .where(node.is_not(None), what.is_not(None))
+        .group_by(node, what)
+    )
     found = []
     for key, value, count in column_reader.rows(connection, query):
         if key < len(places) and places[key] >= 0:
@@ -337,9 +402,14 @@ def _pool_traits(
 def _traits(connection: Connection, places: IntArray, size: int) -> list[list[str]]:
     """Read the traits of each row."""
     names, owned = tables.traits, tables.provider_traits
-    known = {row[0]: row[1] for row in column_reader.rows(connection, sa.select(names.c.id, names.c.name))}
+    known = {
+        row[0]: row[1]
+        for row in column_reader.rows(connection, sa.select(names.c.id, names.c.name))
+    }
     found: list[list[str]] = [[] for _row in range(size)]
-    for provider, trait in column_reader.rows(connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)):
+    for provider, trait in column_reader.rows(
+        connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
+    ):
         if provider < len(places) and places[provider] >= 0:
             found[places[provider]].append(known[trait])
     return found

@@ -18,12 +18,24 @@ def rename(connection: Connection, host: str, new_name: str) -> None:
     """Give a host another name, which no other host has."""
     for table in (getattr(tables, name) for name in _NAMED):
         connection.execute(sa.update(table).where(table.c.host == host).values(host=new_name))
-    nodes, providers, migrations = tables.compute_nodes, tables.resource_providers, tables.migrations
+    nodes, providers, migrations = (
+        tables.compute_nodes,
+        tables.resource_providers,
+        tables.migrations,
+    )
     for node in compute_nodes.by_host(connection, [new_name]).values():
         # A host with one node has its name in most fleets; the next discovery knows better.
         name = new_name if node.hypervisor_hostname == host else node.hypervisor_hostname
-        connection.execute(sa.update(nodes).where(nodes.c.id == node.id).values(hypervisor_hostname=name))
-        connection.execute(sa.update(providers).where(providers.c.uuid == node.uuid).values(name=node_label(new_name, name)))
+        connection.execute(
+            sa.update(nodes).where(nodes.c.id == node.id).values(hypervisor_hostname=name)
+        )
+        connection.execute(
+            sa.update(providers)
+            .where(providers.c.uuid == node.uuid)
+            .values(name=node_label(new_name, name))
+        )
     for end in ("source", "destination"):
-        query = sa.update(migrations).where(migrations.c[end] == host, migrations.c.status.in_(tables.HOLDING_MIGRATION))
+        query = sa.update(migrations).where(
+            migrations.c[end] == host, migrations.c.status.in_(tables.HOLDING_MIGRATION)
+        )
         connection.execute(query.values({end: new_name}))

@@ -16,7 +16,9 @@ TEXTS = ("disk_format", "source", "checksum")
 FIELDS = (*TEXTS, "properties")
 
 
-def read_images(connection: Connection, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+def read_images(
+    connection: Connection, names: Collection[str] | None = None
+) -> dict[str, dict[str, Any]]:
     """Read images, as named.read() does."""
     return named.read(connection, tables.images, FIELDS, names)
 
@@ -36,10 +38,15 @@ def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[
     after = {field: (before or {}).get(field) for field in TEXTS}
     after.update({field: values[field] for field in TEXTS if values.get(field) is not None})
     properties = {**((before or {}).get("properties") or {}), **(values.get("properties") or {})}
-    return {**after, "properties": {str(key): value for key, value in properties.items() if value is not None}}
+    return {
+        **after,
+        "properties": {str(key): value for key, value in properties.items() if value is not None},
+    }
 
 
-def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: float) -> tuple[dict[str, Any], bool]:
+def ensure(
+    connection: Connection, name: str, values: Mapping[str, Any], now: float
+) -> tuple[dict[str, Any], bool]:
     """Make an image or change it, see merged().
 
     :returns: the image, a dict with name, uuid and FIELDS; and whether it changed.

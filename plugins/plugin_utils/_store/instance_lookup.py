@@ -24,7 +24,9 @@ class _Name(TypedDict):
     uuid: str | None
 
 
-def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | None = None) -> list[NamedInstance]:
+def find(
+    connection: Connection, wanted: Iterable[Any], unknown: list[Any] | None = None
+) -> list[NamedInstance]:
     """Find instances.
 
     :param wanted: names and uuids (text), and mappings with name and uuid, which must agree.
@@ -56,13 +58,18 @@ def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | Non
         if one["name"]:
             names.add(row.uuid)
     shown, held = _sightings(connection, chosen), migrations_open.holding(connection, chosen)
-    return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
+    return [
+        _described(row, shown.get(uuid, []), held.get(uuid), uuid in names)
+        for uuid, row in chosen.items()
+    ]
 
 
 def known(connection: Connection, uuids: Collection[str]) -> set[str]:
     """Return the uuids that belong to instances of the store."""
     table = tables.instances
-    return {row.uuid for row in bulk.among(connection, sa.select(table.c.uuid), table.c.uuid, uuids)}
+    return {
+        row.uuid for row in bulk.among(connection, sa.select(table.c.uuid), table.c.uuid, uuids)
+    }
 
 
 def as_named(instance: NamedInstance) -> dict[str, str]:
@@ -94,7 +101,9 @@ def _named(item: Any) -> _Name:
     else:
         name, uuid = (None, str(item)) if _is_uuid(item) else (str(item), None)
     if (uuid and not _is_uuid(uuid)) or not (name or uuid):
-        raise DroverError(f"{item!r} names no instance: give a name, a uuid, or a mapping with name and uuid.")
+        raise DroverError(
+            f"{item!r} names no instance: give a name, a uuid, or a mapping with name and uuid."
+        )
     return {"name": name or None, "uuid": canonical_uuid(str(uuid)) if uuid else None}
 
 
@@ -105,8 +114,12 @@ def _is_uuid(text: object) -> bool:
 def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
     instances = tables.instances
     query = located(tables.compute_nodes.c.uri, tables.domains.c.xml)
-    found = bulk.among(connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]})
-    found += bulk.among(connection, query, instances.c.name, {each["name"] for each in named if each["name"]})
+    found = bulk.among(
+        connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]}
+    )
+    found += bulk.among(
+        connection, query, instances.c.name, {each["name"] for each in named if each["name"]}
+    )
     return list({row.uuid: row for row in found}.values())
 
 
@@ -116,19 +129,30 @@ def _near(connection: Connection, one: Mapping[str, Any]) -> str:
         return ""
     if "," in str(one["name"]):
         return " (several are named with drover_instances, and one with drover_instance)"
-    return which_name(str(one["name"]), connection.execute(sa.select(tables.instances.c.name)).scalars())
+    return which_name(
+        str(one["name"]), connection.execute(sa.select(tables.instances.c.name)).scalars()
+    )
 
 
-def _choose(each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[Row]]) -> Row | None:
+def _choose(
+    each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[Row]]
+) -> Row | None:
     name, uuid = each["name"], each["uuid"]
     if uuid is None:
         same = by_name.get(name or "", [])
         if len(same) > 1:
-            places = ", ".join(f"{row.uuid} on {row.host or 'no host'} ({state_of(row.state, row.domain_state)})" for row in same)
-            raise DroverError(f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done.")
+            places = ", ".join(
+                f"{row.uuid} on {row.host or 'no host'} ({state_of(row.state, row.domain_state)})"
+                for row in same
+            )
+            raise DroverError(
+                f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done."
+            )
         return same[0] if same else None
     row = by_uuid.get(uuid)
-    if name is not None and ((row is not None and row.name != name) or (row is None and by_name.get(name))):
+    if name is not None and (
+        (row is not None and row.name != name) or (row is None and by_name.get(name))
+    ):
         whose = f"is the uuid of {row.name}" if row is not None else "is nobody's in the store"
         raise DroverError(
             f"Name and uuid disagree: {uuid} {whose}, not of {name}. Nothing was done. Correct one of them, or run "
@@ -139,10 +163,16 @@ def _choose(each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[
 
 def _sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, list[str]]:
     nodes, domains = tables.compute_nodes, tables.domains
-    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(nodes, nodes.c.id == domains.c.compute_node_id)
+    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(
+        nodes, nodes.c.id == domains.c.compute_node_id
+    )
     found: dict[str, list[str]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
-        found.setdefault(row.uuid, []).append(row.host if row.host == row.hypervisor_hostname else f"{row.host}/{row.hypervisor_hostname}")
+        found.setdefault(row.uuid, []).append(
+            row.host
+            if row.host == row.hypervisor_hostname
+            else f"{row.host}/{row.hypervisor_hostname}"
+        )
     return {uuid: sorted(names) for uuid, names in found.items()}
 
 
@@ -186,7 +216,9 @@ def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -
     }
 
 
-def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str | None = None) -> None:
+def refuse(
+    instance: NamedInstance, doing: str, settled: bool = True, order: str | None = None
+) -> None:
     """Raise DroverError if a run must not change an instance.
 
     :param doing: the consequence, such as "It is not started".
@@ -206,19 +238,26 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
         )
     if instance["task_state"] in orders.DEVICES and order not in (orders.DELETING, *orders.DEVICES):
         does, again = orders.doing(instance["task_state"]), orders.AGAIN[instance["task_state"]]
-        raise DroverError(f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends that.")
+        raise DroverError(
+            f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends that."
+        )
     if instance["task_state"] in orders.MOVING_DISKS and order != orders.MOVING_DISK:
         raise DroverError(
             f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "
             "which ends that, or gives it up with drover_abort=true."
         )
-    if instance["task_state"] in orders.SNAPSHOTS and order not in (orders.DELETING, orders.SNAPSHOTTING):
+    if instance["task_state"] in orders.SNAPSHOTS and order not in (
+        orders.DELETING,
+        orders.SNAPSHOTTING,
+    ):
         raise DroverError(
             f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off. {doing}: run drover.compute.instance_snapshot "
             "again, which ends that."
         )
     if instance["state"] == "building":
-        raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
+        raise DroverError(
+            f"Instance {name} is only being built. {doing}: wait for it, or place it again."
+        )
     if instance["host"] is None:
         raise DroverError(
             f"Instance {name} ({instance['uuid']}) is on no host that the store knows. {doing}: run drover.compute.discover, or give "
@@ -236,7 +275,9 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
             )
         if migration["type"] == migrations_open.RESIZE:
             again = migrations_open.how_to_end(migration["details"], migration["destination"])
-        raise DroverError(f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that.")
+        raise DroverError(
+            f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that."
+        )
     if settled and migration["status"] == "finished":
         raise DroverError(
             f"Instance {name} was resized and waits to be confirmed. {doing}: run drover.compute.instance_resize with "

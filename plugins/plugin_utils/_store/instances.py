@@ -17,7 +17,9 @@ from . import bulk, devices, labels, numa, pool_names, tables
 from .sql import Connection, Row, Select, sa
 
 
-def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:
+def concerned(
+    connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]
+) -> dict[str, Row]:
     """Read the instances with some uuids and the instances on some nodes, by uuid."""
     table = tables.instances
     rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
@@ -25,7 +27,12 @@ def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[i
     return {row.uuid: row for row in rows}
 
 
-def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known: Mapping[str, Row], now: float) -> set[str]:
+def write(
+    connection: Connection,
+    wanted: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Row],
+    now: float,
+) -> set[str]:
     """Add instances, or update the instances that differ.
 
     :param wanted: {uuid: columns}, the same columns for all.
@@ -33,11 +40,16 @@ def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known
     :returns: the uuids of changed instances.
     """
     table = tables.instances
-    new = [{"uuid": uuid, "created_at": now, **columns} for uuid, columns in wanted.items() if uuid not in known]
+    new = [
+        {"uuid": uuid, "created_at": now, **columns}
+        for uuid, columns in wanted.items()
+        if uuid not in known
+    ]
     updates = [
         {"id": known[uuid].id, **columns}
         for uuid, columns in wanted.items()
-        if uuid in known and any(getattr(known[uuid], name) != value for name, value in columns.items())
+        if uuid in known
+        and any(getattr(known[uuid], name) != value for name, value in columns.items())
     ]
     bulk.insert(connection, table, new)
     bulk.update(connection, table, updates)
@@ -48,7 +60,11 @@ def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known
 def place(connection: Connection, uuid: str) -> Row | None:
     """Read the compute node of an instance."""
     table, nodes = tables.instances, tables.compute_nodes
-    query = sa.select(nodes).join(table, table.c.compute_node_id == nodes.c.id).where(table.c.uuid == uuid)
+    query = (
+        sa.select(nodes)
+        .join(table, table.c.compute_node_id == nodes.c.id)
+        .where(table.c.uuid == uuid)
+    )
     return connection.execute(query).one_or_none()
 
 
@@ -66,7 +82,9 @@ def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | Non
 def set_labels(connection: Connection, uuid: str, found: Mapping[str, str] | None) -> None:
     """Set the labels of an instance."""
     table = tables.instances
-    row = connection.execute(sa.select(table.c.id, table.c.labels).where(table.c.uuid == uuid)).one_or_none()
+    row = connection.execute(
+        sa.select(table.c.id, table.c.labels).where(table.c.uuid == uuid)
+    ).one_or_none()
     if row is not None and (row.labels or None) != (found or None):
         bulk.update(connection, table, [{"id": row.id, "labels": found or None}])
 
@@ -86,7 +104,11 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
     found = {}
     for row in rows:
         place = row.compute_node_id, row.uuid
-        found[row.uuid] = {**{name: getattr(row, name) for name in names}, "cells": cells.get(place, []), "devices": given.get(place, [])}
+        found[row.uuid] = {
+            **{name: getattr(row, name) for name in names},
+            "cells": cells.get(place, []),
+            "devices": given.get(place, []),
+        }
     return found
 
 
@@ -96,7 +118,9 @@ def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
     """
     table = tables.instances
     for node in node_ids:
-        connection.execute(sa.update(table).where(table.c.compute_node_id == node).values(compute_node_id=None))
+        connection.execute(
+            sa.update(table).where(table.c.compute_node_id == node).values(compute_node_id=None)
+        )
 
 
 def group_ids(connection: Connection) -> dict[str, int]:
@@ -108,7 +132,9 @@ def group_ids(connection: Connection) -> dict[str, int]:
 def on_its_node() -> sa.ColumnElement[bool]:
     """Write the condition that a domain is on the node of its instance, as several nodes may show it."""
     instances, domains = tables.instances, tables.domains
-    return sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id)
+    return sa.and_(
+        domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id
+    )
 
 
 def located(*columns: sa.ColumnElement[Any]) -> Select:
@@ -119,7 +145,12 @@ def located(*columns: sa.ColumnElement[Any]) -> Select:
 
     :param columns: further columns of the compute node, the server group or the domain.
     """
-    instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
+    instances, nodes, domains, groups = (
+        tables.instances,
+        tables.compute_nodes,
+        tables.domains,
+        tables.server_groups,
+    )
     return (
         sa.select(
             instances,
@@ -144,15 +175,25 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
     """
     table, domains = tables.instances, tables.domains
     # The rest of the facts is not decoded.
-    query = sa.select(domains.c.uuid, domains.c.facts["interfaces"].as_string()).join(table, on_its_node())
-    rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
+    query = sa.select(domains.c.uuid, domains.c.facts["interfaces"].as_string()).join(
+        table, on_its_node()
+    )
+    rows = (
+        connection.execute(query)
+        if uuids is None
+        else bulk.among(connection, query, domains.c.uuid, uuids)
+    )
     return {
-        uuid: [address for each in json.loads(interfaces) for address in each.get("addresses", ())] if interfaces else []
+        uuid: [address for each in json.loads(interfaces) for address in each.get("addresses", ())]
+        if interfaces
+        else []
         for uuid, interfaces in rows
     }
 
 
-def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+def pool_disks(
+    connection: Connection, uuids: Iterable[str] | None = None
+) -> dict[str, dict[str, int]]:
     """Read the disks of instances in further storage pools: {uuid: {pool: GiB}}, without instances
     that have none there.
 
@@ -166,7 +207,11 @@ def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> di
         .where(classes.c.name.startswith(POOL_PREFIX, autoescape=True))
         .order_by(consumers.c.uuid, classes.c.name)
     )
-    rows = list(connection.execute(query) if uuids is None else bulk.among(connection, query, consumers.c.uuid, uuids))
+    rows = list(
+        connection.execute(query)
+        if uuids is None
+        else bulk.among(connection, query, consumers.c.uuid, uuids)
+    )
     pool_names.learn(connection, {name for _uuid, name, _used in rows})
     found: dict[str, dict[str, int]] = {}
     for uuid, name, used in rows:
@@ -178,9 +223,20 @@ def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> di
 def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:
     """Read the newest migrations of an instance, the newest first."""
     table = tables.migrations
-    names = ("uuid", "type", "status", "source", "destination", "message", "created_at", "updated_at")
+    names = (
+        "uuid",
+        "type",
+        "status",
+        "source",
+        "destination",
+        "message",
+        "created_at",
+        "updated_at",
+    )
     query = sa.select(*(table.c[name] for name in names)).where(table.c.instance_uuid == uuid)
-    rows = connection.execute(query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(most))
+    rows = connection.execute(
+        query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(most)
+    )
     return [dict(zip(names, row)) for row in rows]
 
 
@@ -192,9 +248,14 @@ def state_of(state: str, domain_state: str | None) -> str:
 def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
     """Count all instances by their host (None for none) and state."""
     query = located().with_only_columns(
-        tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state.label("domain_state"), sa.func.count()
+        tables.compute_nodes.c.host,
+        tables.instances.c.state,
+        tables.domains.c.state.label("domain_state"),
+        sa.func.count(),
     )
-    query = query.group_by(tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state)
+    query = query.group_by(
+        tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state
+    )
     found: Counter[tuple[str | None, str]] = Counter()
     for row in connection.execute(query):
         found[row.host, state_of(row.state, row.domain_state)] += row[-1]
@@ -203,7 +264,11 @@ def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
 
 @bulk.without_collection()
 def listing(
-    connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None, selector: Selector | None = None
+    connection: Connection,
+    host: str | None = None,
+    name: str | None = None,
+    uuid: str | None = None,
+    selector: Selector | None = None,
 ) -> list[ListedInstance]:
     """Read instances for people and programs, sorted by name: all of them, or the instances of a
     host, a name, a uuid or a selector.

@@ -21,7 +21,19 @@ Held = dict[str, dict[str, int]]
 
 #: The columns of an instance that plans read.
 _READ = (
-    *("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "user", "flavor", "extra_specs"),
+    *(
+        "uuid",
+        "name",
+        "state",
+        "vcpus",
+        "memory_mb",
+        "disk_gb",
+        "availability_zone",
+        "project",
+        "user",
+        "flavor",
+        "extra_specs",
+    ),
     *("image", "image_name", "image_id", "image_format", "policy", "task_state", "host_request"),
 )
 #: Rows that are fetched at a time.
@@ -55,7 +67,9 @@ def read_host_instances(connection: Connection, host: str | None = None) -> list
 
 
 @bulk.without_collection()
-def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
+def read_instances(
+    connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()
+) -> list[PlannedInstance]:
     """Read instances for planners, sorted by name, in a fixed number of queries.
 
     Instances that are alike share their resources, extra_specs and required_traits, which are never
@@ -64,7 +78,12 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     :param hosts: only their instances; None for all hosts.
     :param but: hosts with instances that are left out.
     """
-    instances, nodes, domains, flavors = tables.instances, tables.compute_nodes, tables.domains, tables.flavors
+    instances, nodes, domains, flavors = (
+        tables.instances,
+        tables.compute_nodes,
+        tables.domains,
+        tables.flavors,
+    )
     query = (
         located()
         .with_only_columns(
@@ -76,7 +95,10 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         .order_by(instances.c.name, instances.c.uuid)
     )
     # The flavors are not joined: JSON would be decoded for each row.
-    specs_of = {row[0]: row[1] or {} for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs))}
+    specs_of = {
+        row[0]: row[1] or {}
+        for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs))
+    }
     of_flavor = {name: (specs, _required_traits(specs)) for name, specs in specs_of.items()}
     none: tuple[dict[str, str], list[str]] = ({}, [])
     amounts: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
@@ -157,7 +179,9 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         each["backs"] = names
     _add_local_disks(connection, [each for each in found if each["snapshots"]])
     if asked:
-        _add_devices(connection, [each for each in found if each["uuid"] in asked], node_of, asked, direct)
+        _add_devices(
+            connection, [each for each in found if each["uuid"] in asked], node_of, asked, direct
+        )
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
     for each in found:
         cells = in_cells.get((node_of[each["uuid"]], each["uuid"]), [])
@@ -178,17 +202,30 @@ def _add_devices(
     :param asked: {uuid: the PCI devices in its claim}.
     :param direct: uuids of instances with an interface on a network device of the host.
     """
-    pci, mdevs = devices.of_consumers(connection, asked), devices.mdevs_of_consumers(connection, asked)
+    pci, mdevs = (
+        devices.of_consumers(connection, asked),
+        devices.mdevs_of_consumers(connection, asked),
+    )
     for each in instances:
         uuid, key = each["uuid"], (node_of[each["uuid"]], each["uuid"])
         mine, requests = pci.get(key, []), asked[each["uuid"]]
         if uuid in direct:
             # A virtual function that a domain names by its network interface is no device in its XML.
             known = {device["address"] for device in each["hostdevs"]}
-            each["hostdevs"] += [{"type": "pci", "address": device["address"]} for device in mine if device["address"] not in known]
-        given = {device["address"] for device in mine if device["request"] is not None and device["request"] < len(requests)}
+            each["hostdevs"] += [
+                {"type": "pci", "address": device["address"]}
+                for device in mine
+                if device["address"] not in known
+            ]
+        given = {
+            device["address"]
+            for device in mine
+            if device["request"] is not None and device["request"] < len(requests)
+        }
         given |= {device["uuid"] for device in mdevs.get(key, ())}
-        each["own_devices"] = [device for device in each["hostdevs"] if device.get("address") not in given]
+        each["own_devices"] = [
+            device for device in each["hostdevs"] if device.get("address") not in given
+        ]
         each["pci_requests"] = requests if mine else []
 
 
@@ -206,9 +243,18 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
         }
         for each in instances
     ]
-    known = files.of_instances(connection, [each["uuid"] for each, disks in zip(instances, named) if disks])
+    known = files.of_instances(
+        connection, [each["uuid"] for each, disks in zip(instances, named) if disks]
+    )
     return [
-        sorted({name for path, names in disks.items() if (path, None) in known.get(each["uuid"], ()) for name in names})
+        sorted(
+            {
+                name
+                for path, names in disks.items()
+                if (path, None) in known.get(each["uuid"], ())
+                for name in names
+            }
+        )
         for each, disks in zip(instances, named)
     ]
 
@@ -217,18 +263,29 @@ def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance
     """Complete instances with snapshots: whether a disk that they write to is not known to be shared."""
     known = files.of_instances(connection, [each["uuid"] for each in instances])
     for each in instances:
-        paths = [disk.get("path") for disk in each["disks"] if disk.get("device", "disk") == "disk" and not disk.get("readonly")]
+        paths = [
+            disk.get("path")
+            for disk in each["disks"]
+            if disk.get("device", "disk") == "disk" and not disk.get("readonly")
+        ]
         each["local_disks"] = any((path, None) in known.get(each["uuid"], ()) for path in paths)
 
 
-def _of_hosts(connection: Connection, query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
+def _of_hosts(
+    connection: Connection, query: Select, hosts: Collection[str] | None, but: Collection[str]
+) -> Select:
     column = tables.compute_nodes.c.host
     if hosts is not None:
         query = query.where(bulk.is_among(connection, column, sorted(hosts)))
     return query.where(sa.not_(bulk.is_among(connection, column, sorted(but)))) if but else query
 
 
-def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
+def _held(
+    connection: Connection,
+    hosts: Collection[str] | None = None,
+    but: Collection[str] = (),
+    rare: bool = False,
+) -> dict[str, Held]:
     """Read the allocations of instances, without instances that hold two places for an open resize
     or evacuation.
 
@@ -239,7 +296,9 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
     providers = tables.resource_providers
     twice = sa.select(migrations.c.instance_uuid).where(
-        migrations.c.status.in_([each for each in tables.HOLDING_MIGRATION if each not in tables.OPEN_MIGRATION])
+        migrations.c.status.in_(
+            [each for each in tables.HOLDING_MIGRATION if each not in tables.OPEN_MIGRATION]
+        )
     )
     query = (
         sa.select(instances.c.uuid, providers.c.uuid, classes.c.name, allocations.c.used)
@@ -253,7 +312,11 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     )
     if rare:
         # By the ids, so that the other allocations are not looked up in any other table.
-        query = query.where(allocations.c.class_id.in_(sa.select(classes.c.id).where(classes.c.name.not_in(RESOURCE_CLASSES))))
+        query = query.where(
+            allocations.c.class_id.in_(
+                sa.select(classes.c.id).where(classes.c.name.not_in(RESOURCE_CLASSES))
+            )
+        )
     held: dict[str, Held] = {}
     same = _Same()
     for uuid, provider, name, amount in _rows(connection, _of_hosts(connection, query, hosts, but)):
@@ -267,7 +330,11 @@ def _rows(connection: Connection, query: Select) -> Iterator[Row]:
 
 
 def _required_traits(extra_specs: Mapping[str, str]) -> list[str]:
-    return sorted(key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required")
+    return sorted(
+        key.partition(":")[2]
+        for key, value in extra_specs.items()
+        if key.startswith("trait:") and value == "required"
+    )
 
 
 def _pool_traits(extra_specs: Mapping[str, str], resources: Mapping[str, int]) -> list[str]:
@@ -279,7 +346,9 @@ def _pool_traits(extra_specs: Mapping[str, str], resources: Mapping[str, int]) -
             pools[group[len("resources") :]] = name
     return sorted(
         f"{pools[group[len('trait') :]]}:{trait}"
-        for (group, _colon, trait), value in ((key.partition(":"), value) for key, value in extra_specs.items())
+        for (group, _colon, trait), value in (
+            (key.partition(":"), value) for key, value in extra_specs.items()
+        )
         if value == "required" and group.startswith("trait_") and group[len("trait") :] in pools
     )
 
@@ -298,19 +367,46 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
     """Read the needs and places of all instances, without the facts of their domains and their NUMA
     cells; there may be millions of instances.
     """
-    instances, nodes, groups, flavors = tables.instances, tables.compute_nodes, tables.server_groups, tables.flavors
-    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "user", "flavor")
+    instances, nodes, groups, flavors = (
+        tables.instances,
+        tables.compute_nodes,
+        tables.server_groups,
+        tables.flavors,
+    )
+    names = (
+        "uuid",
+        "name",
+        "state",
+        "vcpus",
+        "memory_mb",
+        "disk_gb",
+        "availability_zone",
+        "project",
+        "user",
+        "flavor",
+    )
     #: Columns that few instances have; JSON is decoded for each row that has it.
     rare = ("extra_specs", "image", "image_name", "image_id", "image_format")
     query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
     place = {row[0]: row[1:] for row in connection.execute(query)}
     group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
-    of_flavor = {row[0]: row[1] for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs)) if row[1]}
+    of_flavor = {
+        row[0]: row[1]
+        for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs))
+        if row[1]
+    }
     columns = [instances.c[name] for name in names]
-    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(
+        instances.c.compute_node_id.is_not(None)
+    )
     more = sa.select(instances.c.uuid, *[instances.c[name] for name in rare])
-    has_more = sa.or_(*[sa.cast(instances.c[name], sa.Text).not_in(("null", "{}")) for name in rare])
-    own = {row[0]: {name: value for name, value in zip(rare, row[1:]) if value} for row in connection.execute(more.where(has_more))}
+    has_more = sa.or_(
+        *[sa.cast(instances.c[name], sa.Text).not_in(("null", "{}")) for name in rare]
+    )
+    own = {
+        row[0]: {name: value for name, value in zip(rare, row[1:]) if value}
+        for row in connection.execute(more.where(has_more))
+    }
     held = _held(connection, rare=True)
     found: list[InstanceAmounts] = []
     for node, group_id, *values in column_reader.rows(connection, query):

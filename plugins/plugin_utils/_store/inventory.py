@@ -32,7 +32,13 @@ KEPT = (
 
 
 @bulk.without_collection()
-def read(connection: Connection, now: float, service_down_time: float, traits: Sequence[str], with_instances: bool) -> dict[str, list[Any]]:
+def read(
+    connection: Connection,
+    now: float,
+    service_down_time: float,
+    traits: Sequence[str],
+    with_instances: bool,
+) -> dict[str, list[Any]]:
     """Read the hosts, and the instances on demand.
 
     :param traits: shell patterns of names of traits.
@@ -41,7 +47,10 @@ def read(connection: Connection, now: float, service_down_time: float, traits: S
         instances: instances.listing() with addresses.
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
-    found = [_host(host, aggregates.get(host["host"], []), owned) for host in hosts.listing(connection, now, service_down_time)]
+    found = [
+        _host(host, aggregates.get(host["host"], []), owned)
+        for host in hosts.listing(connection, now, service_down_time)
+    ]
     shown = instances.listing(connection) if with_instances else []
     if shown:
         known = instances.addresses(connection)
@@ -50,15 +59,21 @@ def read(connection: Connection, now: float, service_down_time: float, traits: S
     return {"hosts": found, "instances": shown}
 
 
-def _host(listed: ListedHost, aggregates: list[str], owned: Mapping[str, list[str]]) -> dict[str, Any]:
+def _host(
+    listed: ListedHost, aggregates: list[str], owned: Mapping[str, list[str]]
+) -> dict[str, Any]:
     host: dict[str, Any] = {**listed}
     nodes = listed["nodes"]
     found = {name: host[name] for name in KEPT}
     found["nodes"] = [node["node"] for node in nodes]
     found["aggregates"] = aggregates
     found["cells"] = sorted({node["cell"] for node in nodes if node["cell"] is not None})
-    found["hypervisor_types"] = sorted({node["hypervisor_type"] for node in nodes if node["hypervisor_type"] is not None})
-    found["hypervisor_versions"] = sorted({node["hypervisor_version"] for node in nodes if node["hypervisor_version"] is not None})
+    found["hypervisor_types"] = sorted(
+        {node["hypervisor_type"] for node in nodes if node["hypervisor_type"] is not None}
+    )
+    found["hypervisor_versions"] = sorted(
+        {node["hypervisor_version"] for node in nodes if node["hypervisor_version"] is not None}
+    )
     found["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
     for name in resource_classes.KEYS.values():
         found.update({name + suffix: host[name + suffix] for suffix in hosts.FIGURES})

@@ -36,7 +36,11 @@ def instances(connection: Connection, selector: Selector) -> list[dict[str, str]
     :raises DroverError: it selects none, or a key that it excludes is of no instance, so that it would exclude nothing.
     """
     table = tables.instances
-    query = sa.select(table.c.uuid, table.c.name).where(condition(table.c.labels, selector)).order_by(table.c.name, table.c.uuid)
+    query = (
+        sa.select(table.c.uuid, table.c.name)
+        .where(condition(table.c.labels, selector))
+        .order_by(table.c.name, table.c.uuid)
+    )
     found = [{"uuid": row.uuid, "name": row.name} for row in connection.execute(query)]
     if not found:
         raise DroverError(f"{no_instance(connection, selector)} Nothing was done.")
@@ -71,4 +75,8 @@ def _keys(connection: Connection, table: sa.Table) -> set[str]:
     """Read the keys of all labels of a table."""
     # The values are compared as text: PostgreSQL does not compare JSON.
     text = sa.cast(table.c.labels, sa.Text)
-    return {key for row in connection.execute(sa.select(text).where(table.c.labels.is_not(None)).distinct()) for key in json.loads(row[0])}
+    return {
+        key
+        for row in connection.execute(sa.select(text).where(table.c.labels.is_not(None)).distinct())
+        for key in json.loads(row[0])
+    }

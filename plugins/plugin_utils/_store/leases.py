@@ -57,7 +57,9 @@ class Lost(RunOver):
     """This run has lost the lease."""
 
 
-def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds: float = SECONDS) -> Taken:
+def take(
+    connection: Connection, name: str, actor: Actor, purpose: str, seconds: float = SECONDS
+) -> Taken:
     """Take the lease of a name, or renew it.
 
     :param name: the name of the host, or of another object of the work.
@@ -87,8 +89,13 @@ def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds:
     if over is None:
         raise Held(_holder_sentence(row, now), _way_out(row, now))
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
-    actions.note(connection, "run", f"{purpose} (the lease of {row.holder} was taken over)", host=name)
-    return {"changed": True, "taken_over": f"{_holder_sentence(row, now)} {over}, so the lease was taken over."}
+    actions.note(
+        connection, "run", f"{purpose} (the lease of {row.holder} was taken over)", host=name
+    )
+    return {
+        "changed": True,
+        "taken_over": f"{_holder_sentence(row, now)} {over}, so the lease was taken over.",
+    }
 
 
 def remove_over(connection: Connection, actor: Actor) -> None:
@@ -98,7 +105,11 @@ def remove_over(connection: Connection, actor: Actor) -> None:
         if _over(row, actor, now) is not None:
             # The conditions keep a lease that was renewed or taken since.
             connection.execute(
-                sa.delete(table).where(table.c.name == row.name, table.c.process == row.process, table.c.expires_at == row.expires_at)
+                sa.delete(table).where(
+                    table.c.name == row.name,
+                    table.c.process == row.process,
+                    table.c.expires_at == row.expires_at,
+                )
             )
 
 
@@ -117,7 +128,9 @@ def _way_out(row: Row, now: float) -> str:
     if row.expires_at <= now:
         return f"Its time is over, but its process lives on this machine: end that, or take its lease away {by_hand}."
     left = int(row.expires_at - now) + 1
-    return f"Wait for its end; if that run is dead, its lease ends in {left} s, or at once {by_hand}."
+    return (
+        f"Wait for its end; if that run is dead, its lease ends in {left} s, or at once {by_hand}."
+    )
 
 
 def renew(connection: Connection, name: str, actor: Actor, seconds: float = SECONDS) -> None:
@@ -130,12 +143,21 @@ def renew(connection: Connection, name: str, actor: Actor, seconds: float = SECO
     done = connection.execute(
         sa.update(table)
         .where(table.c.name == name, table.c.process == actor.process)
-        .values(renewed_at=now, expires_at=sa.case((table.c.expires_at > end, table.c.expires_at), else_=end))
+        .values(
+            renewed_at=now,
+            expires_at=sa.case((table.c.expires_at > end, table.c.expires_at), else_=end),
+        )
     )
     if done.rowcount == 0:
         row = _row(connection, name)
-        whose = _holder_sentence(row, now) if row is not None else f"The lease of {name} was taken away."
-        raise Lost(f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself.")
+        whose = (
+            _holder_sentence(row, now)
+            if row is not None
+            else f"The lease of {name} was taken away."
+        )
+        raise Lost(
+            f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself."
+        )
 
 
 def renew_all(connection: Connection, actor: Actor) -> None:
@@ -143,7 +165,9 @@ def renew_all(connection: Connection, actor: Actor) -> None:
     table, now = tables.leases, clock.now(connection)
     end = now + SECONDS
     connection.execute(
-        sa.update(table).where(table.c.process == actor.process, table.c.expires_at < end).values(renewed_at=now, expires_at=end)
+        sa.update(table)
+        .where(table.c.process == actor.process, table.c.expires_at < end)
+        .values(renewed_at=now, expires_at=end)
     )
 
 
@@ -184,7 +208,9 @@ def read(connection: Connection) -> list[dict[str, Any]]:
     """Read all leases, sorted by name: the columns of the table but process."""
     table = tables.leases
     columns = [column for column in table.c if column.name != "process"]
-    return [dict(row._mapping) for row in connection.execute(sa.select(*columns).order_by(table.c.name))]
+    return [
+        dict(row._mapping) for row in connection.execute(sa.select(*columns).order_by(table.c.name))
+    ]
 
 
 def _row(connection: Connection, name: str) -> Row | None:

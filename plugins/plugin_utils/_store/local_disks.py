@@ -17,9 +17,15 @@ from .sql import Connection, sa
 def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
     """Read the disks of instances that a move copies, by uuid, as far as the store knows."""
     names = files.of_instances(connection, [each["uuid"] for each in instances])
-    found = {each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]]) for each in instances if each["disks"]}
+    found = {
+        each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]])
+        for each in instances
+        if each["disks"]
+    }
     # Hosts that are recorded as data may have sizes only.
-    found.update(_of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]]))
+    found.update(
+        _of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]])
+    )
     return found
 
 
@@ -31,7 +37,13 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         if disk.get("readonly") or not path:
             continue
         capacity = disk.get("capacity_bytes")
-        move = DiskMove(target=disk.get("target"), source=str(path), how="shared", mib=0, virtual_mib=capacity >> 20 if capacity else None)
+        move = DiskMove(
+            target=disk.get("target"),
+            source=str(path),
+            how="shared",
+            mib=0,
+            virtual_mib=capacity >> 20 if capacity else None,
+        )
         moves.append(move)
         # A disk on the network is never copied.
         if disk.get("type") == "network":
@@ -53,7 +65,9 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
     return LocalDisks(mib, tuple(unknown), tuple(moves))
 
 
-def _of_sizes(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
+def _of_sizes(
+    connection: Connection, instances: Sequence[PlannedInstance]
+) -> dict[str, LocalDisks]:
     """Return the disks of instances without a list of disks: the sum of their allocations of
     DISK_GB on their own compute node.
     """
@@ -62,15 +76,25 @@ def _of_sizes(connection: Connection, instances: Sequence[PlannedInstance]) -> d
     query = sa.select(providers.c.uuid, sa.func.coalesce(roots.c.uuid, providers.c.uuid)).outerjoin(
         roots, roots.c.id == providers.c.root_id
     )
-    holding = {uuid for each in instances for uuid, amounts in each.get("allocations", {}).items() if amounts.get("DISK_GB")}
+    holding = {
+        uuid
+        for each in instances
+        for uuid, amounts in each.get("allocations", {}).items()
+        if amounts.get("DISK_GB")
+    }
     root = {row[0]: row[1] for row in bulk.among(connection, query, providers.c.uuid, holding)}
     query = sa.select(nodes.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname)
     node = {
-        (row.host, row.hypervisor_hostname): row.uuid for row in bulk.among(connection, query, nodes.c.host, {i["host"] for i in instances})
+        (row.host, row.hypervisor_hostname): row.uuid
+        for row in bulk.among(connection, query, nodes.c.host, {i["host"] for i in instances})
     }
     found = {}
     for each in instances:
         own = node[each["host"], each["node"]]
-        amounts = [held.get("DISK_GB", 0) for uuid, held in each.get("allocations", {}).items() if root.get(uuid) == own]
+        amounts = [
+            held.get("DISK_GB", 0)
+            for uuid, held in each.get("allocations", {}).items()
+            if root.get(uuid) == own
+        ]
         found[each["uuid"]] = LocalDisks(sum(amounts) * 1024)
     return found

@@ -40,7 +40,9 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
     found: dict[str, KnownHost] = {}
     for row in connection.execute(query):
         read_at = row.last_seen_up or 0
-        host = found.setdefault(row.host, KnownHost([], set(), read_at, off.get(row.host, 0) > read_at))
+        host = found.setdefault(
+            row.host, KnownHost([], set(), read_at, off.get(row.host, 0) > read_at)
+        )
         host.cells.add(row.cell)
         if (uri := row.uri or DEFAULT_URI) not in host.uris:
             host.uris.append(uri)

@@ -16,9 +16,28 @@ NEWEST = 500
 def read(connection: Connection) -> list[MeasuredMove]:
     """Read the newest measured moves."""
     table = tables.migrations
-    columns = (table.c.source, table.c.destination, table.c.type, table.c.copied_memory_mib, table.c.copied_disk_mib, table.c.seconds)
-    query = sa.select(*columns).where(table.c.seconds.is_not(None)).order_by(table.c.id.desc()).limit(NEWEST)
+    columns = (
+        table.c.source,
+        table.c.destination,
+        table.c.type,
+        table.c.copied_memory_mib,
+        table.c.copied_disk_mib,
+        table.c.seconds,
+    )
+    query = (
+        sa.select(*columns)
+        .where(table.c.seconds.is_not(None))
+        .order_by(table.c.id.desc())
+        .limit(NEWEST)
+    )
     return [
-        MeasuredMove(row.source, row.destination, row.type == "live-migration", row.copied_memory_mib, row.copied_disk_mib, row.seconds)
+        MeasuredMove(
+            row.source,
+            row.destination,
+            row.type == "live-migration",
+            row.copied_memory_mib,
+            row.copied_disk_mib,
+            row.seconds,
+        )
         for row in connection.execute(query)
     ]

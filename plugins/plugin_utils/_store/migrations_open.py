@@ -63,9 +63,18 @@ def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dic
     """Read the open migrations of instances, the oldest first: dicts name, type, source, destination, created_at."""
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))
-    rows = sorted(bulk.among(connection, query, table.c.instance_uuid, instance_uuids), key=lambda row: (row.created_at, row.id))
+    rows = sorted(
+        bulk.among(connection, query, table.c.instance_uuid, instance_uuids),
+        key=lambda row: (row.created_at, row.id),
+    )
     return [
-        {"name": row.instance_name, "type": row.type, "source": row.source, "destination": row.destination, "created_at": row.created_at}
+        {
+            "name": row.instance_name,
+            "type": row.type,
+            "source": row.source,
+            "destination": row.destination,
+            "created_at": row.created_at,
+        }
         for row in rows
     ]
 
@@ -111,7 +120,11 @@ def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row
     """Select the open migrations of instances that were at neither end when both were last read,
     and that were not seen there since.
     """
-    lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]
+    lost = [
+        row
+        for row in migrations
+        if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")
+    ]
     table = tables.domains
     query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
     seen = bulk.among(connection, query, table.c.uuid, [row.instance_uuid for row in lost])
@@ -119,13 +132,22 @@ def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row
     return [
         row
         for row in lost
-        if all(last.get((row.instance_uuid, end), 0) <= row.details["nowhere"] for end in (row.source_node_id, row.destination_node_id))
+        if all(
+            last.get((row.instance_uuid, end), 0) <= row.details["nowhere"]
+            for end in (row.source_node_id, row.destination_node_id)
+        )
     ]
 
 
 def left_open_for(connection: Connection, hosts: Collection[str]) -> list[str]:
     """Return the sources of the open moves by which an earlier run makes room for one of these hosts, sorted."""
-    return sorted({row.source for row in open_moves(connection) if set((row.details or {}).get("for_hosts") or ()) & set(hosts)})
+    return sorted(
+        {
+            row.source
+            for row in open_moves(connection)
+            if set((row.details or {}).get("for_hosts") or ()) & set(hosts)
+        }
+    )
 
 
 def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, int]]:
@@ -139,7 +161,10 @@ def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str
         .join(groups, groups.c.id == instances.c.server_group_id)
         .where(groups.c.max_moving.is_not(None))
     )
-    return {row.uuid: (row.name, row.max_moving) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+    return {
+        row.uuid: (row.name, row.max_moving)
+        for row in bulk.among(connection, query, instances.c.uuid, uuids)
+    }
 
 
 def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:

@@ -12,25 +12,45 @@ from . import bulk
 from .sql import Connection, sa
 
 
-def read(connection: Connection, table: sa.Table, fields: Sequence[str], names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+def read(
+    connection: Connection,
+    table: sa.Table,
+    fields: Sequence[str],
+    names: Collection[str] | None = None,
+) -> dict[str, dict[str, Any]]:
     """Read rows.
 
     :param names: only rows with these names; None for all.
     :returns: {name: {one of fields: value}}.
     """
     query = sa.select(table)
-    rows = connection.execute(query) if names is None else bulk.among(connection, query, table.c.name, names)
+    rows = (
+        connection.execute(query)
+        if names is None
+        else bulk.among(connection, query, table.c.name, names)
+    )
     return {row.name: {field: getattr(row, field) for field in fields} for row in rows}
 
 
-def find(connection: Connection, table: sa.Table, fields: Sequence[str], name: str) -> dict[str, Any] | None:
+def find(
+    connection: Connection, table: sa.Table, fields: Sequence[str], name: str
+) -> dict[str, Any] | None:
     """Read one row: a dict with name, uuid and fields; None if there is none."""
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
-    return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in fields}}
+    return (
+        None
+        if row is None
+        else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in fields}}
+    )
 
 
 def keep(
-    connection: Connection, table: sa.Table, before: Mapping[str, Any] | None, name: str, after: Mapping[str, Any], now: float
+    connection: Connection,
+    table: sa.Table,
+    before: Mapping[str, Any] | None,
+    name: str,
+    after: Mapping[str, Any],
+    now: float,
 ) -> tuple[dict[str, Any], bool]:
     """Make a row or change it.
 
@@ -38,7 +58,11 @@ def keep(
     :param after: all fields.
     :returns: the row, as find() would return it; and True if it changed.
     """
-    kept = {"name": name, "uuid": before["uuid"] if before is not None else bulk.new_uuid(), **after}
+    kept = {
+        "name": name,
+        "uuid": before["uuid"] if before is not None else bulk.new_uuid(),
+        **after,
+    }
     if before is None:
         connection.execute(sa.insert(table).values(created_at=now, **kept))
     elif kept != before:

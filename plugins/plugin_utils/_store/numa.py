@@ -21,7 +21,9 @@ from .sql import Connection, Select, sa
 POLICIES = ("cpu_policy", "thread_policy", "emulator_policy")
 
 
-def read(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[NumaAllocation]]:
+def read(
+    connection: Connection, node_ids: Collection[int] | None = None
+) -> dict[int, list[NumaAllocation]]:
     """Read the cells of nodes that consumers have, by one query.
 
     :param node_ids: None for all.
@@ -33,7 +35,10 @@ def read(connection: Connection, node_ids: Collection[int] | None = None) -> dic
     if node_ids is None:
         rows: Iterable[Any] = column_reader.rows(connection, query)
     else:
-        rows = [tuple(row)[:3] for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)]
+        rows = [
+            tuple(row)[:3]
+            for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)
+        ]
     found: dict[int, list[NumaAllocation]] = {}
     for node, uuid, cells in rows:
         found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells)})
@@ -43,7 +48,9 @@ def read(connection: Connection, node_ids: Collection[int] | None = None) -> dic
 
 
 def write(
-    connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]], keep: Collection[tuple[int, str]] = ()
+    connection: Connection,
+    wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]],
+    keep: Collection[tuple[int, str]] = (),
 ) -> bool:
     """Replace the cells of the consumers of nodes by the cells that their hosts show; write only
     the differences.
@@ -58,32 +65,50 @@ def write(
         (row.compute_node_id, row.uuid): row
         for row in bulk.among(
             connection,
-            sa.select(table, tables.consumers.c.uuid).join(tables.consumers, tables.consumers.c.id == table.c.consumer_id),
+            sa.select(table, tables.consumers.c.uuid).join(
+                tables.consumers, tables.consumers.c.id == table.c.consumer_id
+            ),
             table.c.compute_node_id,
             wanted,
         )
     }
     shown = {
-        (node, uuid): _with_policies(list(cells), there[node, uuid].cells if (node, uuid) in there else [])
+        (node, uuid): _with_policies(
+            list(cells), there[node, uuid].cells if (node, uuid) in there else []
+        )
         for node, domains in wanted.items()
         for uuid, cells in domains.items()
     }
-    gone = [row.id for key, row in there.items() if (not shown[key] if key in shown else key not in keep)]
+    gone = [
+        row.id
+        for key, row in there.items()
+        if (not shown[key] if key in shown else key not in keep)
+    ]
     new = {key: cells for key, cells in shown.items() if cells and key not in there}
     different = [
-        {"id": there[key].id, "cells": cells} for key, cells in shown.items() if cells and key in there and there[key].cells != cells
+        {"id": there[key].id, "cells": cells}
+        for key, cells in shown.items()
+        if cells and key in there and there[key].cells != cells
     ]
     bulk.delete(connection, table, table.c.id, gone)
     bulk.update(connection, table, different)
     return insert(connection, new) or bool(gone or different)
 
 
-def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _with_policies(
+    cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """Add the claimed policies to cells that a host shows, if they have the same CPUs as in the
     claim.
     """
     known = {(each["host"], str(each["pins"])): each for each in claimed}
-    return [{**each, **{key: known.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES}} for each in cells]
+    return [
+        {
+            **each,
+            **{key: known.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES},
+        }
+        for each in cells
+    ]
 
 
 def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) -> bool:
@@ -92,8 +117,14 @@ def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) 
 
     :returns: True if any was added.
     """
-    ids = bulk.ids_by(connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False)
-    rows = [{"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells} for (node, uuid), cells in wanted.items() if uuid in ids]
+    ids = bulk.ids_by(
+        connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False
+    )
+    rows = [
+        {"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells}
+        for (node, uuid), cells in wanted.items()
+        if uuid in ids
+    ]
     bulk.insert(connection, tables.numa_allocations, rows)
     return bool(rows)
 
@@ -101,7 +132,9 @@ def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) 
 def remove(connection: Connection, node: int, uuid: str) -> None:
     """Delete the cells of a node that a consumer has."""
     table = tables.numa_allocations
-    connection.execute(sa.delete(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(uuid))))
+    connection.execute(
+        sa.delete(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(uuid)))
+    )
 
 
 def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
@@ -110,17 +143,30 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
     """
     table = tables.numa_allocations
     remove(connection, node, taker)
-    query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(giver)))
+    query = sa.update(table).where(
+        table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(giver))
+    )
     connection.execute(query.values(consumer_id=_ids(taker).scalar_subquery()))
 
 
-def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[tuple[int, str], list[Any]]:
+def of_consumers(
+    connection: Connection, uuids: Collection[str] | None
+) -> dict[tuple[int, str], list[Any]]:
     """Read the cells of nodes that consumers (None for all) have: {(node id, uuid): cells}."""
     if uuids is None:
-        return {(node, each["uuid"]): each["cells"] for node, held in read(connection).items() for each in held}
+        return {
+            (node, each["uuid"]): each["cells"]
+            for node, held in read(connection).items()
+            for each in held
+        }
     table, consumers = tables.numa_allocations, tables.consumers
-    query = sa.select(table.c.compute_node_id, consumers.c.uuid, table.c.cells).join(consumers, consumers.c.id == table.c.consumer_id)
-    return {(row.compute_node_id, row.uuid): row.cells for row in bulk.among(connection, query, consumers.c.uuid, uuids)}
+    query = sa.select(table.c.compute_node_id, consumers.c.uuid, table.c.cells).join(
+        consumers, consumers.c.id == table.c.consumer_id
+    )
+    return {
+        (row.compute_node_id, row.uuid): row.cells
+        for row in bulk.among(connection, query, consumers.c.uuid, uuids)
+    }
 
 
 def is_tied(facts: Mapping[str, Any] | None) -> bool:
@@ -131,7 +177,11 @@ def is_tied(facts: Mapping[str, Any] | None) -> bool:
         return False
     allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
     memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
-    return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)
+    return (
+        bool(facts.get("pages"))
+        or any(len(cpus) == 1 for cpus in allowed)
+        or any(each.get("nodes") for each in memory)
+    )
 
 
 def _ids(uuid: str) -> Select:

@@ -30,7 +30,10 @@ def occupants(connection: Connection, host: str) -> Occupants:
         .where(nodes.c.host == host, domains.c.seen_at >= nodes.c.updated_at)
         .order_by(domains.c.name, domains.c.uuid)
     )
-    there: list[Occupant] = [{"uuid": row[0], "name": row[1], "state": row[2], "host": row[3]} for row in connection.execute(query)]
+    there: list[Occupant] = [
+        {"uuid": row[0], "name": row[1], "state": row[2], "host": row[3]}
+        for row in connection.execute(query)
+    ]
     return {
         "running": [each for each in there if each["state"] != OFF],
         "shut_off": [each for each in there if each["state"] == OFF],
@@ -43,10 +46,16 @@ def _arriving(connection: Connection, host: str) -> list[Arrival]:
     query = (
         sa.select(table.c.instance_uuid, table.c.instance_name, table.c.source)
         # A resize on its own host moves nothing.
-        .where(table.c.destination == host, table.c.source != host, table.c.status.in_(tables.OPEN_MIGRATION))
+        .where(
+            table.c.destination == host,
+            table.c.source != host,
+            table.c.status.in_(tables.OPEN_MIGRATION),
+        )
         .order_by(table.c.instance_name, table.c.id)
     )
-    moving: list[Arrival] = [{"uuid": row[0], "name": row[1], "source": row[2]} for row in connection.execute(query)]
+    moving: list[Arrival] = [
+        {"uuid": row[0], "name": row[1], "source": row[2]} for row in connection.execute(query)
+    ]
     built: list[Arrival] = [
         {"uuid": row.uuid, "name": row.name, "source": None}
         for row in orders.open_at(connection, host)

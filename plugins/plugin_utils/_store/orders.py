@@ -87,7 +87,9 @@ def read(connection: Connection, uuid: str) -> Row | None:
     return connection.execute(sa.select(table).where(table.c.uuid == uuid)).one_or_none()
 
 
-def begin(connection: Connection, uuid: str, task_state: str, order: str, instead_of: str | None = None) -> Row:
+def begin(
+    connection: Connection, uuid: str, task_state: str, order: str, instead_of: str | None = None
+) -> Row:
     """Open an order.
 
     :param order: the uuid of the order.
@@ -99,14 +101,20 @@ def begin(connection: Connection, uuid: str, task_state: str, order: str, instea
     row = _hold(connection, uuid)
     if row.order_uuid not in (None, order, instead_of):
         raise Open(row)
-    bulk.update(connection, tables.instances, [{"id": row.id, "task_state": task_state, "order_uuid": order}])
+    bulk.update(
+        connection,
+        tables.instances,
+        [{"id": row.id, "task_state": task_state, "order_uuid": order}],
+    )
     actions.note(connection, "order", doing(task_state), (uuid, row.name), _host(connection, row))
     return row
 
 
 def _host(connection: Connection, row: Row) -> str | None:
     nodes = tables.compute_nodes
-    return connection.execute(sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)).scalar()
+    return connection.execute(
+        sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)
+    ).scalar()
 
 
 def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
@@ -120,7 +128,9 @@ def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
         return None
     if row.order_uuid not in (None, order):
         raise Open(row)
-    bulk.update(connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}])
+    bulk.update(
+        connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}]
+    )
     return row
 
 
@@ -130,7 +140,9 @@ def end_with_host(connection: Connection, uuid: str) -> None:
     """
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is not None and row.task_state in ENDED_BY_EVACUATION:
-        bulk.update(connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}])
+        bulk.update(
+            connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}]
+        )
 
 
 def forget(connection: Connection, rows: Iterable[Row]) -> None:
@@ -138,7 +150,11 @@ def forget(connection: Connection, rows: Iterable[Row]) -> None:
     bulk.update(
         connection,
         tables.instances,
-        [{"id": row.id, "task_state": None, "order_uuid": None} for row in rows if row.task_state == SPAWNING],
+        [
+            {"id": row.id, "task_state": None, "order_uuid": None}
+            for row in rows
+            if row.task_state == SPAWNING
+        ],
     )
 
 
@@ -164,7 +180,9 @@ def refuse_open(rows: Iterable[Row]) -> None:
 def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
     """Forget the domain of an unfinished build, as its hypervisor has proven that it is gone."""
     domains = tables.domains
-    connection.execute(sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id))
+    connection.execute(
+        sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id)
+    )
     row = bulk.hold(connection, tables.instances, "uuid", [uuid])[uuid]
     if row.state == "active":
         instances.set_state(connection, [row], "building")
@@ -188,11 +206,16 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
         connection.execute(lock, {"kind": DEFINITIONS, "names": sorted(set(names))})
     table = tables.instances
     query = sa.select(table.c.definition, table.c.uuid)
-    return {row.definition: row.uuid for row in bulk.among(connection, query, table.c.definition, names)}
+    return {
+        row.definition: row.uuid for row in bulk.among(connection, query, table.c.definition, names)
+    }
 
 
 def _hold(connection: Connection, uuid: str) -> Row:
     row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if row is None:
-        raise DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
+        raise DroverError(
+            f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.",
+            cause="unknown_instance",
+        )
     return row

@@ -20,7 +20,16 @@ _MIGRATION = (
     "uuid", "instance_uuid", "instance_name", "source", "destination", "type", "status", "message", "created_at",
     "updated_at",
 )  # fmt: skip
-_POWER = ("host", "action", "driver", "status", "power_state", "message", "created_at", "updated_at")
+_POWER = (
+    "host",
+    "action",
+    "driver",
+    "status",
+    "power_state",
+    "message",
+    "created_at",
+    "updated_at",
+)
 _LEASE = ("name", "holder", "purpose", "acquired_at")
 
 
@@ -29,7 +38,9 @@ def flavors(connection: Connection) -> list[dict[str, Any]]:
     return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
 
 
-def read(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> dict[str, Any]:
+def read(
+    connection: Connection, now: float, service_down_time: float, columns: FleetColumns
+) -> dict[str, Any]:
     """Read all rows at one moment, except instances and flavors.
 
     :param columns: the result of host_columns.read_columns().
@@ -43,8 +54,12 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
     return {
         "hosts": read_hosts(connection, now, service_down_time, columns),
         "aggregates": aggregates.listing(connection),
-        "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
-        "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
+        "newest": _newest(
+            connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at
+        ),
+        "migrations": _newest(
+            connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at
+        ),
         "days": _days(connection),
         "decisions": decisions.newest(connection, NEWEST),
         "actions": actions.read(connection, NEWEST),
@@ -55,11 +70,16 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
     }
 
 
-def read_hosts(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> list[dict[str, Any]]:
+def read_hosts(
+    connection: Connection, now: float, service_down_time: float, columns: FleetColumns
+) -> list[dict[str, Any]]:
     """Read the hosts alone, see read()."""
     physical = _physical(connection)
     found = hosts.listing(connection, now, service_down_time, columns=columns)
-    return [{**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]} for host in found]
+    return [
+        {**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]}
+        for host in found
+    ]
 
 
 def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
@@ -79,12 +99,16 @@ def _days(connection: Connection) -> list[dict[str, Any]]:
     day: Any = table.c.created_at / DAY
     # A cast truncates in SQLite, which may lack floor, and rounds in PostgreSQL.
     day = sa.cast(day if connection.dialect.name == "sqlite" else sa.func.floor(day), sa.Integer)
-    query = sa.select(day, table.c.type, table.c.status, sa.func.count()).group_by(day, table.c.type, table.c.status)
+    query = sa.select(day, table.c.type, table.c.status, sa.func.count()).group_by(
+        day, table.c.type, table.c.status
+    )
     rows = sorted(tuple(row) for row in connection.execute(query))
     return [dict(zip(("day", "type", "status", "count"), row)) for row in rows]
 
 
-def _newest(connection: Connection, table: sa.Table, names: tuple[str, ...], *by: sa.Column[Any]) -> list[dict[str, Any]]:
+def _newest(
+    connection: Connection, table: sa.Table, names: tuple[str, ...], *by: sa.Column[Any]
+) -> list[dict[str, Any]]:
     columns = [table.c[name] for name in names]
     order = [each.desc() for each in (*by, table.c.id)]
     rows = connection.execute(sa.select(*columns).order_by(*order).limit(NEWEST))
@@ -93,4 +117,7 @@ def _newest(connection: Connection, table: sa.Table, names: tuple[str, ...], *by
 
 def _all(connection: Connection, table: sa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
     columns = [table.c[name] for name in names]
-    return [dict(zip(names, row)) for row in connection.execute(sa.select(*columns).order_by(table.c.name))]
+    return [
+        dict(zip(names, row))
+        for row in connection.execute(sa.select(*columns).order_by(table.c.name))
+    ]

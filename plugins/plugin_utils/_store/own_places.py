@@ -12,10 +12,16 @@ from . import addresses, compute_nodes, tables
 from .sql import Connection, sa
 
 
-def hosts_like(connection: Connection, uuids: Collection[str], machine_id: str | None) -> dict[str, dict[str, list[str]]]:
+def hosts_like(
+    connection: Connection, uuids: Collection[str], machine_id: str | None
+) -> dict[str, dict[str, list[str]]]:
     """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.identities()}."""
     table = tables.compute_nodes
-    wanted = {"host_uuid": uuids, "system_uuid": uuids, "machine_id": [machine_id] if machine_id else []}
+    wanted = {
+        "host_uuid": uuids,
+        "system_uuid": uuids,
+        "machine_id": [machine_id] if machine_id else [],
+    }
     same = [table.c.facts[key].as_string().in_(list(values)) for key, values in wanted.items()]
     found = set(connection.scalars(sa.select(table.c.host).where(sa.or_(*same), table.c.reported)))
     return compute_nodes.identities(connection, sorted(found))
@@ -47,12 +53,20 @@ def instances_of_macs(connection: Connection, wanted: Collection[str]) -> list[s
     return _instances(connection, wanted, lambda interface: [interface.get("mac")])
 
 
-def _instances(connection: Connection, wanted: Collection[str], of: Callable[[dict[str, Any]], Collection[str | None]]) -> list[str]:
+def _instances(
+    connection: Connection,
+    wanted: Collection[str],
+    of: Callable[[dict[str, Any]], Collection[str | None]],
+) -> list[str]:
     table = tables.domains
     # The database finds a part of the text; its meaning is read here.
-    mentions = [sa.cast(table.c.facts, sa.Text).contains(f'"{each}"', autoescape=True) for each in wanted]
+    mentions = [
+        sa.cast(table.c.facts, sa.Text).contains(f'"{each}"', autoescape=True) for each in wanted
+    ]
     found = set()
-    for row in connection.execute(sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))):
+    for row in connection.execute(
+        sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))
+    ):
         interfaces: Sequence[dict[str, Any]] = row.facts.get("interfaces") or ()
         if any(each in wanted for interface in interfaces for each in of(interface)):
             found.add(row.uuid)
@@ -63,7 +77,11 @@ def named(connection: Connection, name: str) -> tuple[list[str], list[str]]:
     """Find hosts and uuids of instances by a name, or the uuid of an instance."""
     services, instances = tables.services, tables.instances
     hosts = connection.scalars(sa.select(services.c.host).where(services.c.host == name)).all()
-    uuids = connection.scalars(sa.select(instances.c.uuid).where(sa.or_(instances.c.name == name, instances.c.uuid == name))).all()
+    uuids = connection.scalars(
+        sa.select(instances.c.uuid).where(
+            sa.or_(instances.c.name == name, instances.c.uuid == name)
+        )
+    ).all()
     return list(hosts), list(uuids)
 
 

@@ -43,10 +43,17 @@ class DomainFacts(NamedTuple):
 def nodes(connection: Connection, hosts: Collection[str] | None = None) -> list[NodeFacts]:
     """Read the nodes of hosts, None for all hosts, sorted by their names."""
     table = tables.compute_nodes
-    query = sa.select(table.c.id, table.c.uuid, table.c.host, table.c.uri, table.c.facts).where(table.c.reported)
-    rows = connection.execute(query).all() if hosts is None else bulk.among(connection, query, table.c.host, hosts)
+    query = sa.select(table.c.id, table.c.uuid, table.c.host, table.c.uri, table.c.facts).where(
+        table.c.reported
+    )
+    rows = (
+        connection.execute(query).all()
+        if hosts is None
+        else bulk.among(connection, query, table.c.host, hosts)
+    )
     return sorted(
-        (NodeFacts(row.id, row.uuid, row.host, row.uri, row.facts or {}) for row in rows), key=lambda each: (each.host, each.uuid)
+        (NodeFacts(row.id, row.uuid, row.host, row.uri, row.facts or {}) for row in rows),
+        key=lambda each: (each.host, each.uuid),
     )
 
 
@@ -54,8 +61,19 @@ def domains(connection: Connection, node_ids: Iterable[int]) -> list[DomainFacts
     """Read the domains in the last reports of nodes, sorted by name."""
     table, instances = tables.domains, tables.instances
     query = sa.select(
-        table.c.compute_node_id, table.c.uuid, table.c.name, table.c.state, table.c.facts, instances.c.extra_specs, instances.c.task_state
-    ).outerjoin(instances, sa.and_(instances.c.uuid == table.c.uuid, instances.c.compute_node_id == table.c.compute_node_id))
+        table.c.compute_node_id,
+        table.c.uuid,
+        table.c.name,
+        table.c.state,
+        table.c.facts,
+        instances.c.extra_specs,
+        instances.c.task_state,
+    ).outerjoin(
+        instances,
+        sa.and_(
+            instances.c.uuid == table.c.uuid, instances.c.compute_node_id == table.c.compute_node_id
+        ),
+    )
     rows = bulk.among(connection, query, table.c.compute_node_id, node_ids)
     return sorted((DomainFacts(*row) for row in rows), key=lambda each: (each.name, each.uuid))
 
@@ -65,7 +83,8 @@ def unseen(connection: Connection, node_ids: Iterable[int]) -> list[tuple[str, s
     table = tables.instances
     query = sa.select(table.c.uuid, table.c.name, table.c.state).where(table.c.state != "active")
     return sorted(
-        (tuple(row) for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)), key=lambda each: (each[1], each[0])
+        (tuple(row) for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)),
+        key=lambda each: (each[1], each[0]),
     )
 
 
@@ -73,7 +92,17 @@ def named_for(connection: Connection, paths: Iterable[str]) -> dict[str, str]:
     """Return the names of the instances with uuids that are in the names of files or volumes, by
     path.
     """
-    found = {path: match[0] for path in paths for match in [_UUID.search(path.rpartition("/")[2])] if match}
+    found = {
+        path: match[0]
+        for path in paths
+        for match in [_UUID.search(path.rpartition("/")[2])]
+        if match
+    }
     table = tables.instances
-    names = {row.uuid: row.name for row in bulk.among(connection, sa.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values()))}
+    names = {
+        row.uuid: row.name
+        for row in bulk.among(
+            connection, sa.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values())
+        )
+    }
     return {path: names[uuid] for path, uuid in found.items() if uuid in names}

@@ -28,7 +28,12 @@ def learn(connection: Connection, classes: Iterable[str]) -> None:
         return
     wanted -= known_pools()
     table, last = tables.compute_nodes, 0
-    query = sa.select(table.c.id, table.c.facts["storage_pools"].label("pools")).where(table.c.reported).order_by(table.c.id).limit(PAGE)
+    query = (
+        sa.select(table.c.id, table.c.facts["storage_pools"].label("pools"))
+        .where(table.c.reported)
+        .order_by(table.c.id)
+        .limit(PAGE)
+    )
     while wanted:
         rows = connection.execute(query.where(table.c.id > last)).all()
         if not rows:

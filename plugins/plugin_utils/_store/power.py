@@ -12,14 +12,27 @@ from .._common.errors import DroverError
 from . import actions, bulk, services, tables
 from .sql import Connection, Row, sa
 
-_SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
+_SHOWN = (
+    "uuid",
+    "host",
+    "action",
+    "driver",
+    "status",
+    "power_state",
+    "boot_id",
+    "message",
+    "created_at",
+    "updated_at",
+)
 # The driver of a fencing that an operator confirms.
 OPERATOR = "operator"
 # Hosts that were last seen within an hour of each other may have died together, as discovery may run hourly.
 SAME_TIME = 3600
 
 
-def begin(connection: Connection, host: str, action: str, driver: str, boot_id: str | None, now: float) -> dict[str, Any]:
+def begin(
+    connection: Connection, host: str, action: str, driver: str, boot_id: str | None, now: float
+) -> dict[str, Any]:
     """Record an action before it begins.
 
     :param boot_id: the boot_id of the host now; None if the host does not answer.
@@ -45,7 +58,13 @@ def begin(connection: Connection, host: str, action: str, driver: str, boot_id: 
 
 
 def finish(
-    connection: Connection, uuid: str, status: str, power_state: str | None, boot_id: str | None, message: str | None, now: float
+    connection: Connection,
+    uuid: str,
+    status: str,
+    power_state: str | None,
+    boot_id: str | None,
+    message: str | None,
+    now: float,
 ) -> dict[str, Any]:
     """Record the outcome of an action. A host that is off is down from now on.
 
@@ -66,16 +85,25 @@ def finish(
         values["boot_id"] = boot_id
     connection.execute(sa.update(table).where(table.c.id == row.id).values(values))
     why = f" ({message})" if message else ""
-    actions.note(connection, "power", f"{row.action} by {row.driver}: {status}, power {power_state or 'unknown'}{why}", host=row.host)
+    actions.note(
+        connection,
+        "power",
+        f"{row.action} by {row.driver}: {status}, power {power_state or 'unknown'}{why}",
+        host=row.host,
+    )
     if power_state == "off":
-        services.record_unreachable(connection, row.host, f"switched off ({row.action}) by drover.compute.power", now)
+        services.record_unreachable(
+            connection, row.host, f"switched off ({row.action}) by drover.compute.power", now
+        )
     return {**_plain(row), **values}
 
 
 def last(connection: Connection, host: str) -> dict[str, Any] | None:
     """Read the newest event of a host."""
     table = tables.power_events
-    row = connection.execute(sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)).one_or_none()
+    row = connection.execute(
+        sa.select(table).where(table.c.host == host).order_by(table.c.id.desc()).limit(1)
+    ).one_or_none()
     return None if row is None else _plain(row)
 
 
@@ -108,7 +136,9 @@ def off_since(connection: Connection) -> dict[str, float]:
     return {row.host: row.updated_at for row in connection.execute(query)}
 
 
-def looking_dead(connection: Connection, host: str, inventory: Collection[str] = ()) -> tuple[set[str], set[str]]:
+def looking_dead(
+    connection: Connection, host: str, inventory: Collection[str] = ()
+) -> tuple[set[str], set[str]]:
     """Find the hosts that look dead since about the same time as a host (rule S3).
 
     Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor
@@ -120,12 +150,26 @@ def looking_dead(connection: Connection, host: str, inventory: Collection[str] =
     """
     table, events = tables.services, tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
-    off = set(connection.execute(sa.select(events.c.host).where(events.c.id.in_(last_events), events.c.power_state == "off")).scalars())
-    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY, ~services.is_unreported())).all()
+    off = set(
+        connection.execute(
+            sa.select(events.c.host).where(
+                events.c.id.in_(last_events), events.c.power_state == "off"
+            )
+        ).scalars()
+    )
+    rows = connection.execute(
+        sa.select(table).where(table.c.binary == services.BINARY, ~services.is_unreported())
+    ).all()
     seen = max((row.last_seen_up or 0 for row in rows if row.host == host), default=0)
     counted, down = {host}, {host}
     for row in rows:
-        if row.host == host or row.maintenance or row.forced_down or row.host in off or (inventory and row.host not in inventory):
+        if (
+            row.host == host
+            or row.maintenance
+            or row.forced_down
+            or row.host in off
+            or (inventory and row.host not in inventory)
+        ):
             continue
         if row.last_error is None:
             counted.add(row.host)

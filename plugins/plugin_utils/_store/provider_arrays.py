@@ -104,10 +104,16 @@ class ProviderArrays:
         """
         anchors = self.roots[places]
         if lent is not None:
-            more = [(roots[roots != self.roots[place]], place) for place, roots in self.reached.items() if lent[place]]
+            more = [
+                (roots[roots != self.roots[place]], place)
+                for place, roots in self.reached.items()
+                if lent[place]
+            ]
             if more:
                 anchors = np.concatenate([anchors, *[roots for roots, _place in more]])
-                places = np.concatenate([places, *[np.full(len(roots), place) for roots, place in more]])
+                places = np.concatenate(
+                    [places, *[np.full(len(roots), place) for roots, place in more]]
+                )
         if np.any(anchors[1:] < anchors[:-1]):
             order = np.lexsort((places, anchors))
             anchors, places = anchors[order], places[order]
@@ -115,7 +121,11 @@ class ProviderArrays:
 
 
 def read(
-    connection: Connection, classes: Iterable[str], traits: Iterable[str] = (), aggregates: Iterable[str] = (), figures: bool = False
+    connection: Connection,
+    classes: Iterable[str],
+    traits: Iterable[str] = (),
+    aggregates: Iterable[str] = (),
+    figures: bool = False,
 ) -> ProviderArrays:
     """Read all providers with some classes and traits (names) and aggregates (uuids).
 
@@ -127,14 +137,24 @@ def read(
         return _read(connection, classes, traits, set(aggregates), figures)
 
 
-def _read(connection: Connection, classes: Iterable[str], traits: Iterable[str], aggregates: set[str], figures: bool) -> ProviderArrays:
+def _read(
+    connection: Connection,
+    classes: Iterable[str],
+    traits: Iterable[str],
+    aggregates: set[str],
+    figures: bool,
+) -> ProviderArrays:
     statements = _statements(connection.dialect)
     known, named, found, nested = column_reader.together(
         connection, statements.classes, statements.traits, statements.providers, statements.nested
     )
     arrays = _order(*_providers(connection, found))
-    arrays.class_ids = dict(zip(column_reader.words(known[1]), column_reader.numbers(known[0]).tolist()))
-    arrays.trait_ids = dict(zip(column_reader.words(named[1]), column_reader.numbers(named[0]).tolist()))
+    arrays.class_ids = dict(
+        zip(column_reader.words(known[1]), column_reader.numbers(known[0]).tolist())
+    )
+    arrays.trait_ids = dict(
+        zip(column_reader.words(named[1]), column_reader.numbers(named[0]).tolist())
+    )
     children, parents, roots = (arrays.places[column_reader.numbers(text)] for text in nested)
     arrays.parents[children] = parents
     arrays.roots[children] = roots
@@ -144,26 +164,44 @@ def _read(connection: Connection, classes: Iterable[str], traits: Iterable[str],
     of_classes = _of_classes(wanted, arrays.class_ids)
     owned, joined, inventories, *rare = column_reader.together(
         connection,
-        column_reader.where(statements.owned, column_reader.among("trait_id", wanted_traits.values())),
+        column_reader.where(
+            statements.owned, column_reader.among("trait_id", wanted_traits.values())
+        ),
         column_reader.where(statements.joined, _of_aggregates(numbers, wanted_traits[SHARES])),
         column_reader.where(statements.figures if figures else statements.room, of_classes),
-        *([column_reader.where(statements.rare, " AND ".join(filter(None, (statements.unusual, of_classes))))] if figures else []),
+        *(
+            [
+                column_reader.where(
+                    statements.rare, " AND ".join(filter(None, (statements.unusual, of_classes)))
+                )
+            ]
+            if figures
+            else []
+        ),
     )
     by_class = _by_class(inventories, wanted, arrays.places)
     if figures:
         unusual = _by_class(rare[0], wanted, arrays.places)
         exact = _exact_ratios(connection, inventories[-1])
         for name, number in wanted.items():
-            arrays.inventories[name] = _with_figures(by_class[name], unusual[name], arrays.ids * KEY + number, exact)
+            arrays.inventories[name] = _with_figures(
+                by_class[name], unusual[name], arrays.ids * KEY + number, exact
+            )
     else:
         arrays.inventories = {name: Inventory(*columns) for name, columns in by_class.items()}
     _members(arrays, wanted_traits, numbers, owned, joined)
     return arrays
 
 
-def _providers(connection: Connection, texts: Sequence[str]) -> tuple[IntArray, list[str], list[str]]:
+def _providers(
+    connection: Connection, texts: Sequence[str]
+) -> tuple[IntArray, list[str], list[str]]:
     """Read ids, uuids and names of all providers."""
-    numbers, uuids, called = column_reader.numbers(texts[0]), column_reader.words(texts[1]), column_reader.words(texts[2])
+    numbers, uuids, called = (
+        column_reader.numbers(texts[0]),
+        column_reader.words(texts[1]),
+        column_reader.words(texts[2]),
+    )
     if not len(numbers) == len(uuids) == len(called):
         # A name has the separator in it.
         rows = column_reader.rows(connection, _statements(connection.dialect).plain)
@@ -181,7 +219,9 @@ def _order(numbers: IntArray, uuids: list[str], called: list[str]) -> ProviderAr
     size = len(uuids)
     places = np.full((int(numbers.max()) if size else 0) + 1, -1, dtype=np.int64)
     places[numbers] = np.arange(size)
-    return ProviderArrays(uuids, called, np.full(size, -1, dtype=np.int64), np.arange(size), numbers, places)
+    return ProviderArrays(
+        uuids, called, np.full(size, -1, dtype=np.int64), np.arange(size), numbers, places
+    )
 
 
 def _of_classes(wanted: dict[str, int], known: dict[str, int]) -> str | None:
@@ -206,7 +246,9 @@ def _of_aggregates(numbers: dict[str, int], shares: int) -> str:
     return f"{test} OR EXISTS (SELECT 1 FROM provider_traits WHERE trait_id = {int(shares)})"
 
 
-def _by_class(texts: Sequence[str], wanted: dict[str, int], places: IntArray) -> dict[str, list[Any]]:
+def _by_class(
+    texts: Sequence[str], wanted: dict[str, int], places: IntArray
+) -> dict[str, list[Any]]:
     """Split columns by class, in the order of places.
 
     :param wanted: {class: id}.
@@ -232,7 +274,9 @@ def _exact_ratios(connection: Connection, text: str) -> dict[int, float] | None:
     return dict(column_reader.rows(connection, _statements(connection.dialect).ratios))
 
 
-def _with_figures(columns: list[Any], rare: list[Any], keys: IntArray, exact: dict[int, float] | None) -> Inventory:
+def _with_figures(
+    columns: list[Any], rare: list[Any], keys: IntArray, exact: dict[int, float] | None
+) -> Inventory:
     """Make the Inventory of a class.
 
     :param keys: the ids of its rows in the store, by the place of their provider.
@@ -250,13 +294,21 @@ def _with_figures(columns: list[Any], rare: list[Any], keys: IntArray, exact: di
 
 
 def _members(
-    arrays: ProviderArrays, trait_ids: dict[str, int], aggregate_ids: dict[str, int], owned: Sequence[str], joined: Sequence[str]
+    arrays: ProviderArrays,
+    trait_ids: dict[str, int],
+    aggregate_ids: dict[str, int],
+    owned: Sequence[str],
+    joined: Sequence[str],
 ) -> None:
     """Fill traits, aggregates and reached."""
     which, provider = map(column_reader.numbers, owned)
-    arrays.traits = {name: arrays.mask(provider[which == number]) for name, number in trait_ids.items()}
+    arrays.traits = {
+        name: arrays.mask(provider[which == number]) for name, number in trait_ids.items()
+    }
     which, provider = map(column_reader.numbers, joined)
-    arrays.aggregates = {name: arrays.mask(provider[which == number]) for name, number in aggregate_ids.items()}
+    arrays.aggregates = {
+        name: arrays.mask(provider[which == number]) for name, number in aggregate_ids.items()
+    }
     where = arrays.places[provider]
     for place in np.flatnonzero(arrays.traits[SHARES]).tolist():
         mine = np.isin(which, which[where == place])
@@ -275,13 +327,20 @@ def read_rest(
     statements = _statements(connection.dialect)
     ids = arrays.ids[touched]
     few = ids.tolist() if len(ids) <= NAMED else None
-    others = {name: number for name, number in arrays.class_ids.items() if name not in arrays.inventories}
+    others = {
+        name: number for name, number in arrays.class_ids.items() if name not in arrays.inventories
+    }
     shown, owned = column_reader.together(
         connection,
-        column_reader.where(statements.shown, column_reader.among("class_id", others.values()), few),
+        column_reader.where(
+            statements.shown, column_reader.among("class_id", others.values()), few
+        ),
         column_reader.where(statements.owned, None, few),
     )
-    rest = {name: (places, capacity, used) for name, (places, capacity, used) in _by_class(shown, others, arrays.places).items()}
+    rest = {
+        name: (places, capacity, used)
+        for name, (places, capacity, used) in _by_class(shown, others, arrays.places).items()
+    }
     names = {number: name for name, number in arrays.trait_ids.items()}
     which, provider = map(column_reader.numbers, owned)
     traits: list[list[str]] = [[] for _each in range(arrays.size)]
@@ -300,8 +359,14 @@ class _Statements:
     def __init__(self, dialect: sa.Dialect) -> None:
         providers, inventories = tables.resource_providers.c, tables.inventories.c
         owned, joined = tables.provider_traits.c, tables.provider_aggregates.c
-        classes, traits, aggregates = tables.resource_classes.c, tables.traits.c, tables.placement_aggregates.c
-        capacity = capacity_rule.capacity(inventories.total, inventories.reserved, inventories.allocation_ratio)
+        classes, traits, aggregates = (
+            tables.resource_classes.c,
+            tables.traits.c,
+            tables.placement_aggregates.c,
+        )
+        capacity = capacity_rule.capacity(
+            inventories.total, inventories.reserved, inventories.allocation_ratio
+        )
         # A cast drops the fraction in SQLite and rounds in PostgreSQL.
         sqlite = dialect.name == "sqlite"
         capacity = sa.cast(capacity if sqlite else sa.func.trunc(capacity), sa.BigInteger)
@@ -315,17 +380,30 @@ class _Statements:
         self.traits = text(column_reader.select(sqlite, traits.id, traits.name))
         self.aggregates = text(sa.select(aggregates.uuid, aggregates.id))
         self.plain = text(sa.select(providers.id, providers.uuid, providers.name))
-        self.providers = text(column_reader.select(sqlite, providers.id, providers.uuid, providers.name))
+        self.providers = text(
+            column_reader.select(sqlite, providers.id, providers.uuid, providers.name)
+        )
         self.nested = text(
-            column_reader.select(sqlite, providers.id, providers.parent_id, providers.root_id).where(providers.parent_id.is_not(None))
+            column_reader.select(
+                sqlite, providers.id, providers.parent_id, providers.root_id
+            ).where(providers.parent_id.is_not(None))
         )
         limits = (inventories.min_unit, inventories.max_unit, inventories.step_size)
         self.room = text(column_reader.select(sqlite, key, capacity, inventories.used, *limits))
         self.figures = text(
-            column_reader.select(sqlite, key, inventories.total, inventories.used, inventories.max_unit, inventories.allocation_ratio)
+            column_reader.select(
+                sqlite,
+                key,
+                inventories.total,
+                inventories.used,
+                inventories.max_unit,
+                inventories.allocation_ratio,
+            )
         )
         self.rare = text(column_reader.select(sqlite, key, *(inventories[name] for name in USUAL)))
-        self.unusual = "(" + " OR ".join(f"{name} <> {value}" for name, value in USUAL.items()) + ")"
+        self.unusual = (
+            "(" + " OR ".join(f"{name} <> {value}" for name, value in USUAL.items()) + ")"
+        )
         self.ratios = text(sa.select(key, inventories.allocation_ratio))
         self.shown = text(column_reader.select(sqlite, key, capacity, inventories.used))
         self.owned = text(column_reader.select(sqlite, owned.trait_id, owned.provider_id))

@@ -17,7 +17,9 @@ from .sql import Connection, sa
 Limits = dict[str, dict[str, int]]
 
 
-def read(connection: Connection, projects: Collection[str] | None = None, locked: bool = False) -> Limits:
+def read(
+    connection: Connection, projects: Collection[str] | None = None, locked: bool = False
+) -> Limits:
     """Read the limits of projects.
 
     :param projects: None for all.
@@ -25,7 +27,9 @@ def read(connection: Connection, projects: Collection[str] | None = None, locked
         Writers lock them after all other rows that other writers wait for.
     """
     table = tables.quotas
-    query = sa.select(table.c.project, table.c.resource, table.c.hard_limit).order_by(table.c.project, table.c.resource)
+    query = sa.select(table.c.project, table.c.resource, table.c.hard_limit).order_by(
+        table.c.project, table.c.resource
+    )
     if projects is not None:
         query = query.where(table.c.project.in_(sorted(projects)))
     if locked:
@@ -36,7 +40,9 @@ def read(connection: Connection, projects: Collection[str] | None = None, locked
     return found
 
 
-def ensure(connection: Connection, project: str, limits: Mapping[str, int | None]) -> tuple[dict[str, int], bool]:
+def ensure(
+    connection: Connection, project: str, limits: Mapping[str, int | None]
+) -> tuple[dict[str, int], bool]:
     """Set limits of a project; other limits stay.
 
     :param limits: by name; None removes one.
@@ -49,7 +55,9 @@ def ensure(connection: Connection, project: str, limits: Mapping[str, int | None
         if name not in after:
             connection.execute(sa.delete(table).where(mine))
         elif name not in before:
-            connection.execute(sa.insert(table).values(project=project, resource=name, hard_limit=after[name]))
+            connection.execute(
+                sa.insert(table).values(project=project, resource=name, hard_limit=after[name])
+            )
         elif before[name] != after[name]:
             connection.execute(sa.update(table).where(mine).values(hard_limit=after[name]))
     return after, after != before

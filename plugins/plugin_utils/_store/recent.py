@@ -37,20 +37,32 @@ def read(connection: Connection, since: float) -> Recent:
     moves, made = tables.migrations, tables.decisions
     migrations: Counter[tuple[str, str]] = Counter()
     durations: dict[str, list[float]] = {}
-    query = sa.select(moves.c.type, moves.c.status, moves.c.seconds).where(moves.c.created_at >= since)
+    query = sa.select(moves.c.type, moves.c.status, moves.c.seconds).where(
+        moves.c.created_at >= since
+    )
     for kind, status, seconds in connection.execute(query):
         migrations[kind, status] += 1
         if seconds is not None and status == "completed":
             durations.setdefault(kind, []).append(seconds)
-    query = sa.select(moves.c.type, sa.func.count()).where(moves.c.status.in_(tables.OPEN_MIGRATION)).group_by(moves.c.type)
+    query = (
+        sa.select(moves.c.type, sa.func.count())
+        .where(moves.c.status.in_(tables.OPEN_MIGRATION))
+        .group_by(moves.c.type)
+    )
     is_open: Counter[str] = Counter({row[0]: row[1] for row in connection.execute(query)})
     decisions: Counter[tuple[str, bool]] = Counter()
     refusals: Counter[str] = Counter()
     placed = made.c.host.is_not(None)
-    query = sa.select(made.c.purpose, placed, sa.func.count()).where(made.c.created_at >= since).group_by(made.c.purpose, placed)
+    query = (
+        sa.select(made.c.purpose, placed, sa.func.count())
+        .where(made.c.created_at >= since)
+        .group_by(made.c.purpose, placed)
+    )
     for row in connection.execute(query):
         decisions[row[0], bool(row[1])] += row[2]
-    query = sa.select(made.c.explanation).where(made.c.created_at >= since, made.c.host.is_(None), made.c.explanation.is_not(None))
+    query = sa.select(made.c.explanation).where(
+        made.c.created_at >= since, made.c.host.is_(None), made.c.explanation.is_not(None)
+    )
     for explanation in connection.execute(query).scalars():
         for each in explanation.get("filters") or ():
             refusals[each["name"]] += each["rejected"]

@@ -30,13 +30,23 @@ class RecordedHost(NamedTuple):
     features: list[str]
 
 
-_OWN = ("hypervisor_hostname", "hypervisor_version", "libvirt_version", "host_uuid", "addresses", "migration_address")
+_OWN = (
+    "hypervisor_hostname",
+    "hypervisor_version",
+    "libvirt_version",
+    "host_uuid",
+    "addresses",
+    "migration_address",
+)
 
 
 def read(connection: Connection) -> dict[str, RecordedHost]:
     """Read them, by host."""
     nodes, services, cpus = tables.compute_nodes.c, tables.services.c, tables.fleet_cpus.c
-    model = {key: sa.func.coalesce(nodes.host_model[key].as_string(), "") for key in ("arch", "type", "vendor")}
+    model = {
+        key: sa.func.coalesce(nodes.host_model[key].as_string(), "")
+        for key in ("arch", "type", "vendor")
+    }
     same = sa.and_(
         cpus.cell == sa.func.coalesce(nodes.cell, ""),
         cpus.arch == model["arch"],
@@ -65,9 +75,14 @@ def read(connection: Connection) -> dict[str, RecordedHost]:
     )
     found: dict[str, RecordedHost] = {}
     for row in connection.execute(query):
-        kept: FleetCpu | None = {"cpu": row.cpu, "hosts": row.hosts, "created_at": row.created_at} if row.cpu else None
+        kept: FleetCpu | None = (
+            {"cpu": row.cpu, "hosts": row.hosts, "created_at": row.created_at} if row.cpu else None
+        )
         features: list[str] = (row.host_model or {}).get("features") or []
         own = {name: getattr(row, name) for name in _OWN}
         drivers = row.missing_drivers or []
-        found.setdefault(row.host, RecordedHost(**own, missing_drivers=drivers, fleet_cpu=kept, features=features))
+        found.setdefault(
+            row.host,
+            RecordedHost(**own, missing_drivers=drivers, fleet_cpu=kept, features=features),
+        )
     return found

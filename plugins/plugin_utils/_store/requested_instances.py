@@ -38,7 +38,12 @@ def kinds(connection: Connection) -> list[tuple[str, int]]:
     """
     table = tables.instances
     # A database compares texts, and PostgreSQL no JSON.
-    columns = [sa.cast(table.c[name], sa.Text) if isinstance(table.c[name].type, sa.JSON) else table.c[name] for name in _KIND]
+    columns = [
+        sa.cast(table.c[name], sa.Text)
+        if isinstance(table.c[name].type, sa.JSON)
+        else table.c[name]
+        for name in _KIND
+    ]
     query = (
         sa.select(sa.func.min(table.c.uuid), sa.func.count())
         .where(table.c.compute_node_id.is_not(None), table.c.state != "missing")
@@ -57,11 +62,17 @@ def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[
     """
     instances, flavors, groups = tables.instances, tables.flavors, tables.server_groups
     query = (
-        sa.select(instances, flavors.c.extra_specs.label("flavor_specs"), groups.c.name.label("group_name"))
+        sa.select(
+            instances,
+            flavors.c.extra_specs.label("flavor_specs"),
+            groups.c.name.label("group_name"),
+        )
         .outerjoin(flavors, flavors.c.name == instances.c.flavor)
         .outerjoin(groups, groups.c.id == instances.c.server_group_id)
     )
-    return {row.uuid: _requested(row) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+    return {
+        row.uuid: _requested(row) for row in bulk.among(connection, query, instances.c.uuid, uuids)
+    }
 
 
 def _requested(row: Row) -> dict[str, Any]:

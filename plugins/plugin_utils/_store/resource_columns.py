@@ -13,10 +13,20 @@ from .._common.arrays import IntArray, np
 from .provider_arrays import Inventory, ProviderArrays
 
 #: Fields of a column, with the value of a node that has no inventory.
-EMPTY = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 0, "step_size": 1, "ratio": 1.0}
+EMPTY = {
+    "total": 0,
+    "reserved": 0,
+    "used": 0,
+    "min_unit": 1,
+    "max_unit": 0,
+    "step_size": 1,
+    "ratio": 1.0,
+}
 
 
-def of_nodes(arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+def of_nodes(
+    arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]
+) -> dict[str, dict[str, Any]]:
     """Derive the columns of compute nodes.
 
     :param arrays: read with figures.
@@ -33,10 +43,14 @@ def of_nodes(arrays: ProviderArrays, nodes: IntArray, names: Iterable[str]) -> d
     """
     row_of = np.full(arrays.size, -1, dtype=np.int64)
     row_of[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
-    return {name: _column(arrays, arrays.inventories.get(name), row_of, len(nodes)) for name in names}
+    return {
+        name: _column(arrays, arrays.inventories.get(name), row_of, len(nodes)) for name in names
+    }
 
 
-def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: IntArray, size: int) -> dict[str, Any]:
+def _column(
+    arrays: ProviderArrays, inventory: Inventory | None, row_of: IntArray, size: int
+) -> dict[str, Any]:
     column = {name: np.full(size, value) for name, value in EMPTY.items()}
     if inventory is None:
         return column
@@ -64,7 +78,12 @@ def _column(arrays: ProviderArrays, inventory: Inventory | None, row_of: IntArra
 
 
 def _providers(
-    arrays: ProviderArrays, inventory: Inventory, row_of: IntArray, roots: IntArray, places: IntArray, size: int
+    arrays: ProviderArrays,
+    inventory: Inventory,
+    row_of: IntArray,
+    roots: IntArray,
+    places: IntArray,
+    size: int,
 ) -> dict[str, Any]:
     """Make the field ``providers`` for pairs of a root and a provider."""
     order = np.argsort(row_of[roots], kind="stable")
@@ -75,7 +94,10 @@ def _providers(
     figures = {name: getattr(inventory, name)[at] for name in EMPTY}
     row, lent = row_of[roots], (arrays.roots[places] != roots) & (places != roots)
     shown = np.full(size, -1, dtype=np.int64)
-    free = capacity_rule.capacity(figures["total"], figures["reserved"], figures["ratio"]) - figures["used"]
+    free = (
+        capacity_rule.capacity(figures["total"], figures["reserved"], figures["ratio"])
+        - figures["used"]
+    )
     # The last one written counts: among lent providers the one with the most room, and above them
     # the node's own.
     mine = np.flatnonzero(lent)

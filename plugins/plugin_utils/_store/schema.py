@@ -36,7 +36,9 @@ def quick_revision(connection: Connection) -> str | None:
 
 def is_absent(problem: exc.DBAPIError) -> bool:
     """Return True if an error of quick_revision() means that the database is empty."""
-    return getattr(problem.orig, "sqlstate", None) == "42P01" or "no such table" in str(problem.orig)
+    return getattr(problem.orig, "sqlstate", None) == "42P01" or "no such table" in str(
+        problem.orig
+    )
 
 
 #: In every store of ours, whatever its schema.

@@ -50,8 +50,12 @@ def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
         for table in tables.metadata.sorted_tables:
             copied = table.to_metadata(schema)
             # A table with all its columns in the key is not stored twice.
-            copied.dialect_options["sqlite"]["with_rowid"] = not all(column.primary_key for column in table.columns)
-        late = [index for table in schema.sorted_tables for index in table.indexes if not index.unique]
+            copied.dialect_options["sqlite"]["with_rowid"] = not all(
+                column.primary_key for column in table.columns
+            )
+        late = [
+            index for table in schema.sorted_tables for index in table.indexes if not index.unique
+        ]
         schema.create_all(copy)
         for index in late:
             index.drop(copy)
@@ -97,7 +101,10 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 
 def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:
     """Copy the rows of a table; JSON is copied as text, which is neither decoded nor encoded."""
-    columns = [sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column for column in table.columns]
+    columns = [
+        sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column
+        for column in table.columns
+    ]
     rows = connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns))
     transfer.insert_values(copy, table, rows.partitions())
 

@@ -19,7 +19,12 @@ BINARY = "libvirtd"
 #: The reason of a node, or of a host with all its nodes.
 UNREPORTED = "no longer reported by its host"
 #: The columns that people set, and their names in the record of actions.
-_SWITCHES = {"disabled": "disabled", "disabled_reason": "reason", "forced_down": "forced down", "maintenance": "maintenance"}
+_SWITCHES = {
+    "disabled": "disabled",
+    "disabled_reason": "reason",
+    "forced_down": "forced down",
+    "maintenance": "maintenance",
+}
 _WORDS = {True: "yes", False: "no", None: "none"}
 
 
@@ -45,7 +50,9 @@ def down_reason(service: ServiceState, now: float, service_down_time: float) -> 
                 f"last seen {int(age)} s in the future, more than service_down_time ({int(service_down_time)} s): set the clock right, and run "
                 "drover.compute.discover"
             )
-        return f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
+        return (
+            f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
+        )
     return None
 
 
@@ -57,7 +64,9 @@ def read_as_json(connection: Connection) -> dict[int, str]:
     return {key: json.dumps(dict(zip(names, values))) for key, *values in connection.execute(query)}
 
 
-def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple[dict[str, int], set[str]]:
+def heartbeat(
+    connection: Connection, hosts: Iterable[str], now: float
+) -> tuple[dict[str, int], set[str]]:
     """Record that a discovery reached hosts, and add services that are new.
 
     :returns: {host: service id}, and the hosts with a service that is new or was down.
@@ -69,9 +78,22 @@ def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple
     bulk.insert(
         connection,
         table,
-        [{"uuid": bulk.new_uuid(), "host": host, "binary": BINARY, "created_at": now, "last_seen_up": now} for host in new],
+        [
+            {
+                "uuid": bulk.new_uuid(),
+                "host": host,
+                "binary": BINARY,
+                "created_at": now,
+                "last_seen_up": now,
+            }
+            for host in new
+        ],
     )
-    bulk.update(connection, table, [{"id": row.id, "last_seen_up": now, "last_error": None} for row in known.values()])
+    bulk.update(
+        connection,
+        table,
+        [{"id": row.id, "last_seen_up": now, "last_error": None} for row in known.values()],
+    )
     returned = {host for host, row in known.items() if row.last_error or row.last_seen_up is None}
     ids = {row.host: row.id for row in bulk.among(connection, query, table.c.host, hosts)}
     return ids, returned | set(new)
@@ -86,7 +108,11 @@ def set_labels(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) 
     table = tables.services
     query = sa.select(table.c.id, table.c.host, table.c.labels).where(table.c.binary == BINARY)
     rows = bulk.among(connection, query, table.c.host, wanted)
-    changed = [{"id": row.id, "labels": wanted[row.host] or None} for row in rows if (row.labels or {}) != wanted[row.host]]
+    changed = [
+        {"id": row.id, "labels": wanted[row.host] or None}
+        for row in rows
+        if (row.labels or {}) != wanted[row.host]
+    ]
     bulk.update(connection, table, changed)
     return bool(changed)
 
@@ -97,7 +123,9 @@ def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
     :returns: True if there was one.
     """
     table, nodes = tables.services, tables.compute_nodes
-    query = sa.select(table.c.id, table.c.host).where(~sa.exists().where(nodes.c.service_id == table.c.id))
+    query = sa.select(table.c.id, table.c.host).where(
+        ~sa.exists().where(nodes.c.service_id == table.c.id)
+    )
     rows = bulk.among(connection, query, table.c.host, hosts)
     bulk.delete(connection, table, table.c.id, [row.id for row in rows])
     return bool(rows)
@@ -113,7 +141,9 @@ def disabled_hosts(connection: Connection, hosts: Iterable[str]) -> set[str]:
 def closed_hosts(connection: Connection) -> set[str]:
     """Return the hosts that take nothing: disabled, as in maintenance, or forced down."""
     table = tables.services
-    query = sa.select(table.c.host).where(table.c.binary == BINARY, sa.or_(table.c.disabled.is_(True), table.c.forced_down.is_(True)))
+    query = sa.select(table.c.host).where(
+        table.c.binary == BINARY, sa.or_(table.c.disabled.is_(True), table.c.forced_down.is_(True))
+    )
     return set(connection.scalars(query))
 
 
@@ -121,7 +151,11 @@ def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[st
     """Return the hosts that were up in their last discovery."""
     table = tables.services
     query = sa.select(table).where(table.c.binary == BINARY)
-    return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
+    return {
+        row.host
+        for row in bulk.among(connection, query, table.c.host, hosts)
+        if down_reason(row, now, 0) is None
+    }
 
 
 def is_unreported() -> sa.ColumnElement[bool]:
@@ -134,7 +168,10 @@ def is_unreported() -> sa.ColumnElement[bool]:
 def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
     """Return a number for each host; a host that was added later has a larger number."""
     table = tables.services
-    return {row.host: row.id for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)}
+    return {
+        row.host: row.id
+        for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)
+    }
 
 
 def is_drained(memory: Mapping[str, Any] | None) -> bool:
@@ -148,21 +185,31 @@ def is_drained(memory: Mapping[str, Any] | None) -> bool:
 def drained_hosts(connection: Connection) -> list[str]:
     """Return the hosts that a drain has disabled and no undrain has enabled, sorted."""
     table = tables.services
-    rows = connection.execute(sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host))
+    rows = connection.execute(
+        sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host)
+    )
     return [row.host for row in rows if is_drained(row.status_before_drain)]
 
 
-def record_unreachable(connection: Connection, host: str, error: str, now: float, add: bool = True) -> bool:
+def record_unreachable(
+    connection: Connection, host: str, error: str, now: float, add: bool = True
+) -> bool:
     """Record that a discovery could not reach a host.
 
     :param add: True to add a host that is not in the store.
     :returns: True if the host was up, or unknown, before.
     """
     table = tables.services
-    row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
+    row = connection.execute(
+        sa.select(table).where(table.c.host == host, table.c.binary == BINARY)
+    ).one_or_none()
     if row is None:
         if add:
-            connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
+            connection.execute(
+                sa.insert(table).values(
+                    uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error
+                )
+            )
         return True
     connection.execute(sa.update(table).where(table.c.id == row.id).values(last_error=error))
     return bool(row.last_error is None)
@@ -174,7 +221,9 @@ def get(connection: Connection, host: str) -> Row:
     :raises DroverError: the host is not in the store.
     """
     table = tables.services
-    row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
+    row = connection.execute(
+        sa.select(table).where(table.c.host == host, table.c.binary == BINARY)
+    ).one_or_none()
     if row is None:
         raise unknown_host(connection, host)
     return row
@@ -182,7 +231,9 @@ def get(connection: Connection, host: str) -> Row:
 
 def of_host(host: str) -> Select:
     """Return the query for the service of a host."""
-    return sa.select(tables.services).where(tables.services.c.host == host, tables.services.c.binary == BINARY)
+    return sa.select(tables.services).where(
+        tables.services.c.host == host, tables.services.c.binary == BINARY
+    )
 
 
 def any_host(connection: Connection) -> bool:
@@ -192,13 +243,21 @@ def any_host(connection: Connection) -> bool:
 
 def unknown_host(connection: Connection, host: str) -> Exception:
     """Make the error for a host that is not in the store; it names some that are."""
-    return validation.unknown_host(host, connection.execute(sa.select(tables.services.c.host)).scalars(), DroverError)
+    return validation.unknown_host(
+        host, connection.execute(sa.select(tables.services.c.host)).scalars(), DroverError
+    )
 
 
 def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
     """Change columns of a service."""
     if values:
-        connection.execute(sa.update(tables.services).where(tables.services.c.id == row.id).values(values))
-        notes = [f"{word}: {_WORDS.get(values[key], values[key])}" for key, word in _SWITCHES.items() if key in values]
+        connection.execute(
+            sa.update(tables.services).where(tables.services.c.id == row.id).values(values)
+        )
+        notes = [
+            f"{word}: {_WORDS.get(values[key], values[key])}"
+            for key, word in _SWITCHES.items()
+            if key in values
+        ]
         if notes:
             actions.note(connection, "host", ", ".join(notes), host=row.host)

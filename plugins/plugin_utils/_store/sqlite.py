@@ -31,7 +31,11 @@ _WRITE_AHEAD: set[tuple[int, int]] = set()
 
 def is_missing(url: sa.URL) -> bool:
     """Return True if a URL is of a SQLite file that does not exist."""
-    return bool(url.database) and url.get_backend_name() == "sqlite" and not os.path.exists(url.database or "")
+    return (
+        bool(url.database)
+        and url.get_backend_name() == "sqlite"
+        and not os.path.exists(url.database or "")
+    )
 
 
 @contextlib.contextmanager
@@ -83,7 +87,11 @@ def prepare(path: str | None, connection: sqlite3.Connection, record: Any) -> No
     connection.execute("PRAGMA foreign_keys=ON")
     if not _is_write_ahead(path):
         schema.refuse_others(
-            [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")], f"sqlite:///{path}"
+            [
+                row[0]
+                for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            ],
+            f"sqlite:///{path}",
         )
         _write_ahead(connection)
     # Each commit is on the disk at once: a hypervisor would do a second time an order that a power cut took out of the store.
@@ -146,7 +154,9 @@ def advice(path: str) -> str:
     if os.path.exists(path) and not os.access(path, os.R_OK, effective_ids=_EFFECTIVE):
         return f"{who} read {path}. Give the user the right to read and write the file and its folder, or set drover_store_url to another file."
     for place, what in ((path, "write to"), (folder, "make files in")):
-        if os.path.exists(place) and not os.access(place, os.W_OK | (os.X_OK if place == folder else 0), effective_ids=_EFFECTIVE):
+        if os.path.exists(place) and not os.access(
+            place, os.W_OK | (os.X_OK if place == folder else 0), effective_ids=_EFFECTIVE
+        ):
             return (
                 f"{who} {what} {place}, or its file system is read-only. Give the user the right to read and write {path} and its folder, or set "
                 "drover_store_url to another file."

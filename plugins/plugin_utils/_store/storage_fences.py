@@ -17,11 +17,15 @@ _SHUT_OFF = ("shutoff", "crashed")
 def read(connection: Connection, host: str) -> list[dict[str, Any]]:
     """Read the fences that shut a host out: dicts fence, addresses, cut, created_at, verified_at; the oldest first."""
     table = tables.storage_fences
-    rows = connection.execute(sa.select(table).where(table.c.host == host).order_by(table.c.created_at, table.c.fence))
+    rows = connection.execute(
+        sa.select(table).where(table.c.host == host).order_by(table.c.created_at, table.c.fence)
+    )
     return [dict(row._mapping) for row in rows]
 
 
-def begin(connection: Connection, host: str, fence: str, addresses: Collection[str], now: float) -> list[str]:
+def begin(
+    connection: Connection, host: str, fence: str, addresses: Collection[str], now: float
+) -> list[str]:
     """Write down that a fence is about to shut a host out. The disks that it was seen to be cut off
     from before stay written down, and are no proof now.
 
@@ -37,14 +41,20 @@ def begin(connection: Connection, host: str, fence: str, addresses: Collection[s
     if known:
         connection.execute(sa.update(table).where(*_is(host, fence)).values(**values))
     else:
-        connection.execute(sa.insert(table).values(host=host, fence=fence, cut=[], created_at=now, **values))
+        connection.execute(
+            sa.insert(table).values(host=host, fence=fence, cut=[], created_at=now, **values)
+        )
     return every
 
 
-def verified(connection: Connection, host: str, fence: str, cut: Collection[str], now: float) -> None:
+def verified(
+    connection: Connection, host: str, fence: str, cut: Collection[str], now: float
+) -> None:
     """Record the disks that a fence was seen to cut a host off from."""
     table = tables.storage_fences
-    connection.execute(sa.update(table).where(*_is(host, fence)).values(cut=sorted(cut), verified_at=now))
+    connection.execute(
+        sa.update(table).where(*_is(host, fence)).values(cut=sorted(cut), verified_at=now)
+    )
 
 
 def last(connection: Connection, but: str) -> float | None:
@@ -54,12 +64,16 @@ def last(connection: Connection, but: str) -> float | None:
     :param but: the host that does not count.
     """
     table = tables.storage_fences
-    return connection.execute(sa.select(sa.func.max(table.c.verified_at)).where(table.c.host != but)).scalar()
+    return connection.execute(
+        sa.select(sa.func.max(table.c.verified_at)).where(table.c.host != but)
+    ).scalar()
 
 
 def forget(connection: Connection, host: str, fence: str) -> bool:
     """Remove a fence of a host that was lifted; whether there was one."""
-    return bool(connection.execute(sa.delete(tables.storage_fences).where(*_is(host, fence))).rowcount)
+    return bool(
+        connection.execute(sa.delete(tables.storage_fences).where(*_is(host, fence))).rowcount
+    )
 
 
 def _is(host: str, fence: str) -> tuple[Any, Any]:

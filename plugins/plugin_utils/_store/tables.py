@@ -102,16 +102,26 @@ if sa:
     provider_traits = sa.Table(
         "provider_traits",
         metadata,
-        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column(
+            "provider_id",
+            sa.ForeignKey("resource_providers.id", ondelete="CASCADE"),
+            primary_key=True,
+        ),
         sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
     )
 
     # Aggregates of providers (not of hosts), which connect them to sharing providers.
-    placement_aggregates = sa.Table("placement_aggregates", metadata, columns.identifier(), columns.uuid())
+    placement_aggregates = sa.Table(
+        "placement_aggregates", metadata, columns.identifier(), columns.uuid()
+    )
     provider_aggregates = sa.Table(
         "provider_aggregates",
         metadata,
-        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column(
+            "provider_id",
+            sa.ForeignKey("resource_providers.id", ondelete="CASCADE"),
+            primary_key=True,
+        ),
         sa.Column("aggregate_id", sa.ForeignKey("placement_aggregates.id"), primary_key=True),
     )
 
@@ -127,7 +137,9 @@ if sa:
     aggregate_hosts = sa.Table(
         "aggregate_hosts",
         metadata,
-        sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column(
+            "aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True
+        ),
         sa.Column("host", sa.String(255), primary_key=True),
     )
 
@@ -235,14 +247,28 @@ if sa:
         columns.time("created_at"),
         # Few of millions, which the scheduler counts for each decision.
         sa.Index("ix_instances_definition", "definition", unique=True),
-        sa.Index("ix_instances_project", "project", sqlite_where=sa.text(HAS_PROJECT), postgresql_where=sa.text(HAS_PROJECT)),
-        sa.Index("ix_instances_building", "compute_node_id", sqlite_where=sa.text(IS_BUILDING), postgresql_where=sa.text(IS_BUILDING)),
+        sa.Index(
+            "ix_instances_project",
+            "project",
+            sqlite_where=sa.text(HAS_PROJECT),
+            postgresql_where=sa.text(HAS_PROJECT),
+        ),
+        sa.Index(
+            "ix_instances_building",
+            "compute_node_id",
+            sqlite_where=sa.text(IS_BUILDING),
+            postgresql_where=sa.text(IS_BUILDING),
+        ),
     )
     # The domains in a compute node's last report; a uuid with two rows is one domain on two hosts.
     domains = sa.Table(
         "domains",
         metadata,
-        sa.Column("compute_node_id", sa.ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column(
+            "compute_node_id",
+            sa.ForeignKey("compute_nodes.id", ondelete="CASCADE"),
+            primary_key=True,
+        ),
         sa.Column("uuid", sa.String(36), primary_key=True, index=True),
         sa.Column("name", sa.String(255), nullable=False),
         sa.Column("state", sa.String(32), nullable=False),
@@ -362,7 +388,9 @@ if sa:
         sa.Column("instance_uuid", sa.String(36), nullable=False, index=True),
         sa.Column("instance_name", sa.String(255), nullable=False),
         columns.reference("source_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
-        columns.reference("destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        columns.reference(
+            "destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"
+        ),
         sa.Column("source", sa.String(512), nullable=False),
         sa.Column("destination", sa.String(512), nullable=False),
         sa.Column("type", sa.String(32), nullable=False),

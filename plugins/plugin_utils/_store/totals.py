@@ -45,7 +45,12 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
 
     :param taking: the hosts that take instances.
     """
-    providers, inventories, nodes, classes = tables.resource_providers, tables.inventories, tables.compute_nodes, tables.resource_classes
+    providers, inventories, nodes, classes = (
+        tables.resource_providers,
+        tables.inventories,
+        tables.compute_nodes,
+        tables.resource_classes,
+    )
     zones = {host: zone_of(names) for host, names in read_zones(connection).items()}
     root = sa.func.coalesce(providers.c.root_id, providers.c.id)
     trees = providers.alias()
@@ -53,7 +58,11 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
         sa.select(
             nodes.c.host,
             classes.c.name,
-            sa.func.sum(capacity_rule.capacity(inventories.c.total, inventories.c.reserved, inventories.c.allocation_ratio)),
+            sa.func.sum(
+                capacity_rule.capacity(
+                    inventories.c.total, inventories.c.reserved, inventories.c.allocation_ratio
+                )
+            ),
             sa.func.sum(inventories.c.used),
         )
         .select_from(inventories)
@@ -74,5 +83,7 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
             sums[2] += max(0.0, float(capacity) - int(used))
     return [
         ClassTotal(zone, name, sums[0], int(sums[1]), sums[2])
-        for (zone, name), sums in sorted(found.items(), key=lambda each: (natural(each[0][0]), each[0][1]))
+        for (zone, name), sums in sorted(
+            found.items(), key=lambda each: (natural(each[0][0]), each[0][1])
+        )
     ]

@@ -57,7 +57,12 @@ def export(connection: Connection, path: str, now: float, dry: bool = False) -> 
             end = _write(connection, file, now)
             if not _same(before, end):
                 commit()
-    return {"changed": not _same(before, end), "before": before and before["rows"], "rows": end["rows"], "checksums": end["checksums"]}
+    return {
+        "changed": not _same(before, end),
+        "before": before and before["rows"],
+        "rows": end["rows"],
+        "checksums": end["checksums"],
+    }
 
 
 @bulk.without_collection()
@@ -82,7 +87,13 @@ def load(connection: Connection, export_file: transfer_file.Export) -> Transferr
     for table in tables.EXPORTED:
         try:
             _fill(connection, table, export_file)
-        except (exc.StatementError, _driver_error(connection), ValueError, KeyError, TypeError) as problem:
+        except (
+            exc.StatementError,
+            _driver_error(connection),
+            ValueError,
+            KeyError,
+            TypeError,
+        ) as problem:
             cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
             raise DroverError(
                 f"{export_file.path} has a row of {table.name} that the database refuses: {cause}. "
@@ -90,7 +101,11 @@ def load(connection: Connection, export_file: transfer_file.Export) -> Transferr
             ) from problem
     continuity.come_back(connection)
     end = export_file.end
-    return {"changed": any(export_file.rows.values()), "rows": end["rows"], "checksums": end["checksums"]}
+    return {
+        "changed": any(export_file.rows.values()),
+        "rows": end["rows"],
+        "checksums": end["checksums"],
+    }
 
 
 def check_revision(export_file: transfer_file.Export) -> None:
@@ -114,7 +129,9 @@ def check_revision(export_file: transfer_file.Export) -> None:
         )
     else:
         advice = "A newer version wrote it: upgrade the collection on this controller"
-    raise DroverError(f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported.")
+    raise DroverError(
+        f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported."
+    )
 
 
 class _Nowhere:
@@ -131,9 +148,13 @@ def _driver_error(connection: Connection) -> type[Exception]:
 
 def _write(connection: Connection, file: transfer_file.Sink, now: float) -> transfer_file.End:
     writer = transfer_file.Writer(file)
-    writer.header(schema.LATEST, now, {table.name: table.columns.keys() for table in tables.EXPORTED})
+    writer.header(
+        schema.LATEST, now, {table.name: table.columns.keys() for table in tables.EXPORTED}
+    )
     for table in tables.EXPORTED:
-        query = sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
+        query = (
+            sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
+        )
         rows = connection.execute(query).partitions()
         writer.table(table.name, (list(zip(*some)) for some in rows))
     return writer.end()
@@ -153,19 +174,26 @@ def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Ex
             connection.execute(sa.select(sa.func.setval(sequence, most)))
 
 
-def _insert(connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
+def _insert(
+    connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]
+) -> None:
     """Insert rows in the types of the driver: to bind each value by SQLAlchemy takes as long as all the rest."""
     if connection.dialect.name == "postgresql":
         # Several times faster than INSERT for a whole store.
         driver: Any = connection.connection
-        with driver.cursor() as cursor, cursor.copy(f"COPY {_into(connection, table)} FROM STDIN") as copy:
+        with (
+            driver.cursor() as cursor,
+            cursor.copy(f"COPY {_into(connection, table)} FROM STDIN") as copy,
+        ):
             for row in itertools.chain.from_iterable(blocks):
                 copy.write_row(row)
         return
     insert_values(connection, table, blocks)
 
 
-def insert_values(connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
+def insert_values(
+    connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]
+) -> None:
     """Insert rows into SQLite: the values of all columns in their order, in the types of the driver, so JSON as text."""
     width = len(table.columns)
     row, into = f"({', '.join('?' * width)})", _into(connection, table)
@@ -188,9 +216,17 @@ def _values(table: sa.Table, blocks: Iterable[list[list[Any]]]) -> Iterator[list
 
     :raises ValueError: a value that must be a bool is none.
     """
-    own = [place for place, column in enumerate(table.columns) if column.name in _own_references(table)]
-    as_json = [(place, column.nullable) for place, column in enumerate(table.columns) if isinstance(column.type, sa.JSON)]
-    bools = [place for place, column in enumerate(table.columns) if isinstance(column.type, sa.Boolean)]
+    own = [
+        place for place, column in enumerate(table.columns) if column.name in _own_references(table)
+    ]
+    as_json = [
+        (place, column.nullable)
+        for place, column in enumerate(table.columns)
+        if isinstance(column.type, sa.JSON)
+    ]
+    bools = [
+        place for place, column in enumerate(table.columns) if isinstance(column.type, sa.Boolean)
+    ]
     for rows in blocks:
         for place in own:
             for row in rows:
@@ -212,8 +248,16 @@ def _own_references(table: sa.Table) -> list[str]:
     return [key.parent.name for key in table.foreign_keys if key.column.table is table]
 
 
-def _refer(connection: Connection, table: sa.Table, own: Sequence[str], blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
-    number, places = table.columns.keys().index("id"), {name: table.columns.keys().index(name) for name in own}
+def _refer(
+    connection: Connection,
+    table: sa.Table,
+    own: Sequence[str],
+    blocks: Iterable[Sequence[Sequence[Any]]],
+) -> None:
+    number, places = (
+        table.columns.keys().index("id"),
+        {name: table.columns.keys().index(name) for name in own},
+    )
     for rows in blocks:
         bulk.update(
             connection,
@@ -241,4 +285,7 @@ def _end_of(path: str) -> transfer_file.End | None:
 
 
 def _same(one: transfer_file.End | None, other: transfer_file.End) -> bool:
-    return one is not None and (one["rows"], one["checksums"]) == (other["rows"], other["checksums"])
+    return one is not None and (one["rows"], one["checksums"]) == (
+        other["rows"],
+        other["checksums"],
+    )

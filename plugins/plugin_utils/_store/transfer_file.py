@@ -69,7 +69,16 @@ class Writer:
         :param columns: the columns of each table, in the order of the values of its rows.
         """
         self._columns = {name: list(each) for name, each in columns.items()}
-        line = _encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now, "columns": self._columns}})
+        line = _encoded(
+            {
+                _HEADER: {
+                    "format": FORMAT,
+                    "revision": revision,
+                    "exported_at": now,
+                    "columns": self._columns,
+                }
+            }
+        )
         self._whole.update(line)
         self._file.write(line)
 
@@ -198,7 +207,10 @@ class Export:
             raise self._broken("its checksum is another")
         for name, count in said["rows"].items():
             # A table without rows has no line.
-            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (count, said["checksums"].get(name)):
+            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (
+                count,
+                said["checksums"].get(name),
+            ):
                 raise self._broken(f"the rows of {name} are others than its last line says")
             places.setdefault(name, (0, 0))
         if set(rows) - set(said["rows"]):
@@ -260,7 +272,9 @@ def check_folder(path: str) -> None:
         reason = f"you may not write into the folder {folder}"
     else:
         return
-    raise DroverError(f"The export {path} cannot be written: {reason}. Give a path in a folder that you may write.")
+    raise DroverError(
+        f"The export {path} cannot be written: {reason}. Give a path in a folder that you may write."
+    )
 
 
 @contextlib.contextmanager
@@ -285,7 +299,9 @@ def replacing(path: str) -> Iterator[tuple[BinaryIO, Callable[[], None]]]:
 
             yield file, commit
     except OSError as problem:
-        raise DroverError(f"The export {path} cannot be written: {problem.strerror}. What was there before is still there.") from problem
+        raise DroverError(
+            f"The export {path} cannot be written: {problem.strerror}. What was there before is still there."
+        ) from problem
     finally:
         if temporary is not None:
             with contextlib.suppress(FileNotFoundError):
@@ -298,7 +314,9 @@ def readable(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise DroverError(f"The export {path} cannot be read: {problem.strerror}. Give the path of an export.") from problem
+        raise DroverError(
+            f"The export {path} cannot be read: {problem.strerror}. Give the path of an export."
+        ) from problem
 
 
 def _open(path: str) -> BinaryIO:

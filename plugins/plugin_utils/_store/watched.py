@@ -48,7 +48,12 @@ def quiet(connection: Connection) -> dict[str, str]:
             found[row.host] = "drained"
         elif row.forced_down or row.host in off:
             away.add(row.host)
-    return {**found, **dict.fromkeys(away - _with_running(connection, away), "switched off or forced down, and empty")}
+    return {
+        **found,
+        **dict.fromkeys(
+            away - _with_running(connection, away), "switched off or forced down, and empty"
+        ),
+    }
 
 
 def _with_running(connection: Connection, hosts: Iterable[str]) -> set[str]:
@@ -69,9 +74,19 @@ def busy(connection: Connection) -> tuple[set[str], set[str]]:
     expired, and the instances with an open order or migration.
     """
     leases, instances, migrations = tables.leases, tables.instances, tables.migrations
-    names = set(connection.execute(sa.select(leases.c.name).where(leases.c.expires_at > clock.now(connection))).scalars())
-    uuids = set(connection.execute(sa.select(instances.c.uuid).where(instances.c.order_uuid.is_not(None))).scalars())
-    moving = sa.select(migrations.c.instance_uuid).where(migrations.c.status.in_(tables.OPEN_MIGRATION))
+    names = set(
+        connection.execute(
+            sa.select(leases.c.name).where(leases.c.expires_at > clock.now(connection))
+        ).scalars()
+    )
+    uuids = set(
+        connection.execute(
+            sa.select(instances.c.uuid).where(instances.c.order_uuid.is_not(None))
+        ).scalars()
+    )
+    moving = sa.select(migrations.c.instance_uuid).where(
+        migrations.c.status.in_(tables.OPEN_MIGRATION)
+    )
     return names, uuids | set(connection.execute(moving).scalars())
 
 
@@ -79,7 +94,11 @@ def reboot_signs(connection: Connection) -> dict[str, str]:
     """Read why hosts need a reboot, by their last discovery, without hosts that may be down on purpose."""
     table = tables.compute_nodes
     sign = table.c.facts["reboot_sign"].as_string()
-    query = sa.select(table.c.host, sign.label("sign")).where(sign.is_not(None), table.c.reported).order_by(table.c.host)
+    query = (
+        sa.select(table.c.host, sign.label("sign"))
+        .where(sign.is_not(None), table.c.reported)
+        .order_by(table.c.host)
+    )
     found = {row.host: row.sign for row in connection.execute(query)}
     away = quiet(connection) if found else {}
     return {host: why for host, why in found.items() if host not in away}
@@ -93,4 +112,7 @@ def recorded(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[st
         .join(nodes, nodes.c.id == instances.c.compute_node_id)
         .join(domains, on_its_node())
     )
-    return {row.uuid: (row.host, row.state not in OFF) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+    return {
+        row.uuid: (row.host, row.state not in OFF)
+        for row in bulk.among(connection, query, instances.c.uuid, uuids)
+    }

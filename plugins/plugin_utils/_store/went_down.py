@@ -38,7 +38,11 @@ def mark(
         their facts are completed.
     :param before: {node id: facts} of the last report. facts: the facts of this report.
     """
-    off = {uuid: (node, domain) for uuid, (node, domain) in here.items() if domain["columns"]["state"] == OFF}
+    off = {
+        uuid: (node, domain)
+        for uuid, (node, domain) in here.items()
+        if domain["columns"]["state"] == OFF
+    }
     known = _last(connection, off)
     found = []
     for uuid, (node, domain) in off.items():
@@ -61,13 +65,19 @@ def read(connection: Connection, host: str | None = None) -> dict[str, list[dict
     query = (
         sa.select(nodes.c.host, instances.c.uuid, instances.c.name)
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .join(instances, sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id == nodes.c.id))
+        .join(
+            instances,
+            sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id == nodes.c.id),
+        )
         .where(domains.c.state == OFF, domains.c.facts[MARK].as_float().is_not(None))
     )
     found: dict[str, list[dict[str, str]]] = {}
     for row in connection.execute(query if host is None else query.where(nodes.c.host == host)):
         found.setdefault(row.host, []).append({"uuid": row.uuid, "name": row.name})
-    return {each: sorted(found[each], key=lambda one: natural(one["name"])) for each in sorted(found, key=natural)}
+    return {
+        each: sorted(found[each], key=lambda one: natural(one["name"]))
+        for each in sorted(found, key=natural)
+    }
 
 
 def listing(connection: Connection) -> list[dict[str, Any]]:
@@ -83,7 +93,10 @@ def sentences(found: Mapping[str, Iterable[Mapping[str, str]]]) -> list[str]:
 
     :param found: the result of read().
     """
-    return [f"{sentence(host, instances)} To start them: {command(instances)}" for host, instances in found.items()]
+    return [
+        f"{sentence(host, instances)} To start them: {command(instances)}"
+        for host, instances in found.items()
+    ]
 
 
 def sentence(host: str, instances: Iterable[Mapping[str, str]]) -> str:
@@ -97,8 +110,18 @@ def command(instances: Iterable[Mapping[str, str]]) -> str:
     return f"ansible-playbook drover.compute.instance_start -e drover_instances={','.join(names)}"
 
 
-def _last(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], tuple[str, float | None]]:
+def _last(
+    connection: Connection, uuids: Iterable[str]
+) -> dict[tuple[str, int], tuple[str, float | None]]:
     """Read state and mark of domains in the last reports of nodes: {(uuid, node id): (state, mark)}."""
     table = tables.domains
-    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state, table.c.facts[MARK].as_float().label(MARK))
-    return {(row.uuid, row.compute_node_id): (row.state, row.went_down) for row in bulk.among(connection, query, table.c.uuid, uuids)}
+    query = sa.select(
+        table.c.uuid,
+        table.c.compute_node_id,
+        table.c.state,
+        table.c.facts[MARK].as_float().label(MARK),
+    )
+    return {
+        (row.uuid, row.compute_node_id): (row.state, row.went_down)
+        for row in bulk.among(connection, query, table.c.uuid, uuids)
+    }

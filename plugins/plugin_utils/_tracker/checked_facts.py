@@ -44,7 +44,16 @@ BINDING_WORDS = {
     "only": ("", "running", "next_start"),
 }
 # The words of the module hypervisor_info.
-STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+STATES = (
+    "nostate",
+    "running",
+    "blocked",
+    "paused",
+    "shutdown",
+    "shutoff",
+    "crashed",
+    "pmsuspended",
+)
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
 
 FILE_TYPES = ("file", "block", "dir", "volume")
@@ -69,15 +78,27 @@ def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
     :raises DroverError: a fact of the host is impossible.
     """
     if not isinstance(facts, dict):
-        raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {shown(facts)}.")
+        raise DroverError(
+            f"{where}: must be a mapping as hypervisor_info returns it, not {shown(facts)}."
+        )
     name = facts.get("hypervisor_hostname")
     if not is_host_name(name):
-        raise DroverError(f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}.")
+        raise DroverError(
+            f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}."
+        )
     host(facts, where)
     found, sentences = domains(facts.get("domains") or [], where)
     kept = {each["uuid"] for each in found}
-    untold = [each for each in facts.get("domains") or [] if not isinstance(each, dict) or str(each.get("uuid")) not in kept]
-    return {**facts, "domains": found, "untold_domains": _list(facts, "untold_domains", where) + untold}, sentences
+    untold = [
+        each
+        for each in facts.get("domains") or []
+        if not isinstance(each, dict) or str(each.get("uuid")) not in kept
+    ]
+    return {
+        **facts,
+        "domains": found,
+        "untold_domains": _list(facts, "untold_domains", where) + untold,
+    }, sentences
 
 
 def host(facts: Mapping[str, Any], where: str) -> None:
@@ -110,16 +131,26 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     _storage(_mapping(facts, "storage", where), f"{where}: storage")
     pools(facts.get("pools"), where)
     for triple in _list(facts, "supported_instances", where):
-        if not isinstance(triple, list) or len(triple) != 3 or not all(_is_word(each) for each in triple):
-            raise DroverError(f"{where}: supported_instances must hold lists of three words, not {shown(triple)}.")
+        if (
+            not isinstance(triple, list)
+            or len(triple) != 3
+            or not all(_is_word(each) for each in triple)
+        ):
+            raise DroverError(
+                f"{where}: supported_instances must hold lists of three words, not {shown(triple)}."
+            )
     for key, words in _mapping(facts, "guest_hardware", where).items():
         if not isinstance(words, list) or not all(_is_word(each) for each in words):
-            raise DroverError(f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}.")
+            raise DroverError(
+                f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}."
+            )
     cpu_model(facts.get("host_model"), f"{where}: host_model")
     for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
-                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
+                raise DroverError(
+                    f"{where}: {key} must be a list of mappings, not of {shown(each)}."
+                )
             _plain(each, f"{where}: {key}")
     hardware_facts.cells(facts.get("numa_cells") or [], where)
     hardware_facts.devices(facts, where)
@@ -127,7 +158,9 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     _addresses(facts, where)
     kvm = _mapping(facts, "kvm", where)
     _plain(kvm, f"{where}: kvm")
-    if any(not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")) or not isinstance(kvm.get("message", ""), str):
+    if any(
+        not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")
+    ) or not isinstance(kvm.get("message", ""), str):
         raise DroverError(f"{where}: kvm must say offered, works and message, not {shown(kvm)}.")
     _list(facts, "domains", where)
 
@@ -171,14 +204,18 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
             amount(facts, each.key, place)
             amount(facts, resource_classes.RUNNING + each.key, place)
     if facts.get("state") not in (None, "", *STATES):
-        raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
+        raise DroverError(
+            f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}."
+        )
     for key in ("persistent", "autostart", "managed_save", "snapshots"):
         if facts.get(key) is not None and not isinstance(facts[key], bool):
             raise DroverError(f"{place}: {key} must be true or false, not {shown(facts[key])}.")
     if facts.get("fixed_snapshots") is not None:
         for each in _list(facts, "fixed_snapshots", place):
             if not isinstance(each, str):
-                raise DroverError(f"{place}: fixed_snapshots must be a list of names, not of {shown(each)}.")
+                raise DroverError(
+                    f"{place}: fixed_snapshots must be a list of names, not of {shown(each)}."
+                )
             _clean(each, f"{place}: fixed_snapshots", LONGEST_NAME)
     if facts.get("title") is not None:
         _clean(facts["title"], f"{place}: title", LONGEST_TEXT)
@@ -192,7 +229,9 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     for key in ("disks", "running_disks", "other_files", "interfaces", "hostdevs"):
         for number, each in enumerate(_list(facts, key, place), start=1):
             if not isinstance(each, dict):
-                raise DroverError(f"{place}: {key} must be a list of mappings, not of {shown(each)}.")
+                raise DroverError(
+                    f"{place}: {key} must be a list of mappings, not of {shown(each)}."
+                )
             _plain(each, f"{place}: {key}, item {number}")
             for size in ("capacity_bytes", "allocation_bytes"):
                 amount(each, size, f"{place}: {key}, item {number}", LARGEST)
@@ -200,14 +239,18 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
                 if each.get(word) is not None:
                     _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
             for layer in (
-                (each, *_layers(each, f"{place}: {key}, item {number}")) if key in ("disks", "running_disks", "other_files") else ()
+                (each, *_layers(each, f"{place}: {key}, item {number}"))
+                if key in ("disks", "running_disks", "other_files")
+                else ()
             ):
                 _place(layer, f"{place}: {key}, item {number}")
     _other_files(_list(facts, "other_files", place), f"{place}: other_files")
     hardware_facts.of_domain(facts, place)
     if seen is not None:
         if facts["uuid"] in seen:
-            raise DroverError(f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own.")
+            raise DroverError(
+                f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own."
+            )
         seen.add(facts["uuid"])
     return Checked(facts)
 
@@ -217,8 +260,12 @@ def pools(found: Any, where: str) -> None:
 
     :raises DroverError: a pool has another form.
     """
-    if found is not None and not (isinstance(found, list) and all(isinstance(pool, dict) for pool in found)):
-        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}.")
+    if found is not None and not (
+        isinstance(found, list) and all(isinstance(pool, dict) for pool in found)
+    ):
+        raise DroverError(
+            f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}."
+        )
     for pool in found or []:
         text(pool, "name", f"{where}, pools")
         name = str(pool["name"])
@@ -227,13 +274,17 @@ def pools(found: Any, where: str) -> None:
             if pool.get(key) is not None:
                 text(pool, key, place, LONGEST_TEXT)
         if pool.get("state") not in (None, *POOL_STATES):
-            raise DroverError(f"{place}: state must be {', '.join(POOL_STATES)}, not {shown(pool['state'])}.")
+            raise DroverError(
+                f"{place}: state must be {', '.join(POOL_STATES)}, not {shown(pool['state'])}."
+            )
         if pool.get("uuid") is not None:
             check_uuid(place, pool["uuid"])
         for key in ("capacity_gb", "allocation_gb", "available_gb"):
             value = pool.get(key)
             if value is not None and not (is_number(value) and 0 <= value <= LARGEST):
-                raise DroverError(f"{place}: {key} must be a number of 0 or more, not {shown(value)}.")
+                raise DroverError(
+                    f"{place}: {key} must be a number of 0 or more, not {shown(value)}."
+                )
         _plain(pool, place)
 
 
@@ -245,15 +296,27 @@ def missing_drivers(facts: Mapping[str, Any], where: str) -> None:
     for each in _list(facts, "missing_drivers", where):
         given = each if isinstance(each, dict) else {}
         known = isinstance(given.get("driver"), str) and given["driver"] in DRIVERS
-        if not known or not _is_words(given.get("package")) or not (given.get("daemon") is None or _is_word(given["daemon"])):
-            raise DroverError(f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(each)}.")
+        if (
+            not known
+            or not _is_words(given.get("package"))
+            or not (given.get("daemon") is None or _is_word(given["daemon"]))
+        ):
+            raise DroverError(
+                f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(each)}."
+            )
     for kind, name in _mapping(facts, "missing_pool_types", where).items():
         if not _is_word(kind) or not _is_words(name):
-            raise DroverError(f"{where}: missing_pool_types must have a package for each type, and {shown(kind)} has {shown(name)}.")
+            raise DroverError(
+                f"{where}: missing_pool_types must have a package for each type, and {shown(kind)} has {shown(name)}."
+            )
 
 
 def _is_words(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and _HARMLESS.fullmatch(value) is not None
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= LONGEST_NAME
+        and _HARMLESS.fullmatch(value) is not None
+    )
 
 
 def cpu_model(found: Any, where: str) -> None:
@@ -263,17 +326,27 @@ def cpu_model(found: Any, where: str) -> None:
     """
     if found is None:
         return
-    if not isinstance(found, dict) or not _is_word(found.get("model")) or found.get("type") not in (None, "kvm", "qemu"):
-        raise DroverError(f"{where} must be a mapping with the model of a CPU and a domain type, not {shown(found)}.")
+    if (
+        not isinstance(found, dict)
+        or not _is_word(found.get("model"))
+        or found.get("type") not in (None, "kvm", "qemu")
+    ):
+        raise DroverError(
+            f"{where} must be a mapping with the model of a CPU and a domain type, not {shown(found)}."
+        )
     for key in ("arch", "vendor"):
         _word(found, key, where)
     policies = _mapping(found, "policies", where)
     names = [*_list(found, "features", where), *policies]
-    if not all(_is_word(each) for each in names) or not all(_is_word(each) for each in policies.values()):
+    if not all(_is_word(each) for each in names) or not all(
+        _is_word(each) for each in policies.values()
+    ):
         raise DroverError(f"{where} must have names of CPU features.")
 
 
-def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> None:
+def amount(
+    data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0
+) -> None:
     """Check that a value is None or a whole number from ``least`` to ``most``."""
     value = data.get(name)
     if value is not None:
@@ -284,7 +357,9 @@ def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_
     """Check that a value is a text of 1 to ``longest`` characters, without control characters."""
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise DroverError(f"{where}: {name} must be a text of 1 to {longest} characters, not {shown(value)}.")
+        raise DroverError(
+            f"{where}: {name} must be a text of 1 to {longest} characters, not {shown(value)}."
+        )
     _clean(value, f"{where}: {name}", longest)
 
 
@@ -300,12 +375,16 @@ def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
     elif field.types == TEXT:
         _word(data, name, place)
     elif data.get(name) is not None and not isinstance(data[name], field.types):
-        raise DroverError(f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not {shown(data[name])}.")
+        raise DroverError(
+            f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not {shown(data[name])}."
+        )
     elif name not in _LOOSE:
         _plain(data.get(name), f"{place}: {name}")
 
 
-def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[Mapping[str, Any], str, str]:
+def _last(
+    facts: Mapping[str, Any], path: tuple[str, ...], where: str
+) -> tuple[Mapping[str, Any], str, str]:
     """Follow a path of facts to its last mapping.
 
     Return the mapping, its key, and its place in words.
@@ -323,11 +402,16 @@ def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     amount(cpu, "mhz", where)
     for key, value in (_mapping(cpu, "topology", where)).items():
         amount({key: value}, key, f"{where}, topology")
-    if not all(isinstance(each, str) and _HARMLESS.fullmatch(each) and len(each) <= LONGEST_NAME for each in _list(cpu, "features", where)):
+    if not all(
+        isinstance(each, str) and _HARMLESS.fullmatch(each) and len(each) <= LONGEST_NAME
+        for each in _list(cpu, "features", where)
+    ):
         raise DroverError(f"{where}: features must be a list of names.")
     for each in _list(cpu, "online", where):
         if not is_whole(each, 0, _CPUS - 1):
-            raise DroverError(f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(each)}.")
+            raise DroverError(
+                f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(each)}."
+            )
 
 
 def _storage(storage: Mapping[str, Any], where: str) -> None:
@@ -342,7 +426,9 @@ def _addresses(facts: Mapping[str, Any], where: str) -> None:
         try:
             ipaddress.ip_address(each)
         except ValueError as exc:
-            raise DroverError(f"{where}: addresses must be a list of IP addresses, not of {shown(each)}.") from exc
+            raise DroverError(
+                f"{where}: addresses must be a list of IP addresses, not of {shown(each)}."
+            ) from exc
 
 
 def _files(facts: Mapping[str, Any], where: str) -> None:
@@ -350,12 +436,16 @@ def _files(facts: Mapping[str, Any], where: str) -> None:
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
-                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
+                raise DroverError(
+                    f"{where}: {key} must be a list of mappings, not of {shown(each)}."
+                )
             text(each, needed, f"{where}: {key}", LONGEST_TEXT)
             _plain(each, f"{where}: {key}")
             _place(each, f"{where}: {key}")
             if not all(isinstance(name, str) for name in _list(each, "names", f"{where}: {key}")):
-                raise DroverError(f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}.")
+                raise DroverError(
+                    f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}."
+                )
 
 
 def _other_files(found: list[dict[str, Any]], where: str) -> None:
@@ -364,7 +454,9 @@ def _other_files(found: list[dict[str, Any]], where: str) -> None:
     for each in found:
         text(each, "source", where, LONGEST_TEXT)
         if each.get("type") not in FILE_TYPES or not isinstance(each.get("written"), bool):
-            raise DroverError(f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(each)}.")
+            raise DroverError(
+                f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(each)}."
+            )
 
 
 def _bindings(facts: Mapping[str, Any], where: str) -> None:
@@ -373,11 +465,15 @@ def _bindings(facts: Mapping[str, Any], where: str) -> None:
     for number, each in enumerate(_list(facts, "bindings", where), start=1):
         place = f"{where}: bindings, item {number}"
         if not isinstance(each, dict) or not isinstance(each.get("keep_running"), bool):
-            raise DroverError(f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(each)}.")
+            raise DroverError(
+                f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(each)}."
+            )
         text(each, "what", place, LONGEST_TEXT)
         for key, words in BINDING_WORDS.items():
             if each.get(key) not in words:
-                raise DroverError(f"{place}: {key} must be one of {', '.join(words)}, not {shown(each.get(key))}.")
+                raise DroverError(
+                    f"{place}: {key} must be one of {', '.join(words)}, not {shown(each.get(key))}."
+                )
         for key in ("way_out", "address"):
             if each.get(key) is not None:
                 _clean(each[key], f"{place}: {key}", LONGEST_TEXT)
@@ -405,7 +501,9 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
     name = facts.get("name") if isinstance(facts, dict) else None
     if not isinstance(name, str):
         return facts
-    mended = "".join("_" if _is_odd(letter) else letter for letter in name)[:LONGEST_NAME] or str(facts.get("uuid"))
+    mended = "".join("_" if _is_odd(letter) else letter for letter in name)[:LONGEST_NAME] or str(
+        facts.get("uuid")
+    )
     if mended == name:
         return facts
     sentences.append(
@@ -417,7 +515,9 @@ def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
 def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
     """Return a domain without invalid addresses, because SSH might interpret them."""
     interfaces = facts.get("interfaces") if isinstance(facts, dict) else None
-    if not isinstance(interfaces, list) or not any(isinstance(each, dict) and each.get("addresses") for each in interfaces):
+    if not isinstance(interfaces, list) or not any(
+        isinstance(each, dict) and each.get("addresses") for each in interfaces
+    ):
         return facts
     mended, bad = [], []
     for each in interfaces:
@@ -428,7 +528,9 @@ def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
             each = {**each, "addresses": good}
         mended.append(each)
     if bad:
-        sentences.append(f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out.")
+        sentences.append(
+            f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out."
+        )
     return {**facts, "interfaces": mended}
 
 
@@ -457,7 +559,9 @@ def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
 def _word(data: Mapping[str, Any], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and not _is_word(value):
-        raise DroverError(f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {shown(value)}.")
+        raise DroverError(
+            f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {shown(value)}."
+        )
 
 
 def _is_word(value: Any) -> bool:
@@ -466,7 +570,9 @@ def _is_word(value: Any) -> bool:
 
 def _clean(value: Any, where: str, longest: int) -> None:
     if not isinstance(value, str) or len(value) > longest:
-        raise DroverError(f"{where} must be a text of at most {longest} characters, not {shown(value)}.")
+        raise DroverError(
+            f"{where} must be a text of at most {longest} characters, not {shown(value)}."
+        )
     # A fast check for the usual case; the check of each character is slow.
     if _HARMLESS.fullmatch(value):
         return

@@ -67,7 +67,11 @@ def describe(facts: Any) -> DomainReport:
             "state": facts.get("state") or "nostate",
             "persistent": bool(facts.get("persistent", True)),
             "autostart": bool(facts.get("autostart", False)),
-            "facts": {key: facts[key] for key in DOMAIN_FACTS if facts.get(key) or _is_empty_answer(facts, key)},
+            "facts": {
+                key: facts[key]
+                for key in DOMAIN_FACTS
+                if facts.get(key) or _is_empty_answer(facts, key)
+            },
             "xml": facts.get("xml"),
         },
         "resources": {
@@ -76,7 +80,9 @@ def describe(facts: Any) -> DomainReport:
             **{
                 name: facts[each.key]
                 for name, each in resource_classes.DISCOVERED.items()
-                if name not in resource_classes.KEYS and each.key and facts.get(each.key) is not None
+                if name not in resource_classes.KEYS
+                and each.key
+                and facts.get(each.key) is not None
             },
         },
         "metadata": metadata,
@@ -107,10 +113,15 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
     uses += [(each, bool(each.get("written"))) for each in facts.get("other_files") or ()]
     found: set[tuple[str, str | None, bool]] = set()
     for use, writes in uses:
-        path = use.get("path") or (use.get("source") if use.get("type", "file") in ("file", "block", "dir") else None)
+        path = use.get("path") or (
+            use.get("source") if use.get("type", "file") in ("file", "block", "dir") else None
+        )
         if use.get("type") == "dir":
             found |= {
-                (*name, writes) for each in (path, use.get("real_path")) if each for name in _in_folder(each, use.get("shared_id"), node)
+                (*name, writes)
+                for each in (path, use.get("real_path"))
+                if each
+                for name in _in_folder(each, use.get("shared_id"), node)
             }
             continue
         if path:
@@ -120,19 +131,33 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
         found |= {(name, None, False) for name in use.get("behind_on_network") or ()}
         # Through links it is a file that others may have under another name.
         names = [(use.get("real_path"), use)]
-        names += [(layer.get(key), layer) for layer in use.get("chain") or () for key in ("path", "real_path")]
+        names += [
+            (layer.get(key), layer)
+            for layer in use.get("chain") or ()
+            for key in ("path", "real_path")
+        ]
         for name, each in names:
             if name and name != path:
-                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id"), writes and each is use))
+                found.add(
+                    (
+                        name,
+                        storage_identity.of_path(name, node) or each.get("shared_id"),
+                        writes and each is use,
+                    )
+                )
     return found
 
 
-def _in_folder(folder: str, shared_id: str | None, node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+def _in_folder(
+    folder: str, shared_id: str | None, node: Mapping[str, Any]
+) -> list[tuple[str, str | None]]:
     """Return the names in store.files for all files in a folder and in mounts below it.
 
     A name is (path, identity or None); both end with a slash.
     """
-    known = storage_identity.of_folder(folder, node) or (shared_id and storage_identity.as_folder(shared_id))
+    known = storage_identity.of_folder(folder, node) or (
+        shared_id and storage_identity.as_folder(shared_id)
+    )
     return [(storage_identity.as_folder(folder), known), *storage_identity.shares_in(folder, node)]
 
 
@@ -147,6 +172,9 @@ def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | 
     sizes = [
         disk.get("capacity_bytes")
         for disk in disks
-        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source") and disk.get("type") not in ELSEWHERE
+        if disk.get("device", "disk") == "disk"
+        and not disk.get("readonly")
+        and disk.get("source")
+        and disk.get("type") not in ELSEWHERE
     ]
     return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

@@ -39,14 +39,20 @@ def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
         if cell.get("cpus") is None:
             raise DroverError(f"{place}: cpus must be a list of mappings, not missing.")
         for cpu in _mappings(cell, "cpus", place):
-            _refuse_double(_whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}")
+            _refuse_double(
+                _whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}"
+            )
             for key in ("socket", "die", "cluster", "core"):
                 if cpu.get(key) is not None:
                     _whole(cpu, key, f"{place}: CPU {cpu['id']}")
             _numbers(cpu, "siblings", f"{place}: CPU {cpu['id']}", CPUS - 1)
         sizes: set[int] = set()
         for page in _mappings(cell, "pages", place):
-            _refuse_double(_whole(page, "size_kb", f"{place}: pages", MOST, 1), sizes, f"{place}: pages of {page['size_kb']} KiB")
+            _refuse_double(
+                _whole(page, "size_kb", f"{place}: pages", MOST, 1),
+                sizes,
+                f"{place}: pages of {page['size_kb']} KiB",
+            )
             _whole(page, "count", f"{place}: pages of {page['size_kb']} KiB", 2**52)
             if page.get("free") is not None:
                 _whole(page, "free", f"{place}: pages of {page['size_kb']} KiB", 2**52)
@@ -61,14 +67,27 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
     for device in facts.get("pci_devices") or []:
         address = device.get("address")
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
-            raise DroverError(f"{where}: pci_devices: address must be a PCI address such as 0000:3b:00.0, not {shown(address)}.")
+            raise DroverError(
+                f"{where}: pci_devices: address must be a PCI address such as 0000:3b:00.0, not {shown(address)}."
+            )
         place = f"{where}: pci_devices, {address}"
         _refuse_double(address, addresses, place)
-        for key, form in (("vendor_id", _HEX), ("product_id", _HEX), ("class", _CLASS), ("parent_addr", _ADDRESS)):
-            if device.get(key) is not None and not (isinstance(device[key], str) and form.fullmatch(device[key])):
-                raise DroverError(f"{place}: {key} must be in hexadecimal digits as hypervisor_info has it, not {shown(device[key])}.")
+        for key, form in (
+            ("vendor_id", _HEX),
+            ("product_id", _HEX),
+            ("class", _CLASS),
+            ("parent_addr", _ADDRESS),
+        ):
+            if device.get(key) is not None and not (
+                isinstance(device[key], str) and form.fullmatch(device[key])
+            ):
+                raise DroverError(
+                    f"{place}: {key} must be in hexadecimal digits as hypervisor_info has it, not {shown(device[key])}."
+                )
         if device.get("dev_type") not in (None, *DEV_TYPES):
-            raise DroverError(f"{place}: dev_type must be {', '.join(DEV_TYPES)}, not {shown(device['dev_type'])}.")
+            raise DroverError(
+                f"{place}: dev_type must be {', '.join(DEV_TYPES)}, not {shown(device['dev_type'])}."
+            )
         for key in ("numa_node", "iommu_group"):
             if device.get(key) is not None:
                 _whole(device, key, place)
@@ -82,13 +101,17 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
     uuids: set[str] = set()
     for each in facts.get("mdev_devices") or []:
         if not is_uuid(each.get("uuid")):
-            raise DroverError(f"{where}: mdev_devices: uuid must be a uuid, not {shown(each.get('uuid'))}.")
+            raise DroverError(
+                f"{where}: mdev_devices: uuid must be a uuid, not {shown(each.get('uuid'))}."
+            )
         place = f"{where}: mdev_devices, {each['uuid']}"
         _refuse_double(each["uuid"], uuids, place)
         _name(each, "parent", place)
         _name(each, "type", place)
         if not isinstance(each.get("active", True), bool):
-            raise DroverError(f"{place}: active must be true or false, not {shown(each['active'])}.")
+            raise DroverError(
+                f"{place}: active must be true or false, not {shown(each['active'])}."
+            )
 
 
 def of_domain(facts: Mapping[str, Any], where: str) -> None:
@@ -99,24 +122,34 @@ def of_domain(facts: Mapping[str, Any], where: str) -> None:
     for device in facts.get("hostdevs") or []:
         for key in ("type", "address"):
             if not isinstance(device.get(key), (str, type(None))):
-                raise DroverError(f"{where}: hostdevs: {key} must be a text, not {shown(device[key])}.")
+                raise DroverError(
+                    f"{where}: hostdevs: {key} must be a text, not {shown(device[key])}."
+                )
     _numbers(facts, "next_start_cpus", where, CPUS - 1)
     numa = facts.get("numa")
     if numa is None:
         return
     if not isinstance(numa, dict):
-        raise DroverError(f"{where}: numa must be a mapping as hypervisor_info returns it, not {shown(numa)}.")
+        raise DroverError(
+            f"{where}: numa must be a mapping as hypervisor_info returns it, not {shown(numa)}."
+        )
     where = f"{where}: numa"
     for key in ("cpuset", "emulator_pins"):
         _numbers(numa, key, where, CPUS - 1)
     for key in ("vcpu_pins", "iothread_pins"):
         pins = numa.get(key) or {}
-        if not isinstance(pins, dict) or not all(isinstance(each, str) and re.fullmatch("[0-9]{1,5}", each) for each in pins):
-            raise DroverError(f"{where}: {key} must be a mapping of numbers to CPUs, not {shown(pins)}.")
+        if not isinstance(pins, dict) or not all(
+            isinstance(each, str) and re.fullmatch("[0-9]{1,5}", each) for each in pins
+        ):
+            raise DroverError(
+                f"{where}: {key} must be a mapping of numbers to CPUs, not {shown(pins)}."
+            )
         for each in pins:
             _numbers(pins, each, f"{where}: {key}", CPUS - 1)
     if not isinstance(numa.get("memory"), (dict, type(None))):
-        raise DroverError(f"{where}: memory must be a mapping with mode and nodes, not {shown(numa['memory'])}.")
+        raise DroverError(
+            f"{where}: memory must be a mapping with mode and nodes, not {shown(numa['memory'])}."
+        )
     _numbers(numa.get("memory") or {}, "nodes", f"{where}: memory", _CELLS)
     guests: set[int] = set()
     for cell in _mappings(numa, "cells", where):
@@ -134,16 +167,22 @@ def of_domain(facts: Mapping[str, Any], where: str) -> None:
 def _whole(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> int:
     value = data.get(name)
     if not is_whole(value, least, most):
-        raise DroverError(f"{where}: {name} must be a whole number from {least} to {most}, not {shown(value)}.")
+        raise DroverError(
+            f"{where}: {name} must be a whole number from {least} to {most}, not {shown(value)}."
+        )
     return int(data[name])
 
 
-def _numbers(data: Mapping[str, Any], name: str, where: str, most: int, needed: bool = False) -> None:
+def _numbers(
+    data: Mapping[str, Any], name: str, where: str, most: int, needed: bool = False
+) -> None:
     value = data.get(name)
     if value is None and not needed:
         return
     if not isinstance(value, list) or not all(is_whole(each, 0, most) for each in value):
-        raise DroverError(f"{where}: {name} must be a list of numbers from 0 to {most}, not {shown(value)}.")
+        raise DroverError(
+            f"{where}: {name} must be a list of numbers from 0 to {most}, not {shown(value)}."
+        )
 
 
 def _mappings(data: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
@@ -156,7 +195,9 @@ def _mappings(data: Mapping[str, Any], name: str, where: str) -> list[dict[str, 
 def _name(data: Mapping[str, Any], name: str, where: str) -> None:
     value = data.get(name)
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise DroverError(f"{where}: {name} must be a name of letters, digits, -, _ and dots, not {shown(value)}.")
+        raise DroverError(
+            f"{where}: {name} must be a name of letters, digits, -, _ and dots, not {shown(value)}."
+        )
 
 
 def _refuse_double(value: Any, seen: set[Any], where: str) -> None:

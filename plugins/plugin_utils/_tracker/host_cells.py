@@ -26,7 +26,13 @@ _UNITS = {"": 1, "K": 1, "M": 1024, "G": 1024**2}
 _SIZE = re.compile(r"([0-9]{1,12})\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
 
 
-def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[int], pinned: Iterable[int], reserved: Pages) -> list[Cell]:
+def host_cells(
+    facts: Sequence[Cell],
+    online: Iterable[int],
+    shared: Iterable[int],
+    pinned: Iterable[int],
+    reserved: Pages,
+) -> list[Cell]:
     """Return the cells of a host. The sets of CPUs belong to the whole host.
 
     :param facts: numa_cells of hypervisor_info.
@@ -38,7 +44,9 @@ def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[in
     for cell in facts:
         own = {cpu["id"] for cpu in cell["cpus"]} & usable
         sockets = {cpu.get("socket") for cpu in cell["cpus"]}
-        cores = {tuple(sorted(usable.intersection(cpu.get("siblings") or ()))) for cpu in cell["cpus"]} - {()}
+        cores = {
+            tuple(sorted(usable.intersection(cpu.get("siblings") or ()))) for cpu in cell["cpus"]
+        } - {()}
         cells.append(
             {
                 "id": cell["id"],
@@ -47,7 +55,11 @@ def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[in
                 "siblings": [list(core) for core in sorted(cores)],
                 "memory_mb": cell["memory_mb"],
                 "pages": [
-                    {"size_kb": page["size_kb"], "total": page["count"], "reserved": reserved.get((cell["id"], page["size_kb"]), 0)}
+                    {
+                        "size_kb": page["size_kb"],
+                        "total": page["count"],
+                        "reserved": reserved.get((cell["id"], page["size_kb"]), 0),
+                    }
                     for page in sorted(cell.get("pages") or (), key=lambda each: each["size_kb"])
                 ],
                 "socket": next(iter(sockets)) if len(sockets) == 1 else None,
@@ -61,7 +73,9 @@ def has_threads(facts: Iterable[Cell]) -> bool:
     return any(len(cpu.get("siblings") or ()) > 1 for cell in facts for cpu in cell["cpus"])
 
 
-def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[tuple[int, int], int]:
+def read_reserved_pages(
+    given: Any, facts: Iterable[Cell], where: str
+) -> dict[tuple[int, int], int]:
     """Return the pages of the option reserved_huge_pages.
 
     :param given: a list of mappings with node, size (KiB, or with a unit) and count, or of texts in
@@ -69,14 +83,22 @@ def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[t
     :raises DroverError: malformed, twice, or more than the host has.
     """
     where = f"{where}: reserved_huge_pages (drover_reserved_huge_pages)"
-    have = {(cell["id"], page["size_kb"]): page["count"] for cell in facts for page in cell.get("pages") or ()}
+    have = {
+        (cell["id"], page["size_kb"]): page["count"]
+        for cell in facts
+        for page in cell.get("pages") or ()
+    }
     reserved: dict[tuple[int, int], int] = {}
     for each in given if isinstance(given, list) else [given] if given else []:
         pages = _from_text(each, where) if isinstance(each, str) else each
         if not isinstance(pages, dict):
-            raise DroverError(f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(each)}.")
+            raise DroverError(
+                f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(each)}."
+            )
         validation.check_keys(where, pages, ("node", "size", "count"))
-        node, count = (validation.read_whole(f"{where}, {name}", pages.get(name)) for name in ("node", "count"))
+        node, count = (
+            validation.read_whole(f"{where}, {name}", pages.get(name)) for name in ("node", "count")
+        )
         key = (node, _size_kb(pages.get("size"), where))
         place = f"{where}: {key[1]} KiB pages of cell {node}"
         if key in reserved:
@@ -85,7 +107,9 @@ def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[t
             sizes = ", ".join(f"{size} KiB in cell {cell}" for cell, size in sorted(have)) or "none"
             raise DroverError(f"{place} do not exist on this host. It has: {sizes}.")
         if count > have[key]:
-            raise DroverError(f"{place}: {count} cannot be reserved of the {have[key]} that there are.")
+            raise DroverError(
+                f"{place}: {count} cannot be reserved of the {have[key]} that there are."
+            )
         reserved[key] = count
     return reserved
 
@@ -94,18 +118,31 @@ def _from_text(text: str, where: str) -> dict[str, Any]:
     """Return the pages of a text in Nova's form node:0,size:2048,count:64."""
     parts = [part.partition(":") for part in text.split(",")]
     if not all(colon for dummy, colon, dummy2 in parts):
-        raise DroverError(f"{where}: {validation.shown(text)} is not of the form node:0,size:2048,count:64.")
+        raise DroverError(
+            f"{where}: {validation.shown(text)} is not of the form node:0,size:2048,count:64."
+        )
     return {name.strip(): value.strip() for name, dummy, value in parts}
 
 
 def _size_kb(value: Any, where: str) -> int:
-    found = _SIZE.fullmatch(str(value).strip()) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    found = (
+        _SIZE.fullmatch(str(value).strip())
+        if isinstance(value, (int, str)) and not isinstance(value, bool)
+        else None
+    )
     if found is None or not int(found[1]):
-        raise DroverError(f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not {validation.shown(value)}.")
+        raise DroverError(
+            f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not {validation.shown(value)}."
+        )
     return int(found[1]) * _UNITS[(found[2] or "").upper()]
 
 
-def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable[Mapping[str, Any]], cells: Sequence[Cell]) -> Pages:
+def with_foreign_pages(
+    reserved: Pages,
+    facts: Iterable[Cell],
+    domains: Iterable[Mapping[str, Any]],
+    cells: Sequence[Cell],
+) -> Pages:
     """Return the reserved pages, raised to the huge pages of other users, such as a switch.
 
     libvirt reports the number of free pages. For the smallest size it does not count the page cache
@@ -128,7 +165,9 @@ def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable
     return found
 
 
-def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[dict[str, Any]], int, int]:
+def cells_of_domain(
+    domain: Mapping[str, Any], cells: Sequence[Cell]
+) -> tuple[list[dict[str, Any]], int, int]:
     """Return the amounts that a domain takes of its host's cells, and its number of dedicated CPUs.
 
     A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs is reserved if other
@@ -151,10 +190,14 @@ def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[l
 class _Use:
     """A domain's use of the cells of its host."""
 
-    def __init__(self, domain: Mapping[str, Any], numa: Mapping[str, Any], cells: Sequence[Cell]) -> None:
+    def __init__(
+        self, domain: Mapping[str, Any], numa: Mapping[str, Any], cells: Sequence[Cell]
+    ) -> None:
         self._numa = numa
         self._cells = {cell["id"]: cell for cell in cells}
-        self._cell_of = {cpu: cell["id"] for cell in cells for cpu in (*cell["cpus"], *cell["pcpus"])}
+        self._cell_of = {
+            cpu: cell["id"] for cell in cells for cpu in (*cell["cpus"], *cell["pcpus"])
+        }
         self._pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
         #: CPUs that no shared vCPU uses; empty on a host with equal sets.
         self._own = self._pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
@@ -167,19 +210,38 @@ class _Use:
                 "nodes": (numa.get("memory") or {}).get("nodes") or [],
             }
         ]
-        allowed = {each: set(numa.get("vcpu_pins", {}).get(str(each)) or numa.get("cpuset") or ()) for each in vcpus}
+        allowed = {
+            each: set(numa.get("vcpu_pins", {}).get(str(each)) or numa.get("cpuset") or ())
+            for each in vcpus
+        }
         self._allowed = allowed
-        self._pins = {each: min(cpus) for each, cpus in allowed.items() if len(cpus) == 1 and cpus <= self._pinnable}
+        self._pins = {
+            each: min(cpus)
+            for each, cpus in allowed.items()
+            if len(cpus) == 1 and cpus <= self._pinnable
+        }
         #: vCPUs that float only over CPUs for pinned vCPUs.
-        self._floating = {each for each, cpus in allowed.items() if len(cpus) > 1 and cpus <= self._own}
+        self._floating = {
+            each for each, cpus in allowed.items() if len(cpus) > 1 and cpus <= self._own
+        }
         pinned = set(self._pins.values())
-        threads = [set(numa.get("emulator_pins") or ()), *map(set, numa.get("iothread_pins", {}).values())]
+        threads = [
+            set(numa.get("emulator_pins") or ()),
+            *map(set, numa.get("iothread_pins", {}).values()),
+        ]
         more = [cpus - pinned for cpus in threads]
-        self._emulator = {cpu for cpus in more for cpu in cpus if cpu in self._own or (len(cpus) == 1 and cpu in self._pinnable)}
+        self._emulator = {
+            cpu
+            for cpus in more
+            for cpu in cpus
+            if cpu in self._own or (len(cpus) == 1 and cpu in self._pinnable)
+        }
         # The domain may start on the CPUs of its definition at any time, so no other domain gets
         # them.
         later = self._pinnable.intersection(domain.get("next_start_cpus") or ())
-        self._reserved = (later | self._emulator | {cpu for each in self._floating for cpu in allowed[each]}) - pinned
+        self._reserved = (
+            later | self._emulator | {cpu for each in self._floating for cpu in allowed[each]}
+        ) - pinned
 
     def dedicated_vcpus(self) -> int:
         """Return the number of vCPUs that run only on CPUs for pinned vCPUs."""
@@ -194,8 +256,14 @@ class _Use:
         """Return the entries, sorted by guest and host cell."""
         found: list[dict[str, Any]] = []
         for guest in self._guests:
-            pinned = {self._cell_of[self._pins[each]] for each in guest["cpus"] if each in self._pins}
-            memory = {cell for cell in guest.get("nodes") or () if cell in self._cells} or pinned or self._near(guest)
+            pinned = {
+                self._cell_of[self._pins[each]] for each in guest["cpus"] if each in self._pins
+            }
+            memory = (
+                {cell for cell in guest.get("nodes") or () if cell in self._cells}
+                or pinned
+                or self._near(guest)
+            )
             if not memory:
                 continue
             part, rest = divmod(guest["memory_mb"], len(memory))
@@ -212,13 +280,23 @@ class _Use:
                 }
                 for place in sorted(memory | pinned)
             ]
-            self._put_vcpus(guest, {each["host"]: each for each in found if each["guest"] == guest["id"]})
+            self._put_vcpus(
+                guest, {each["host"]: each for each in found if each["guest"] == guest["id"]}
+            )
         for cpu in sorted(self._reserved):
             # Use the first entry in its cell, or else the first one of all: the CPU is taken
             # wherever the memory is.
             home = next((each for each in found if each["host"] == self._cell_of[cpu]), None)
             if home is None:
-                home = {"guest": 0, "host": self._cell_of[cpu], "memory_mb": 0, "page_kb": None, "shared": [], "pins": {}, "reserved": []}
+                home = {
+                    "guest": 0,
+                    "host": self._cell_of[cpu],
+                    "memory_mb": 0,
+                    "page_kb": None,
+                    "shared": [],
+                    "pins": {},
+                    "reserved": [],
+                }
                 found.append(home)
             home["reserved"].append(cpu)
         return sorted(found, key=lambda each: (each["guest"], each["host"]))
@@ -232,7 +310,9 @@ class _Use:
         """
         if not self._numa.get("pages"):
             return set()
-        near = {self._cell_of.get(cpu) for each in guest["cpus"] for cpu in self._allowed.get(each, ())}
+        near = {
+            self._cell_of.get(cpu) for each in guest["cpus"] for cpu in self._allowed.get(each, ())
+        }
         return {cell for cell in near if cell is not None} if len(near) == 1 else set()
 
     def _put_vcpus(self, guest: Mapping[str, Any], entries: Mapping[int, dict[str, Any]]) -> None:

@@ -40,7 +40,9 @@ def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
     services.get(connection, host)
     there = instances.listing(connection, host=host)
     lost = there[0]["uuid"] if there else ""
-    names = [each["name"] for each in there] or (["room that is claimed there"] if _allocated(connection, host) else [])
+    names = [each["name"] for each in there] or (
+        ["room that is claimed there"] if _allocated(connection, host) else []
+    )
     _refuse(host, "not removed", names, _under_way(connection, host), lost)
     nodes = sorted(node for dummy, node in compute_nodes.by_host(connection, [host]))
     evacuated = sorted({each["name"] for each in evacuations.left_behind(connection, [host])})
@@ -62,7 +64,9 @@ def rename(connection: Connection, host: str, new_name: str) -> dict[str, Any]:
     """
     services.get(connection, host)
     if not new_name.strip() or new_name == host:
-        raise DroverError(f"Host {host} was not renamed: its new name is {new_name!r}. Give the name that the inventory has for it now.")
+        raise DroverError(
+            f"Host {host} was not renamed: its new name is {new_name!r}. Give the name that the inventory has for it now."
+        )
     _refuse(host, "not renamed", [], _under_way(connection, host))
     if services.order(connection, [new_name]):
         _take_over(connection, host, new_name)
@@ -76,7 +80,11 @@ def refuse_exchange(connection: Connection, host: str, shown: Collection[str]) -
     :param shown: the uuids of the domains of the new machine.
     :raises DroverError: an instance would be lost, or could run twice.
     """
-    missing = [each["name"] for each in instances.listing(connection, host=host) if each["uuid"] not in shown]
+    missing = [
+        each["name"]
+        for each in instances.listing(connection, host=host)
+        if each["uuid"] not in shown
+    ]
     _refuse(host, "not replaced", missing, _under_way(connection, host))
 
 
@@ -105,7 +113,9 @@ def _take_over(connection: Connection, host: str, new_name: str) -> None:
     services.remove_without_nodes(connection, [new_name])
 
 
-def _refuse(host: str, what: str, on_it: Sequence[str], under_way: Sequence[str], lost: str = "") -> None:
+def _refuse(
+    host: str, what: str, on_it: Sequence[str], under_way: Sequence[str], lost: str = ""
+) -> None:
     sentences = list(under_way)
     if on_it and what == "not removed":
         sentences.append(
@@ -125,7 +135,10 @@ def _refuse(host: str, what: str, on_it: Sequence[str], under_way: Sequence[str]
             "network and run drover.compute.evacuate first, and release what was lost (docs/hosts.md)"
         )
     if sentences:
-        raise DroverError(f"Host {host} was {what}: {'; '.join(sentences)}. Nothing was changed.", instances=list(on_it))
+        raise DroverError(
+            f"Host {host} was {what}: {'; '.join(sentences)}. Nothing was changed.",
+            instances=list(on_it),
+        )
 
 
 def _allocated(connection: Connection, host: str) -> bool:
@@ -133,7 +146,9 @@ def _allocated(connection: Connection, host: str) -> bool:
 
     Allocations of evacuated instances do not count.
     """
-    by_uuid = providers.ids(connection, [node.uuid for node in compute_nodes.by_host(connection, [host]).values()])
+    by_uuid = providers.ids(
+        connection, [node.uuid for node in compute_nodes.by_host(connection, [host]).values()]
+    )
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
     return bool(used) and not evacuations.left_behind(connection, [host])
@@ -143,14 +158,20 @@ def _under_way(connection: Connection, host: str) -> list[str]:
     """Return the work that must end first, each with its command."""
     nodes = [node.id for node in compute_nodes.by_host(connection, [host]).values()]
     moves = [row for row in migrations_open.holding_at(connection, nodes) if row.status != "done"]
-    found = [f"{each['name']} is held by {each['holder']} ({each['purpose']})" for each in leases.read(connection) if each["name"] == host]
+    found = [
+        f"{each['name']} is held by {each['holder']} ({each['purpose']})"
+        for each in leases.read(connection)
+        if each["name"] == host
+    ]
     found += [
         f"the {row.type} of {row.instance_name} from {row.source} to {row.destination} is open: "
         f"{migrations_open.how_to_end(row.details, row.destination) if row.status == 'finished' else 'run the command again that began it'}"
         for row in moves
     ]
     if any(each["host"] == host and each["stage"] != "done" for each in rolling.read(connection)):
-        found.append("a rolling maintenance with it is open: run drover.compute.rolling_maintenance again, or drover.compute.undrain")
+        found.append(
+            "a rolling maintenance with it is open: run drover.compute.rolling_maintenance again, or drover.compute.undrain"
+        )
     found += [
         f"it is shut out of shared storage by {each['fence']}: lift that first (drover.compute.undrain)"
         for each in storage_fences.read(connection, host)

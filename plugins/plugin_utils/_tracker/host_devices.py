@@ -37,7 +37,16 @@ SPEC_KEYS = (
 )
 TYPE_KEYS = ("type", "device_addresses", "mdev_class", "max_instances")
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "parent_addr", "iommu_group", "interface")
+_COLUMNS = (
+    "address",
+    "vendor_id",
+    "product_id",
+    "numa_node",
+    "dev_type",
+    "parent_addr",
+    "iommu_group",
+    "interface",
+)
 
 
 def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
@@ -51,17 +60,24 @@ def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> l
         manager.
     """
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
-    read = [_Spec(each, where) for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")]
+    read = [
+        _Spec(each, where)
+        for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")
+    ]
     physical = {each["address"]: each for each in facts if each.get("dev_type") == PHYSICAL}
     found = []
     for device in sorted(facts, key=lambda each: str(each.get("address"))):
-        if any(device.get(key) is None for key in ("address", "vendor_id", "product_id", "dev_type")):
+        if any(
+            device.get(key) is None for key in ("address", "vendor_id", "product_id", "dev_type")
+        ):
             continue
         spec = next((each for each in read if each.rule.matches(device, physical)), None)
         if spec is None:
             continue
         if spec.rule.tags.get("remote_managed") == "true" and device["dev_type"] == PHYSICAL:
-            raise DroverError(f"{where}: {device['address']} is a physical function, which cannot be remote_managed. Name its functions.")
+            raise DroverError(
+                f"{where}: {device['address']} is a physical function, which cannot be remote_managed. Name its functions."
+            )
         found.append(
             {
                 **{name: device.get(name) for name in _COLUMNS},
@@ -81,24 +97,39 @@ class _Spec:
         validation.check_keys(where, given, SPEC_KEYS)
         for key in ("physical_network", "devname"):
             if given.get(key) is not None and not isinstance(given[key], str):
-                raise DroverError(f"{where}: {key} must be a text, not {validation.shown(given[key])}.")
+                raise DroverError(
+                    f"{where}: {key} must be a text, not {validation.shown(given[key])}."
+                )
         try:
-            self.rule = DeviceSpec({key: value for key, value in given.items() if value is not None})
+            self.rule = DeviceSpec(
+                {key: value for key, value in given.items() if value is not None}
+            )
         except InvalidSpecs as problem:
             raise DroverError(f"{where}: {problem}") from None
         name = given.get("resource_class")
-        self.resource_class = device_providers.class_name(name, f"{where}, resource_class") if name is not None else None
+        self.resource_class = (
+            device_providers.class_name(name, f"{where}, resource_class")
+            if name is not None
+            else None
+        )
         self.traits = device_providers.trait_names(given.get("traits") or [], f"{where}: traits")
 
 
 def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
-    if given is not None and not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
-        raise DroverError(f"{where} must be a list of mappings, {example}, not {validation.shown(given)}.")
+    if given is not None and not (
+        isinstance(given, list) and all(isinstance(each, dict) for each in given)
+    ):
+        raise DroverError(
+            f"{where} must be a list of mappings, {example}, not {validation.shown(given)}."
+        )
     return given or []
 
 
 def mdev_types(
-    kinds: Sequence[Mapping[str, Any]], mediated: Sequence[Mapping[str, Any]], option: Any, where: str
+    kinds: Sequence[Mapping[str, Any]],
+    mediated: Sequence[Mapping[str, Any]],
+    option: Any,
+    where: str,
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the types of mediated devices that may be made, one for each device that makes them.
 
@@ -111,18 +142,30 @@ def mdev_types(
     :raises DroverError: the option cannot be read, or gives a device two types.
     """
     where = f"{where}: mdev_types (drover_mdev_types)"
-    named = [{"type": each} if isinstance(each, str) else each for each in option] if isinstance(option, list) else option
-    groups = [_group(each, where) for each in _mappings(named, where, "such as [{type: nvidia-35}]")]
-    twice = sorted(name for name, count in Counter(group["type"] for group in groups).items() if count > 1)
+    named = (
+        [{"type": each} if isinstance(each, str) else each for each in option]
+        if isinstance(option, list)
+        else option
+    )
+    groups = [
+        _group(each, where) for each in _mappings(named, where, "such as [{type: nvidia-35}]")
+    ]
+    twice = sorted(
+        name for name, count in Counter(group["type"] for group in groups).items() if count > 1
+    )
     if twice:
-        raise DroverError(f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of all its devices.")
+        raise DroverError(
+            f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of all its devices."
+        )
     warnings: list[str] = []
     by_address: dict[str, dict[str, Any]] = {}
     default = None
     for group in groups:
         for address in group["addresses"]:
             if address in by_address:
-                raise DroverError(f"{where}: {address} has two types, {by_address[address]['type']} and {group['type']}. Give it one.")
+                raise DroverError(
+                    f"{where}: {address} has two types, {by_address[address]['type']} and {group['type']}. Give it one."
+                )
             by_address[address] = group
         if not group["addresses"] and default is None:
             default = group
@@ -142,13 +185,22 @@ def mdev_types(
         chosen = by_address.get(address_of(str(kind["parent"])) or str(kind["parent"]), default)
         if chosen is None or chosen["type"] != kind["type"]:
             continue
-        total = there.get((kind["parent"], kind["type"]), 0) + int(kind.get("available_instances") or 0)
+        total = there.get((kind["parent"], kind["type"]), 0) + int(
+            kind.get("available_instances") or 0
+        )
         if kind["type"] in left:
             # Nova leaves a device out if max_instances does not cover all that it can make. Here
             # the device makes the rest.
             total = min(total, left[kind["type"]])
             left[kind["type"]] -= total
-        found.append({"parent": kind["parent"], "type": kind["type"], "resource_class": chosen["class"], "total": total})
+        found.append(
+            {
+                "parent": kind["parent"],
+                "type": kind["type"],
+                "resource_class": chosen["class"],
+                "total": total,
+            }
+        )
     known = {each["type"] for each in found}
     warnings += [
         f"{where}: no device of this host makes {group['type']}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
@@ -162,21 +214,29 @@ def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     validation.check_keys(where, given, TYPE_KEYS)
     name = given.get("type")
     if not isinstance(name, str) or not name:
-        raise DroverError(f"{where}: type must be the name of a type, such as nvidia-35, not {validation.shown(name)}.")
+        raise DroverError(
+            f"{where}: type must be the name of a type, such as nvidia-35, not {validation.shown(name)}."
+        )
     addresses = given.get("device_addresses") or []
     if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
-        raise DroverError(f"{where}, {name}: device_addresses must be a list such as [0000:84:00.0], not {validation.shown(addresses)}.")
+        raise DroverError(
+            f"{where}, {name}: device_addresses must be a list such as [0000:84:00.0], not {validation.shown(addresses)}."
+        )
     addresses = [each.lower() for each in addresses]
     wrong = [each for each in addresses if ":" in each and not _ADDRESS.fullmatch(each)]
     if wrong:
-        raise DroverError(f"{where}, {name}: {wrong[0]} is no PCI address. Write it as 0000:84:00.0.")
+        raise DroverError(
+            f"{where}, {name}: {wrong[0]} is no PCI address. Write it as 0000:84:00.0."
+        )
     most = given.get("max_instances")
     if most is not None:
         most = validation.read_whole(f"{where}, {name}, max_instances", most, 1)
     return {
         "type": name,
         "addresses": addresses,
-        "class": device_providers.class_name(given.get("mdev_class") or device_providers.VGPU, f"{where}, mdev_class"),
+        "class": device_providers.class_name(
+            given.get("mdev_class") or device_providers.VGPU, f"{where}, mdev_class"
+        ),
         "most": most,
     }
 
@@ -187,7 +247,9 @@ def address_of(name: str) -> str | None:
     return "{}:{}:{}.{}".format(*found.groups()) if found else None
 
 
-def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def owners(
+    domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]
+) -> dict[str, list[str]]:
     """Return the uuids of the domains that have each device, by its PCI address or its uuid.
 
     :param domains: domains of hypervisor_info.
@@ -197,11 +259,19 @@ def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, 
     devices = list(devices)
     by_vdpa = {each["vdpa"]: each["address"] for each in devices if each.get("vdpa")}
     # The interface of a physical function may serve many domains at a time, so it proves no owner.
-    by_interface = {each["interface"]: each["address"] for each in devices if each.get("interface") and each["dev_type"] == VIRTUAL}
+    by_interface = {
+        each["interface"]: each["address"]
+        for each in devices
+        if each.get("interface") and each["dev_type"] == VIRTUAL
+    }
     found: dict[str, list[str]] = {}
     for domain in domains:
         for each in domain.get("hostdevs") or ():
-            address = by_vdpa.get(each.get("address")) if each.get("type") == "vdpa" else each.get("address")
+            address = (
+                by_vdpa.get(each.get("address"))
+                if each.get("type") == "vdpa"
+                else each.get("address")
+            )
             if address and each.get("type") in ("pci", "mdev", "vdpa"):
                 found.setdefault(str(address), []).append(domain["uuid"])
         for each in domain.get("interfaces") or ():

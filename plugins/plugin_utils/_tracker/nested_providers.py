@@ -40,7 +40,9 @@ class NestedProvider(TypedDict):
     traits: set[str]
 
 
-def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+def with_cells(
+    found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]
+) -> list[NestedProvider]:
     """Return the providers of the NUMA cells of a host, and of devices below their cells.
 
     CPUs and memory stay with the root, as in Nova: an instance without cells may take some from
@@ -48,13 +50,26 @@ def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any
     """
     keys = {cell["id"]: f"NUMA{cell['id']}" for cell in cells}
     roots: list[NestedProvider] = [
-        {"key": key, "name": key, "parent": None, "cell": None, "resource_class": None, "total": 0, "traits": {NUMA_ROOT}}
+        {
+            "key": key,
+            "name": key,
+            "parent": None,
+            "cell": None,
+            "resource_class": None,
+            "total": 0,
+            "traits": {NUMA_ROOT},
+        }
         for key in keys.values()
     ]
-    return roots + [{**each, "parent": keys.get(each["cell"]) if each["cell"] is not None else None} for each in found]
+    return roots + [
+        {**each, "parent": keys.get(each["cell"]) if each["cell"] is not None else None}
+        for each in found
+    ]
 
 
-def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+def of_mdev_types(
+    kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]
+) -> list[NestedProvider]:
     """Return the providers of devices that make mediated devices, if their total is above 0.
 
     :param devices: pci_devices of hypervisor_info.
@@ -75,7 +90,9 @@ def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[
     ]
 
 
-def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str) -> list[NestedProvider]:
+def of_pci_devices(
+    devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str
+) -> list[NestedProvider]:
     """Return the providers of PCI devices.
 
     A device of a physical network has none, because requests name the network.
@@ -86,7 +103,9 @@ def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping
     """
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
     if any(spec.get("devname") for spec in specs):
-        raise DroverError(f"{where}: devname does not go with pci_report_in_placement. Name the device by its address.")
+        raise DroverError(
+            f"{where}: devname does not go with pci_report_in_placement. Name the device by its address."
+        )
     cards: dict[str, list[Mapping[str, Any]]] = {}
     for device in devices:
         if is_reported(device):
@@ -97,14 +116,22 @@ def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping
 def _provider(key: str, members: Sequence[Mapping[str, Any]], where: str) -> NestedProvider:
     names = " and ".join(each["address"] for each in members[:2])
     if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
-        raise DroverError(f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them.")
+        raise DroverError(
+            f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them."
+        )
     if len({class_of(each) for each in members}) > 1:
-        raise DroverError(f"{where}: {names} are of one card and have different resource classes. Give them one resource_class.")
+        raise DroverError(
+            f"{where}: {names} are of one card and have different resource classes. Give them one resource_class."
+        )
     if len({frozenset(_traits(each)) for each in members}) > 1:
-        raise DroverError(f"{where}: {names} are of one card and have different traits. Give them the same traits and live_migratable.")
+        raise DroverError(
+            f"{where}: {names} are of one card and have different traits. Give them the same traits and live_migratable."
+        )
     for each in members:
         if "one_time_use" in each["tags"] and each["dev_type"] not in (PLAIN, PHYSICAL):
-            raise DroverError(f"{where}: {each['address']} is a virtual function, which cannot have one_time_use. Take it out.")
+            raise DroverError(
+                f"{where}: {each['address']} is a virtual function, which cannot have one_time_use. Take it out."
+            )
     return {
         "key": key,
         "name": key.upper(),
@@ -118,7 +145,11 @@ def _provider(key: str, members: Sequence[Mapping[str, Any]], where: str) -> Nes
 
 def _traits(device: Mapping[str, Any]) -> set[str]:
     asked = {LIVE_MIGRATABLE: "live_migratable", ONE_TIME_USE: "one_time_use"}
-    return {*_TRAITS, *device["traits"], *(trait for trait, tag in asked.items() if device["tags"].get(tag) == "true")}
+    return {
+        *_TRAITS,
+        *device["traits"],
+        *(trait for trait, tag in asked.items() if device["tags"].get(tag) == "true"),
+    }
 
 
 def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on: bool) -> None:
@@ -133,6 +164,10 @@ def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on:
             continue
         start = f"{where}: pci_device_specs (drover_pci_device_specs): {each['address']} has one_time_use, which"
         if not is_on:
-            raise DroverError(f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it, or take one_time_use out.")
+            raise DroverError(
+                f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it, or take one_time_use out."
+            )
         if not is_reported(each):
-            raise DroverError(f"{start} does not go with physical_network: such devices have no resource provider. Take one of them out.")
+            raise DroverError(
+                f"{start} does not go with physical_network: such devices have no resource provider. Take one of them out."
+            )

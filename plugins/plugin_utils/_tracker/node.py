@@ -26,7 +26,15 @@ from .._common.errors import DroverError, require, some
 from .._numa import pinning
 from .._numa.cpu_sets import parse_cpu_set
 from .._records.node_fields import NODE_FIELDS, fact_at
-from . import checked_facts, domain, host_cells, host_devices, nested_providers, sharing_facts, storage_pools
+from . import (
+    checked_facts,
+    domain,
+    host_cells,
+    host_devices,
+    nested_providers,
+    sharing_facts,
+    storage_pools,
+)
 
 NODE_FACTS = (
     "pools",
@@ -115,7 +123,10 @@ NodeRows = Mapping[NodeKey, Any]
 
 
 def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
-    for option, why_not in (("migration_uri", validation.why_no_uri), ("migration_address", validation.why_no_address)):
+    for option, why_not in (
+        ("migration_uri", validation.why_no_uri),
+        ("migration_address", validation.why_no_address),
+    ):
         given = options.get(option)
         why = why_not(given) if given else None
         if why is not None:
@@ -145,9 +156,13 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
                 "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
             )
     if "," in (options.get("availability_zone") or ""):
-        raise DroverError(f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one.")
+        raise DroverError(
+            f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
+        )
     domains = [domain.describe(found) for found in hypervisor.get("domains") or []]
-    transient = sorted(each["columns"]["name"] for each in domains if not each["columns"]["persistent"])
+    transient = sorted(
+        each["columns"]["name"] for each in domains if not each["columns"]["persistent"]
+    )
     if transient:
         warnings.append(
             f"{some(transient)} on {name} {'is' if len(transient) == 1 else 'are'} transient: libvirt has no definition, and loses the guest when it is off. "
@@ -157,16 +172,24 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     warnings += [sentence for each in domains for sentence in each["warnings"]]
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
-    found_traits = {"COMPUTE_NODE", *cpu_traits(cpu.get("arch"), cpu.get("features") or []), *(options.get("traits") or [])}
+    found_traits = {
+        "COMPUTE_NODE",
+        *cpu_traits(cpu.get("arch"), cpu.get("features") or []),
+        *(options.get("traits") or []),
+    }
     found_traits |= hardware_traits(hypervisor.get("guest_hardware") or {})
     where = f"Compute node {name}"
     sets = _cpu_sets(name, hypervisor, options)
     cells = _cells(hypervisor, sets, options, where)
     if host_cells.has_threads(hypervisor.get("numa_cells") or []):
         found_traits.add(HYPERTHREADING)
-    pci = host_devices.pci_devices(hypervisor.get("pci_devices") or [], options.get("pci_device_specs"), where)
+    pci = host_devices.pci_devices(
+        hypervisor.get("pci_devices") or [], options.get("pci_device_specs"), where
+    )
     mdevs = hypervisor.get("mdev_devices") or []
-    kinds, problems = host_devices.mdev_types(hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where)
+    kinds, problems = host_devices.mdev_types(
+        hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where
+    )
     nested = nested_providers.of_mdev_types(kinds, hypervisor.get("pci_devices") or [])
     nested_providers.refuse_one_time_use(pci, where, bool(options.get("pci_report_in_placement")))
     if options.get("pci_report_in_placement"):
@@ -181,12 +204,21 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         named,
         pools,
         {
-            "paths": [each for each in (storage.get("instances_path") or options.get("instances_path"), storage.get("real_path")) if each],
+            "paths": [
+                each
+                for each in (
+                    storage.get("instances_path") or options.get("instances_path"),
+                    storage.get("real_path"),
+                )
+                if each
+            ],
             "shared_id": (shares.get("shared_storage") or {}).get("id"),
             "folder_id": storage.get("folder_id"),
         },
         where,
-        drivers.pool_remedy(hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}),
+        drivers.pool_remedy(
+            hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}
+        ),
     )
     lacking = sorted({each["name"] for each in named}.difference(each["name"] for each in further))
     columns = {
@@ -208,7 +240,11 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             "traits": sorted(found_traits),
             "nested_providers": {
                 **{each["key"]: sorted(each["traits"]) for each in nested},
-                **{storage_pools.key_of(each["name"]): each["traits"] for each in further if not each["shared_id"]},
+                **{
+                    storage_pools.key_of(each["name"]): each["traits"]
+                    for each in further
+                    if not each["shared_id"]
+                },
             },
         },
     }
@@ -233,17 +269,28 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
 def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of the table mdevs."""
     uuid = str(facts["uuid"]).lower()
-    return {"uuid": uuid, "parent": str(facts.get("parent")), "type": facts["type"], "active": bool(facts.get("active", True))}
+    return {
+        "uuid": uuid,
+        "parent": str(facts.get("parent")),
+        "type": facts["type"],
+        "active": bool(facts.get("active", True)),
+    }
 
 
-def _cells(hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any], where: str) -> list[host_cells.Cell]:
+def _cells(
+    hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any], where: str
+) -> list[host_cells.Cell]:
     """Return the NUMA cells of the node in the form of the store."""
     facts = hypervisor.get("numa_cells") or []
     online = _online(hypervisor)
     reserved = host_cells.read_reserved_pages(options.get("reserved_huge_pages"), facts, where)
     cells = host_cells.host_cells(facts, online, sets.shared, sets.pinned, reserved)
     pages = host_cells.with_foreign_pages(reserved, facts, hypervisor.get("domains") or [], cells)
-    return host_cells.host_cells(facts, online, sets.shared, sets.pinned, pages) if pages != reserved else cells
+    return (
+        host_cells.host_cells(facts, online, sets.shared, sets.pinned, pages)
+        if pages != reserved
+        else cells
+    )
 
 
 def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -261,14 +308,23 @@ def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     return found
 
 
-def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
+def _shared(
+    name: str,
+    storage: Mapping[str, Any],
+    pools: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
     """Return the facts of the storage and addresses that the node shares, without empty ones."""
     path = storage.get("instances_path") or options.get("instances_path")
     found = {
         "pools": pools,
         "shared_storage": sharing_facts.of_instances(storage, pools, path),
-        "ip_pools": sharing_facts.describe_ip_pools(options.get("ip_pools"), f"Compute node {name}"),
-        "shared_block_devices": _patterns(options.get("shared_block_devices"), f"Compute node {name}"),
+        "ip_pools": sharing_facts.describe_ip_pools(
+            options.get("ip_pools"), f"Compute node {name}"
+        ),
+        "shared_block_devices": _patterns(
+            options.get("shared_block_devices"), f"Compute node {name}"
+        ),
     }
     return {key: value for key, value in found.items() if value}
 
@@ -279,7 +335,11 @@ def _patterns(value: Any, where: str) -> list[str]:
     :raises DroverError: one of them is no path of a device.
     """
     for pattern in value or []:
-        if not isinstance(pattern, str) or not pattern.startswith("/dev/") or pattern.rstrip("*") in ("/dev/", "/dev/mapper/"):
+        if (
+            not isinstance(pattern, str)
+            or not pattern.startswith("/dev/")
+            or pattern.rstrip("*") in ("/dev/", "/dev/mapper/")
+        ):
             raise DroverError(
                 f"{where}: shared_block_devices (drover_shared_block_devices) has {pattern!r}. Give paths below /dev that mean shared "
                 "devices alone, such as /dev/mapper/san-*."
@@ -318,7 +378,10 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
             "total_gb": node.get("local_gb") or 0,
             "disk_available_least_gb": node.get("disk_available_least_gb"),
         },
-        **{key: node.get(key) for key in ("pools", "mounts", "addresses", "numa_cells", "pci_devices")},
+        **{
+            key: node.get(key)
+            for key in ("pools", "mounts", "addresses", "numa_cells", "pci_devices")
+        },
         "domains": node.get("domains") or [],
     }
 
@@ -334,7 +397,9 @@ def _online(hypervisor: Mapping[str, Any]) -> set[int]:
     return set(online) if online is not None else set(range(cpu.get("count") or 0))
 
 
-def _inventories(name: str, hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any]) -> dict[str, InventoryReport]:
+def _inventories(
+    name: str, hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any]
+) -> dict[str, InventoryReport]:
     cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
     inventories: dict[str, InventoryReport] = {}
     for resource, each in resource_classes.DISCOVERED.items():
@@ -349,7 +414,9 @@ def _inventories(name: str, hypervisor: Mapping[str, Any], sets: CpuSets, option
                 "Change the drover_reserved_host_* variables of this host."
             )
         if ratio is not None and ratio <= 0:
-            raise DroverError(f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0.")
+            raise DroverError(
+                f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0."
+            )
         inventories[resource] = {
             "total": total,
             "reserved": reserved,
@@ -429,7 +496,10 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
         return set()
     require("os-traits", os_traits)
     known = set(os_traits.get_traits("HW_CPU_X86_"))
-    names = {_ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "") for feature in features}
+    names = {
+        _ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "")
+        for feature in features
+    }
     return {f"HW_CPU_X86_{name}" for name in names} & known
 
 

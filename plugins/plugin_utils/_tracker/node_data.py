@@ -27,7 +27,12 @@ _AMOUNTS = (
     "hypervisor_version",
     *(each.name for each in _GIVEN if each.types == NUMBER),
 )
-_SIZES = {"memory_mb": sizes.MIB, "local_gb": sizes.GIB, "reserved_host_memory_mb": sizes.MIB, "reserved_host_disk_mb": sizes.MIB}
+_SIZES = {
+    "memory_mb": sizes.MIB,
+    "local_gb": sizes.GIB,
+    "reserved_host_memory_mb": sizes.MIB,
+    "reserved_host_disk_mb": sizes.MIB,
+}
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
 _TEXTS = (
     "host",
@@ -70,7 +75,9 @@ _OTHERS = {
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 
 
-def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict[str, list[NodeReport]]:
+def reports(
+    nodes: Iterable[Any], host: str, options: Mapping[str, Any]
+) -> dict[str, list[NodeReport]]:
     """Return reports for tracker.record.record() from a list of nodes given as data.
 
     :param nodes: a list of dicts of KNOWN keys. host defaults to ``host``; hypervisor has the whole
@@ -81,15 +88,25 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
     found: dict[str, list[node.NodeReport]] = {}
     for number, given in enumerate(nodes, start=1):
         if not isinstance(given, dict):
-            raise DroverError(f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}.")
+            raise DroverError(
+                f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}."
+            )
         data = {"host": host, **given}
         where = f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})"
         data.update(
-            {name: sizes.read(f"{where}: {name}", data[name], unit) for name, unit in _SIZES.items() if isinstance(data.get(name), str)}
+            {
+                name: sizes.read(f"{where}: {name}", data[name], unit)
+                for name, unit in _SIZES.items()
+                if isinstance(data.get(name), str)
+            }
         )
         _check(data, where)
         facts = data.get("hypervisor") or node.flat_facts(data)
-        facts = {**facts, "domains": _checked(facts["domains"], where)} if facts.get("domains") else facts
+        facts = (
+            {**facts, "domains": _checked(facts["domains"], where)}
+            if facts.get("domains")
+            else facts
+        )
         found.setdefault(data["host"], []).append(node.describe(facts, {**options, **data}))
     return found
 
@@ -111,19 +128,29 @@ def _check(data: Mapping[str, Any], where: str) -> None:
     for name, types in _STRUCTURES.items():
         value = data.get(name)
         if value is not None and not isinstance(value, types):
-            raise DroverError(f"{where}: {name} must be a {'mapping' if dict in types else 'list'}, not {value!r}.")
+            raise DroverError(
+                f"{where}: {name} must be a {'mapping' if dict in types else 'list'}, not {value!r}."
+            )
     names = data.get("traits") or []
-    if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
-        raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")
+    if not isinstance(names, list) or not all(
+        isinstance(name, str) and 0 < len(name) <= 255 for name in names
+    ):
+        raise DroverError(
+            f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}."
+        )
     checked_facts.pools(data.get("pools"), where)
     cells = data.get("numa_cells") or []
     if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
-        raise DroverError(f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not {shown(cells)}.")
+        raise DroverError(
+            f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not {shown(cells)}."
+        )
     hardware_facts.cells(cells, where)
     facts = data.get("hypervisor")
     if facts is not None:
         if not isinstance(facts, dict):
-            raise DroverError(f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}.")
+            raise DroverError(
+                f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}."
+            )
         checked_facts.host(facts, f"{where}, hypervisor")
 
 
@@ -132,4 +159,7 @@ def _checked(domains: Any, where: str) -> list[dict[str, Any]]:
     if not isinstance(domains, list):
         raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
     seen: set[str] = set()
-    return [checked_facts.domain(each, f"{where}: domain {number}", seen) for number, each in enumerate(domains, start=1)]
+    return [
+        checked_facts.domain(each, f"{where}: domain {number}", seen)
+        for number, each in enumerate(domains, start=1)
+    ]

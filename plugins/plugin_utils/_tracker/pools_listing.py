@@ -18,14 +18,32 @@ from . import record_pools
 def of_host(connection: Connection, host: str) -> list[ListedPool]:
     """Return the pools of a host's drover_storage_pools at its last discovery, by node and name."""
     nodes = compute_nodes.by_host(connection, [host])
-    found = [(node, pool) for _key, node in sorted(nodes.items()) for pool in (node.facts or {}).get("storage_pools") or ()]
+    found = [
+        (node, pool)
+        for _key, node in sorted(nodes.items())
+        for pool in (node.facts or {}).get("storage_pools") or ()
+    ]
     uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]
     ids = providers.ids(connection, uuids) if uuids else {}
-    rows = {(row.provider_id, row.name): row for row in providers.inventories(connection, ids.values())} if ids else {}
+    rows = (
+        {
+            (row.provider_id, row.name): row
+            for row in providers.inventories(connection, ids.values())
+        }
+        if ids
+        else {}
+    )
     listed: list[ListedPool] = []
     for (node, pool), uuid in zip(found, uuids):
         row = rows.get((ids.get(uuid), pool["resource_class"]))
-        shown: dict[str, Any] = next((each for each in (node.facts or {}).get("pools") or () if each["name"] == pool["name"]), {})
+        shown: dict[str, Any] = next(
+            (
+                each
+                for each in (node.facts or {}).get("pools") or ()
+                if each["name"] == pool["name"]
+            ),
+            {},
+        )
         reserved = inventory.reserved_of(row) if row is not None else None
         listed.append(
             {
@@ -39,7 +57,9 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
                 "traits": sorted(pool["traits"]),
                 "total_gb": row.total if row is not None else None,
                 "reserved_gb": reserved,
-                "capacity_gb": int((row.total - reserved) * row.allocation_ratio) if row is not None and reserved is not None else None,
+                "capacity_gb": int((row.total - reserved) * row.allocation_ratio)
+                if row is not None and reserved is not None
+                else None,
                 "used_gb": row.used if row is not None else None,
                 "physical_used_gb": shown.get("allocation_gb"),
             }
@@ -57,7 +77,10 @@ def of_fleet(connection: Connection) -> list[FurtherPool]:
     pool_names.learn(connection, {row.name for row in rows})
     for row in rows:
         reserved = inventory.reserved_of(row)
-        each = found.setdefault(row.name, {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0})
+        each = found.setdefault(
+            row.name,
+            {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0},
+        )
         each["pools"] += 1
         each["total_gb"] += row.total
         each["capacity_gb"] += int((row.total - reserved) * row.allocation_ratio)

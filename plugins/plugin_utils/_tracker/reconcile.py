@@ -61,7 +61,14 @@ def reconcile(
     :param old: ids of nodes with a last report from another look. An instance that they showed then
         and others show now is no double, because it may have moved.
     """
-    result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
+    result: Findings = {
+        "here": {},
+        "adopted": [],
+        "moved": [],
+        "missing": [],
+        "stale": [],
+        "doubled": [],
+    }
     where: dict[str, dict[int, DomainReport]] = {}
     for node, domains in reported.items():
         for uuid, domain in domains.items():
@@ -76,7 +83,11 @@ def reconcile(
         if uuid in moving:
             continue
         row = instances.get(uuid)
-        nodes = set(places) | {node for node in sightings.get(uuid, ()) if node not in reported and (uuid, node) not in stale}
+        nodes = set(places) | {
+            node
+            for node in sightings.get(uuid, ())
+            if node not in reported and (uuid, node) not in stale
+        }
         at_once = nodes - set(old)
         if len(at_once) > 1:
             result["doubled"].append((uuid, at_once))

@@ -29,7 +29,9 @@ from .node import NodeKey, NodeReport, NodeRows, Nodes
 from .reconcile import Reported, Stale, reconcile
 
 
-def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
+def record(
+    connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float
+) -> dict[str, Any]:
     """Record hosts: heartbeat, compute nodes, inventories, traits, instances, allocations.
 
     :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. The
@@ -48,12 +50,17 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     wanted = _by_key(reports)
     service_ids, returned = services.heartbeat(connection, {host for host, dummy in wanted}, now)
     before = node_rows.by_host(connection, set(reports))
-    rows, changed_nodes = node_rows.write(connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now)
+    rows, changed_nodes = node_rows.write(
+        connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now
+    )
     provider_ids = _write_providers(connection, wanted, rows, before, now)
     changed_zones = node_rows.set_zones(connection, _zones(wanted))
     changed_labels = services.set_labels(connection, _labels(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
-    reported = {rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()}
+    reported = {
+        rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]}
+        for key, node in wanted.items()
+    }
     # Their host has reported without them, so their old domains are gone.
     reported.update({row.id: {} for row in gone.values()})
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
@@ -61,10 +68,22 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
     facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
     facts_before = {row.id: row.facts or {} for row in before.values()}
-    found = _write_instances(connection, hosts, reported, facts, facts_before, provider_ids["ids"], provider_ids["disk"], left, now)
+    found = _write_instances(
+        connection,
+        hosts,
+        reported,
+        facts,
+        facts_before,
+        provider_ids["ids"],
+        provider_ids["disk"],
+        left,
+        now,
+    )
     instances_changed = found.pop("changed")
     removed, unreported = retire(connection, gone)
-    forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
+    forgotten = services.remove_without_nodes(
+        connection, {host for host, nodes in reports.items() if not nodes}
+    )
     tidied = record_sharing.tidy(connection, before.values())
     return {
         "changed": bool(
@@ -110,7 +129,9 @@ def withdraw(connection: Connection, host: str, now: float) -> None:
     record(connection, {host: []}, now)
 
 
-def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) -> None:
+def refuse_second_names(
+    connection: Connection, reports: Mapping[str, Sequence[NodeReport]]
+) -> None:
     """Refuse a second name of a host, because its room would count twice.
 
     The other name may be in the store or in this discovery.
@@ -120,13 +141,23 @@ def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[N
     :raises SecondName: a host has another name than that.
     """
     wanted = _by_key(reports)
-    uuids = {str(uuid) for node in wanted.values() if (uuid := (node["columns"]["facts"] or {}).get("host_uuid"))}
+    uuids = {
+        str(uuid)
+        for node in wanted.values()
+        if (uuid := (node["columns"]["facts"] or {}).get("host_uuid"))
+    }
     known = node_rows.of_machines(connection, uuids)
-    own = node_rows.identities_in((host, node["columns"]["facts"] or {}) for (host, _dummy), node in sorted(wanted.items()))
+    own = node_rows.identities_in(
+        (host, node["columns"]["facts"] or {}) for (host, _dummy), node in sorted(wanted.items())
+    )
     known.update(own)
     order = services.order(connection, known)
     for host in own:
-        twins = [other for other in known if other != host and node_rows.same_machine(known[host], known[other])]
+        twins = [
+            other
+            for other in known
+            if other != host and node_rows.same_machine(known[host], known[other])
+        ]
         first = sorted([host, *twins], key=lambda name: (order.get(name, math.inf), name))[0]
         if twins and first != host:
             raise SecondName(_second_name(host, sorted(twins), known[host]), answers=True)
@@ -170,7 +201,9 @@ def _labels(wanted: Nodes) -> dict[str, dict[str, str]]:
     return labels
 
 
-def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
+def _write_providers(
+    connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float
+) -> dict[str, Any]:
     # The name of the provider is the name of the node if host and node have the same name; else it
     # has both names.
     names = {rows[key].uuid: node_label(*key) for key in wanted}
@@ -194,10 +227,17 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
         }
     changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
     disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
-    traits = {ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set()) for key, node in wanted.items()}
-    reported = {ids[key]: (before[key].facts or {}).get("traits") for key in wanted if key in before}
+    traits = {
+        ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set())
+        for key, node in wanted.items()
+    }
+    reported = {
+        ids[key]: (before[key].facts or {}).get("traits") for key in wanted if key in before
+    }
     changed |= providers.set_traits(
-        connection, traits, owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider))
+        connection,
+        traits,
+        owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider)),
     )
     return {
         "ids": {rows[key].id: ids[key] for key in wanted},
@@ -206,7 +246,9 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
     }
 
 
-def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float) -> tuple[Stale, list[str]]:
+def _clear_evacuated(
+    connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float
+) -> tuple[Stale, list[str]]:
     """Close evacuations from hosts that are back and no longer have the evacuated instances (N9.4).
 
     :returns: (set of (uuid, node id) that are still there, sorted names of instances that are
@@ -216,17 +258,26 @@ def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported:
     cleared = []
     for each in evacuations.left_behind(connection, set(hosts.values())):
         # Its new host may be in this discovery too, or it may have moved back.
-        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]]
+        nodes = [
+            node
+            for node, domains in reported.items()
+            if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]
+        ]
         if nodes:
             left.update((each["uuid"], node) for node in nodes)
         else:
-            migration_claims.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
+            migration_claims.clear_source(
+                connection, each["migration"], certainty.is_not_shown(each["source"]), now
+            )
             cleared.append(each["name"])
     return left, sorted(cleared)
 
 
 def end_moved_back(
-    connection: Connection, evacuated: Mapping[str, Mapping[str, Any]], absent: Mapping[str, certainty.Proof], now: float
+    connection: Connection,
+    evacuated: Mapping[str, Mapping[str, Any]],
+    absent: Mapping[str, certainty.Proof],
+    now: float,
 ) -> None:
     """Close evacuations of instances that a person has moved back: only their source shows them.
 
@@ -246,14 +297,26 @@ def end_moved_back(
             migration_claims.note(connection, each["migration"], {"absent_since": first}, now)
         if first is None or set(seen.get(uuid, ())) - {each["source_node"], each["node"]}:
             continue
-        if continuity.knows_all(connection) if each["state"] != "shutoff" else continuity.knows_all(connection, first, [each["source"]]):
+        if (
+            continuity.knows_all(connection)
+            if each["state"] != "shutoff"
+            else continuity.knows_all(connection, first, [each["source"]])
+        ):
             migration_claims.end_moved_back(
-                connection, each["migration"], absent[uuid], f"Somebody moved it back to {each['source']}.", now
+                connection,
+                each["migration"],
+                absent[uuid],
+                f"Somebody moved it back to {each['source']}.",
+                now,
             )
 
 
 def _end_moves_elsewhere(
-    connection: Connection, migrations: Iterable[Any], hosts: Mapping[int, str], reported: Reported, now: float
+    connection: Connection,
+    migrations: Iterable[Any],
+    hosts: Mapping[int, str],
+    reported: Reported,
+    now: float,
 ) -> bool:
     """Close the moves of instances that neither end had, if a third host shows them.
 
@@ -262,11 +325,15 @@ def _end_moves_elsewhere(
     ended = False
     for migration in migrations_open.lost_track_of(connection, migrations):
         ends = (migration.source, migration.destination)
-        found = {hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains}
+        found = {
+            hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains
+        }
         if found and found.isdisjoint(ends):
             where = " and ".join(sorted(found))
             proof = certainty.is_elsewhere(*ends, where)
-            migration_claims.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
+            migration_claims.end_elsewhere(
+                connection, migration.uuid, proof, f"Somebody moved it to {where}.", now
+            )
             ended = True
     return ended
 
@@ -289,14 +356,26 @@ def _write_instances(
         migrations = migrations_open.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
     others = {node for nodes in seen.values() for node in nodes} - set(reported)
-    old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
-    result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
-    leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
+    old = {
+        node
+        for node, read_at in node_rows.read_at(connection, others).items()
+        if abs(now - read_at) > node_rows.ONE_LOOK
+    }
+    result = reconcile(
+        reported, known, seen, set(migrations) | _being_built(reported, known), stale, old
+    )
+    leaving = [
+        uuid
+        for uuid, migration in migrations.items()
+        if migration.status in migration_claims.UNDER_WAY
+    ]
     # An instance with an unconfirmed resize may have gone down like any other.
     waiting = {
         uuid: (known[uuid].compute_node_id, reported[known[uuid].compute_node_id][uuid])
         for uuid, migration in migrations.items()
-        if migration.status == "finished" and uuid in known and uuid in reported.get(known[uuid].compute_node_id, {})
+        if migration.status == "finished"
+        and uuid in known
+        and uuid in reported.get(known[uuid].compute_node_id, {})
     }
     down = went_down.mark(connection, {**result["here"], **waiting}, facts_before, facts, now)
     for node, domains in reported.items():
@@ -304,15 +383,22 @@ def _write_instances(
             _note_local_disks(domain, facts.get(node) or {})
     node_rows.write_domains(connection, reported, now, leaving)
     needs = {
-        node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
+        node: {
+            uuid: domain_facts.files(found["columns"], facts.get(node) or {})
+            for uuid, found in domains.items()
+        }
         for node, domains in reported.items()
     }
     # Only the domain of a resized instance shows its files, so keep them when the domain is gone.
     resized = [uuid for uuid, migration in migrations.items() if migration.status == "finished"]
     files.write(connection, needs, [*leaving, *resized], _attaching(known))
-    hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
+    hardware = record_hardware.Hardware(
+        connection, {node: domains.values() for node, domains in reported.items()}
+    )
     pools = record_pools.Pools(connection, facts)
-    wanted, changed, unmeasured = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware, pools)
+    wanted, changed, unmeasured = write_taken(
+        connection, known, result["here"], provider_ids, disk, now, hardware, pools
+    )
     # Include moves to these nodes of instances that are recorded on another node.
     moves = migrations_open.holding_at(connection, reported)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
@@ -329,7 +415,9 @@ def _write_instances(
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
     instance_rows.set_state(connection, lost, "missing")
 
-    machines = node_rows.machines(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
+    machines = node_rows.machines(
+        connection, {node for dummy, nodes in result["doubled"] for node in nodes}
+    )
     states = node_rows.domain_states(connection, [uuid for uuid, dummy in result["doubled"]])
     return {
         "changed": bool(changed or lost),
@@ -338,16 +426,33 @@ def _write_instances(
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "went_down": [
             {"uuid": uuid, "name": name}
-            for uuid, name in sorted(((uuid, _name(uuid, wanted, known)) for uuid in down), key=lambda each: natural(each[1]))
+            for uuid, name in sorted(
+                ((uuid, _name(uuid, wanted, known)) for uuid in down),
+                key=lambda each: natural(each[1]),
+            )
         ],
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
         "doubled": [
-            _doubled(uuid, [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes], reported)
+            _doubled(
+                uuid,
+                [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes],
+                reported,
+            )
             for uuid, nodes in result["doubled"]
         ],
-        "policies": said_once(sorted((row["name"], row["policy"]["error"]) for row in wanted.values() if "error" in (row["policy"] or {}))),
+        "policies": said_once(
+            sorted(
+                (row["name"], row["policy"]["error"])
+                for row in wanted.values()
+                if "error" in (row["policy"] or {})
+            )
+        ),
         "unmeasured": said_once(
-            (wanted[uuid]["name"], _unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool)) for uuid, pool in unmeasured
+            (
+                wanted[uuid]["name"],
+                _unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool),
+            )
+            for uuid, pool in unmeasured
         ),
     }
 
@@ -397,9 +502,19 @@ def write_taken(
             resources["DISK_GB"] = max(resources["DISK_GB"], has.get("DISK_GB", 0))
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
-        taken = _taken(hardware.resources(node, domain, resources), provider_ids[node], disk, held.get(uuid, {}), shares)
+        taken = _taken(
+            hardware.resources(node, domain, resources),
+            provider_ids[node],
+            disk,
+            held.get(uuid, {}),
+            shares,
+        )
         devices, shown = hardware.nested(node, domain)
-        taken = pools.put(node, {**{key: amounts for key, amounts in taken.items() if key not in devices}, **shown}, on_pools)
+        taken = pools.put(
+            node,
+            {**{key: amounts for key, amounts in taken.items() if key not in devices}, **shown},
+            on_pools,
+        )
         if held.get(uuid, {}) != taken:
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
@@ -431,12 +546,20 @@ def _claimed(known: Mapping[str, Any], migrations: Iterable[Any]) -> set[tuple[i
     """
     kept = {(row.compute_node_id, uuid) for uuid, row in known.items()}
     for row in migrations:
-        kept |= {(node, uuid) for node in (row.source_node_id, row.destination_node_id) for uuid in (row.instance_uuid, row.uuid)}
+        kept |= {
+            (node, uuid)
+            for node in (row.source_node_id, row.destination_node_id)
+            for uuid in (row.instance_uuid, row.uuid)
+        }
     return kept
 
 
 def _attaching(known: Mapping[str, Any]) -> set[str]:
-    return {uuid for uuid, row in known.items() if row.task_state in (orders.ATTACHING, orders.EXTENDING, *orders.MOVING_DISKS)}
+    return {
+        uuid
+        for uuid, row in known.items()
+        if row.task_state in (orders.ATTACHING, orders.EXTENDING, *orders.MOVING_DISKS)
+    }
 
 
 def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:
@@ -444,7 +567,12 @@ def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:
 
     Only the build, or the next run of it, may start it.
     """
-    off = {uuid for domains in reported.values() for uuid, domain in domains.items() if domain["columns"]["state"] == "shutoff"}
+    off = {
+        uuid
+        for domains in reported.values()
+        for uuid, domain in domains.items()
+        if domain["columns"]["state"] == "shutoff"
+    }
     return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
 
 
@@ -460,8 +588,17 @@ def _shares(
     shares: dict[int, set[int]] = {}
     for provider, pool in disk.items():
         shares.setdefault(pool, set()).add(provider)
-    others = {key for uuid, places in held.items() for key in places if key not in own and disk.get(provider_ids[here[uuid][0]]) != key}
-    return {**shares, **provider_trees.reachable(connection, own, others), **provider_trees.roots(connection, others)}
+    others = {
+        key
+        for uuid, places in held.items()
+        for key in places
+        if key not in own and disk.get(provider_ids[here[uuid][0]]) != key
+    }
+    return {
+        **shares,
+        **provider_trees.reachable(connection, own, others),
+        **provider_trees.roots(connection, others),
+    }
 
 
 def _taken(
@@ -479,12 +616,20 @@ def _taken(
     """
     served = {key: held[key] for key in held if key == provider or provider in shares.get(key, ())}
     # A domain that shows no pins has its claimed pins.
-    dedicated = 0 if "PCPU" in resources else sum(amounts.get("PCPU", 0) for amounts in served.values())
+    dedicated = (
+        0 if "PCPU" in resources else sum(amounts.get("PCPU", 0) for amounts in served.values())
+    )
     if "PCPU" not in resources and dedicated > resources.get("VCPU", 0):
-        served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
+        served = {
+            key: {name: n for name, n in amounts.items() if name != "PCPU"}
+            for key, amounts in served.items()
+        }
     else:
         resources = {**resources, "VCPU": resources.get("VCPU", 0) - dedicated}
-    taken = {key: {name: amount for name, amount in amounts.items() if name not in resources} for key, amounts in served.items()}
+    taken = {
+        key: {name: amount for name, amount in amounts.items() if name not in resources}
+        for key, amounts in served.items()
+    }
     for name, amount in resources.items():
         places = {key: amounts[name] for key, amounts in served.items() if name in amounts}
         if sum(places.values()) != amount:
@@ -497,7 +642,11 @@ def _taken(
 
 
 def _instance_columns(
-    row: Any | None, node: int, domain: DomainReport, resources: Mapping[str, int], groups: Mapping[str, int]
+    row: Any | None,
+    node: int,
+    domain: DomainReport,
+    resources: Mapping[str, int],
+    groups: Mapping[str, int],
 ) -> dict[str, Any]:
     metadata = domain["metadata"]
 
@@ -527,16 +676,23 @@ def _policy(domain: DomainReport) -> dict[str, Any] | None:
     return move_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
 
 
-def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported) -> dict[str, Any]:
+def _doubled(
+    uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported
+) -> dict[str, Any]:
     """Return the entry of a doubled instance.
 
     :param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each
         compute node that shows it.
     """
-    name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
+    name = next(
+        domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains
+    )
     hosts = {host for host, *dummy in shown}
     host_uuids = {host_uuid for dummy, node, host_uuid, state in shown}
-    states = {host if len(hosts) == len(shown) else node_label(host, node): state for host, node, dummy, state in shown}
+    states = {
+        host if len(hosts) == len(shown) else node_label(host, node): state
+        for host, node, dummy, state in shown
+    }
     return {
         "uuid": uuid,
         "name": name,
@@ -554,7 +710,11 @@ def retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
-    kept = {key: row for key, row in gone.items() if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}}
+    kept = {
+        key: row
+        for key, row in gone.items()
+        if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}
+    }
     free = {key: row for key, row in gone.items() if key not in kept}
     node_rows.mark_unreported(connection, [row.id for row in kept.values()])
     instance_rows.forget_nodes(connection, [row.id for row in free.values()])
@@ -565,7 +725,9 @@ def retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]
     return sorted(node for host, node in free), sorted(node for host, node in kept)
 
 
-def record_built(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> bool:
+def record_built(
+    connection: Connection, uuid: str, host: str, domain: DomainReport, now: float
+) -> bool:
     """Record that the instance of a claim has its domain on a host.
 
     :returns: True when the store did not know it yet.
@@ -591,7 +753,9 @@ def record_built(connection: Connection, uuid: str, host: str, domain: DomainRep
     return True
 
 
-def record_seen(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
+def record_seen(
+    connection: Connection, uuid: str, host: str, domain: DomainReport, now: float
+) -> None:
     """Record the new report of a host on an instance, if the instance is recorded there."""
     node = instance_rows.place(connection, uuid)
     if node is not None and node.host == host:
@@ -604,10 +768,17 @@ def _note_local_disks(domain: DomainReport, node: Mapping[str, Any]) -> None:
 
     :param node: the facts of the node that shows it.
     """
-    domain["columns"]["local_disks"] = bool(storage_identity.local_disks(storage_identity.all_disks(domain["columns"]["facts"]), node))
+    domain["columns"]["local_disks"] = bool(
+        storage_identity.local_disks(storage_identity.all_disks(domain["columns"]["facts"]), node)
+    )
 
 
 def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:
     _note_local_disks(domain, node.facts or {})
     node_rows.write_domain(connection, node.id, domain, now)
-    files.write_one(connection, node.id, domain["columns"]["uuid"], domain_facts.files(domain["columns"], node.facts or {}))
+    files.write_one(
+        connection,
+        node.id,
+        domain["columns"]["uuid"],
+        domain_facts.files(domain["columns"], node.facts or {}),
+    )

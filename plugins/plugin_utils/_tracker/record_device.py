@@ -18,7 +18,9 @@ from .domain import DomainReport
 from .record_sharing import DISK
 
 
-def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True) -> None:
+def claim(
+    connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True
+) -> None:
     """Claim the files of an instance on its host, so that no other instance gets them, and DISK_GB.
 
     :param facts: the domain after the change, as its host foretells it.
@@ -34,12 +36,17 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
     pools = record_pools.Pools(connection, {node.id: node.facts or {}})
     wanted, of_node, dummy = pools.divide(node.id, foreseen, has)
     wanted = {**wanted, DISK: of_node or 0}
-    more = {name: amount - has.get(name, 0) for name, amount in sorted(wanted.items()) if amount > has.get(name, 0)}
+    more = {
+        name: amount - has.get(name, 0)
+        for name, amount in sorted(wanted.items())
+        if amount > has.get(name, 0)
+    }
     if not more or not room:
         return
     own, disk = _providers(connection, node)
     places = {
-        name: pools.provider(node.id, name) or next((key for key, amounts in held.items() if name in amounts), disk.get(own, own))
+        name: pools.provider(node.id, name)
+        or next((key for key, amounts in held.items() if name in amounts), disk.get(own, own))
         for name in more
     }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
@@ -55,7 +62,11 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
         counted = counts[places[name]].get(name)
         # A host without an inventory of disks does not count them.
         limited = limited and counted is not None
-        why = None if counted is None else counted.shortage(name, amount) or counted.unfit(name, mine[key])
+        why = (
+            None
+            if counted is None
+            else counted.shortage(name, amount) or counted.unfit(name, mine[key])
+        )
         if why:
             raise DroverError(
                 f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({why}). Nothing was done: make room, or raise "
@@ -84,7 +95,9 @@ def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now
     own, disk = _providers(connection, node)
     hardware = record_hardware.Hardware(connection, {node.id: [report]})
     pools = record_pools.Pools(connection, {node.id: node.facts or {}})
-    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware, pools)
+    record.write_taken(
+        connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware, pools
+    )
     hardware.write_one(node.id, uuid, report)
 
 
@@ -92,7 +105,9 @@ def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) 
     node = instance_rows.place(connection, uuid)
     if node is None or node.host != host:
         where = node.host if node is not None else "no host"
-        raise DroverError(f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again.")
+        raise DroverError(
+            f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again."
+        )
     return node
 
 

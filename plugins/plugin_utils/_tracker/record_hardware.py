@@ -29,13 +29,23 @@ def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool
         not count, because it changes by itself.
     """
     ids = {key: rows[key].id for key in wanted}
-    changed = devices.write_pci(connection, {ids[key]: node["pci_devices"] for key, node in wanted.items()})
-    changed |= devices.write_mdev_types(connection, {ids[key]: node["mdev_types"] for key, node in wanted.items()})
+    changed = devices.write_pci(
+        connection, {ids[key]: node["pci_devices"] for key, node in wanted.items()}
+    )
+    changed |= devices.write_mdev_types(
+        connection, {ids[key]: node["mdev_types"] for key, node in wanted.items()}
+    )
     devices.write_mdevs(connection, {ids[key]: node["mdevs"] for key, node in wanted.items()})
     return changed
 
 
-def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: Mapping[NodeKey, int], before: NodeRows) -> bool:
+def write_nested(
+    connection: Connection,
+    wanted: Nodes,
+    rows: NodeRows,
+    roots: Mapping[NodeKey, int],
+    before: NodeRows,
+) -> bool:
     """Write the providers of devices below the providers of nodes.
 
     :param roots: {key of a node: id of its provider}.
@@ -77,17 +87,29 @@ class Hardware:
     def __init__(self, connection: Connection, shown: Mapping[int, Iterable[DomainReport]]) -> None:
         self._connection = connection
         pci = devices.read_pci(connection, list(shown))
-        mdevs, kinds = devices.read_mdevs(connection, list(shown)), devices.read_mdev_types(connection, list(shown))
+        mdevs, kinds = (
+            devices.read_mdevs(connection, list(shown)),
+            devices.read_mdev_types(connection, list(shown)),
+        )
         rows = compute_nodes.cells(connection, shown)
         self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
         # The facts of a host are large, and are needed only to find a vDPA device.
-        asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
-        facts_of = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        asking = [
+            node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)
+        ]
+        facts_of = {
+            key: facts.get("pci_devices") or []
+            for key, facts in compute_nodes.facts(connection, asking).items()
+        }
         # The store has the interfaces of virtual functions.
         self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
         # {node: {address: uuid of the provider}}, for devices for one use only.
         self._for_one_use = {
-            key: {each["address"]: provider_uuids.provider_of(row.uuid, each) for each in pci.get(key, ()) if one_time_use.is_marked(each)}
+            key: {
+                each["address"]: provider_uuids.provider_of(row.uuid, each)
+                for each in pci.get(key, ())
+                if one_time_use.is_marked(each)
+            }
             for key, row in rows.items()
         }
         # {node: {device: (uuid of the provider, resource class)}}.
@@ -96,16 +118,24 @@ class Hardware:
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (provider_uuids.provider_of(row.uuid, each), device_providers.class_of(each))
+                each["address"]: (
+                    provider_uuids.provider_of(row.uuid, each),
+                    device_providers.class_of(each),
+                )
                 for each in pci.get(key, ())
                 if device_providers.is_reported(each)
             }
-            classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
+            classes = {
+                (kind["parent"], kind["type"]): kind["resource_class"]
+                for kind in kinds.get(key, ())
+            }
             for mdev in mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
                     provider = provider_uuids.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
-            keys = {device_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
+            keys = {device_providers.key_of(each) for each in pci.get(key, ())} | {
+                kind["parent"] for kind in kinds.get(key, ())
+            }
             self._amounts[key] = found
             self._nested[key] = {provider_uuids.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
@@ -131,7 +161,12 @@ class Hardware:
                 amounts[name] = amounts.get(name, 0) + 1
         return own, taken
 
-    def write_use(self, shown: Shown, keep: Collection[tuple[int, str]], resized: Collection[tuple[int, str]] = ()) -> bool:
+    def write_use(
+        self,
+        shown: Shown,
+        keep: Collection[tuple[int, str]],
+        resized: Collection[tuple[int, str]] = (),
+    ) -> bool:
         """Record the cells and devices of their nodes that domains have.
 
         Their consumers must exist.
@@ -142,9 +177,15 @@ class Hardware:
         :param resized: consumers that keep their claim whatever they show: in a resize they may
             show the other size.
         """
-        keep = (set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}).union(resized)
+        keep = (
+            set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}
+        ).union(resized)
         cells = {
-            node: {uuid: self._use(node, each)[0] for uuid, each in domains.items() if (node, uuid) not in resized}
+            node: {
+                uuid: self._use(node, each)[0]
+                for uuid, each in domains.items()
+                if (node, uuid) not in resized
+            }
             for node, domains in shown.items()
         }
         owners: dict[int, dict[str, list[str]]] = {}
@@ -159,21 +200,34 @@ class Hardware:
 
     def _reserve_used(self, nodes: Collection[int]) -> bool:
         """Reserve the devices for one use only that have an owner. Return True if one is new."""
-        for_one_use = {key: found for key, found in self._for_one_use.items() if found and key in nodes}
+        for_one_use = {
+            key: found for key, found in self._for_one_use.items() if found and key in nodes
+        }
         if not for_one_use:
             return False
         owned = {
             key: {each["address"] for each in rows if each["owner"]}
             for key, rows in devices.read_pci(self._connection, list(for_one_use)).items()
         }
-        used = {uuid for key, found in for_one_use.items() for address, uuid in found.items() if address in owned.get(key, ())}
+        used = {
+            uuid
+            for key, found in for_one_use.items()
+            for address, uuid in found.items()
+            if address in owned.get(key, ())
+        }
         return one_time_use.reserve(self._connection, used)
 
     def write_one(self, node: int, uuid: str, domain: DomainReport) -> None:
         """Record the cells and devices of one domain, and change nothing of the other domains."""
-        others = {(node, each["uuid"]) for each in numa.read(self._connection, [node]).get(node, ())}
-        owners = [each["owner"] for each in devices.read_pci(self._connection, [node]).get(node, ())]
-        owners += [each["owner"] for each in devices.read_mdevs(self._connection, [node]).get(node, ())]
+        others = {
+            (node, each["uuid"]) for each in numa.read(self._connection, [node]).get(node, ())
+        }
+        owners = [
+            each["owner"] for each in devices.read_pci(self._connection, [node]).get(node, ())
+        ]
+        owners += [
+            each["owner"] for each in devices.read_mdevs(self._connection, [node]).get(node, ())
+        ]
         others |= {(node, each) for each in owners if each}
         self.write_use({node: {uuid: domain}}, others - {(node, uuid)})
 
@@ -193,11 +247,18 @@ class Hardware:
     def _devices(self, node: int, domain: DomainReport) -> list[str]:
         """Return the PCI addresses and the uuids of mediated devices of a domain."""
         facts = domain["columns"]["facts"]
-        each = {"uuid": domain["columns"]["uuid"], **{key: facts.get(key) for key in ("hostdevs", "interfaces")}}
-        if not each["hostdevs"] and not any(nic.get("type") == "direct" for nic in each["interfaces"] or ()):
+        each = {
+            "uuid": domain["columns"]["uuid"],
+            **{key: facts.get(key) for key in ("hostdevs", "interfaces")},
+        }
+        if not each["hostdevs"] and not any(
+            nic.get("type") == "direct" for nic in each["interfaces"] or ()
+        ):
             return []
         return sorted(host_devices.owners([each], self._known.get(node, ())))
 
 
 def _has_vdpa(domain: DomainReport) -> bool:
-    return any(each.get("type") == "vdpa" for each in domain["columns"]["facts"].get("hostdevs") or ())
+    return any(
+        each.get("type") == "vdpa" for each in domain["columns"]["facts"].get("hostdevs") or ()
+    )

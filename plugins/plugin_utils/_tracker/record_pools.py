@@ -25,7 +25,9 @@ from .node import NodeReport, NodeRows, Nodes
 from .sharing_facts import uuid_of
 
 
-def children(node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]) -> dict[str, discovered_children.Child]:
+def children(
+    node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]
+) -> dict[str, discovered_children.Child]:
     """Return the providers of the unshared pools of a node, by their uuids.
 
     :param uuid: the uuid of the node.
@@ -75,13 +77,17 @@ def shared(wanted: Nodes, storage: Mapping[str, sharing.Pool]) -> dict[str, shar
                 raise _counts_twice(each["shared_id"], pool["resource"], each["resource_class"])
             # Use the largest of several values, so that their order does not matter.
             pool["total"] = max(pool["total"] or 0, each["total"] or 0) or None
-            pool["allocation_ratio"] = max(pool["allocation_ratio"] or 0, each["allocation_ratio"] or 0) or None
+            pool["allocation_ratio"] = (
+                max(pool["allocation_ratio"] or 0, each["allocation_ratio"] or 0) or None
+            )
             if each["reserved"] is not None:
                 pool["reserved"] = max(pool["reserved"] or 0, each["reserved"])
     return pools
 
 
-def refuse_two_classes(connection: Connection, wanted: Mapping[str, sharing.Pool], names: Mapping[str, str]) -> None:
+def refuse_two_classes(
+    connection: Connection, wanted: Mapping[str, sharing.Pool], names: Mapping[str, str]
+) -> None:
     """Refuse a storage with two resource classes.
 
     It may have two names, or be instances' storage and a further pool.
@@ -98,7 +104,11 @@ def refuse_two_classes(connection: Connection, wanted: Mapping[str, sharing.Pool
 
 
 def _storage_of(resource_class: str) -> str:
-    return f"the storage pool {pool_of(resource_class)}" if resource_class.startswith(POOL_PREFIX) else "the instances' storage"
+    return (
+        f"the storage pool {pool_of(resource_class)}"
+        if resource_class.startswith(POOL_PREFIX)
+        else "the instances' storage"
+    )
 
 
 def _counts_twice(storage: str, one: str, other: str) -> DroverError:
@@ -109,7 +119,9 @@ def _counts_twice(storage: str, one: str, other: str) -> DroverError:
     )
 
 
-def write_traits(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[str, int]) -> bool:
+def write_traits(
+    connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[str, int]
+) -> bool:
     """Write the traits of shared pools. Traits that no discovery reported belong to the operator.
 
     :param ids: {uuid of a sharing provider: its id}.
@@ -125,7 +137,15 @@ def write_traits(connection: Connection, wanted: Nodes, before: NodeRows, ids: M
         for pool in node["storage_pools"]:
             if pool["shared_id"]:
                 traits.setdefault(ids[uuid_of(pool["shared_id"])], {SHARES}).update(pool["traits"])
-    return bool(providers.set_traits(connection, traits, owned=lambda key, trait: trait in reported.get(key, ()))) if traits else False
+    return (
+        bool(
+            providers.set_traits(
+                connection, traits, owned=lambda key, trait: trait in reported.get(key, ())
+            )
+        )
+        if traits
+        else False
+    )
 
 
 class Pools:
@@ -138,14 +158,26 @@ class Pools:
         self._facts = {node: found for node, found in facts.items() if found.get("storage_pools")}
         rows = compute_nodes.cells(connection, self._facts) if self._facts else {}
         uuids = {
-            node: {pool["resource_class"]: provider_uuid(rows[node].uuid, pool) for pool in found["storage_pools"]}
+            node: {
+                pool["resource_class"]: provider_uuid(rows[node].uuid, pool)
+                for pool in found["storage_pools"]
+            }
             for node, found in self._facts.items()
             if node in rows
         }
-        ids = providers.ids(connection, {uuid for each in uuids.values() for uuid in each.values()}) if uuids else {}
-        self._ids = {node: {name: ids[uuid] for name, uuid in each.items() if uuid in ids} for node, each in uuids.items()}
+        ids = (
+            providers.ids(connection, {uuid for each in uuids.values() for uuid in each.values()})
+            if uuids
+            else {}
+        )
+        self._ids = {
+            node: {name: ids[uuid] for name, uuid in each.items() if uuid in ids}
+            for node, each in uuids.items()
+        }
 
-    def divide(self, node: int, domain: DomainReport, held: Resources, attaching: bool = False) -> tuple[Resources, Any, list[str]]:
+    def divide(
+        self, node: int, domain: DomainReport, held: Resources, attaching: bool = False
+    ) -> tuple[Resources, Any, list[str]]:
         """Divide the disks of a domain between the pools and the storage of the instances.
 
         :param held: the present amounts of the instance, by class; it keeps them if the size of a
@@ -158,21 +190,38 @@ class Pools:
         if node not in self._facts or not disks:
             return {}, domain["resources"]["DISK_GB"], []
         shown, rest = storage_pools.divide(disks, self._facts[node])
-        amounts = {name: held.get(name, 0) if amount is None else amount for name, amount in shown.items()}
+        amounts = {
+            name: held.get(name, 0) if amount is None else amount for name, amount in shown.items()
+        }
         unknown = {name for name, amount in shown.items() if amount is None and name not in held}
         if attaching:
             for name in self._ids.get(node, ()):
                 amounts[name] = max(amounts.get(name, 0), held.get(name, 0))
-        amounts = {name: amount for name, amount in amounts.items() if name in self._ids.get(node, ())}
-        return amounts, rest, [pool["name"] for pool in self._facts[node]["storage_pools"] if pool["resource_class"] in unknown]
+        amounts = {
+            name: amount for name, amount in amounts.items() if name in self._ids.get(node, ())
+        }
+        return (
+            amounts,
+            rest,
+            [
+                pool["name"]
+                for pool in self._facts[node]["storage_pools"]
+                if pool["resource_class"] in unknown
+            ],
+        )
 
     def provider(self, node: int, name: str) -> int | None:
         """Return the id of the provider of a class of pools; None for other classes."""
         return self._ids.get(node, {}).get(name)
 
-    def put(self, node: int, taken: Mapping[int, Resources], amounts: Resources) -> dict[int, Resources]:
+    def put(
+        self, node: int, taken: Mapping[int, Resources], amounts: Resources
+    ) -> dict[int, Resources]:
         """Return the amounts of an instance by provider, with new amounts of pools."""
-        found = {key: {name: n for name, n in each.items() if not name.startswith(POOL_PREFIX)} for key, each in taken.items()}
+        found = {
+            key: {name: n for name, n in each.items() if not name.startswith(POOL_PREFIX)}
+            for key, each in taken.items()
+        }
         for name, amount in amounts.items():
             if amount:
                 found.setdefault(self._ids[node][name], {})[name] = amount
@@ -185,9 +234,15 @@ def provider_uuid(node: str, pool: Mapping[str, Any]) -> str:
     :param node: the uuid of its node.
     :param pool: a pool from the facts of the node.
     """
-    return uuid_of(pool["shared_id"]) if pool["shared_id"] else provider_uuids.uuid_of(node, storage_pools.key_of(pool["name"]))
+    return (
+        uuid_of(pool["shared_id"])
+        if pool["shared_id"]
+        else provider_uuids.uuid_of(node, storage_pools.key_of(pool["name"]))
+    )
 
 
 def uuids(facts: Mapping[str, Any]) -> Iterable[str]:
     """Return the aggregates of a node for its further pools."""
-    return [uuid_of(pool["shared_id"]) for pool in facts.get("storage_pools") or () if pool["shared_id"]]
+    return [
+        uuid_of(pool["shared_id"]) for pool in facts.get("storage_pools") or () if pool["shared_id"]
+    ]

@@ -24,7 +24,9 @@ DISK, ADDRESS = "DISK_GB", "IPV4_ADDRESS"
 _SEVERAL = 2
 
 
-def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[NodeKey, int], now: float) -> dict[str, Any]:
+def write(
+    connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[NodeKey, int], now: float
+) -> dict[str, Any]:
     """Write the pools that nodes share.
 
     :returns: a dict: disk (dict id of a node's provider -> id of the sharing provider that is its
@@ -33,7 +35,9 @@ def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[
     """
     storage, addresses = _storage_pools(wanted), _ip_pools(connection, wanted, before)
     places = {key: _uuids(node["columns"]["facts"]) for key, node in wanted.items()}
-    leaving = {key: _uuids(before[key].facts) - place for key, place in places.items() if key in before}
+    leaving = {
+        key: _uuids(before[key].facts) - place for key, place in places.items() if key in before
+    }
     joined, changed = sharing.set_members(
         connection,
         {ids[key]: place for key, place in places.items() if place},
@@ -49,7 +53,9 @@ def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[
     written |= record_pools.write_traits(connection, wanted, before, sharing_ids)
     newcomers = sharing.members(connection, shared - established)
     newcomers.update({uuid: joined[uuid] for uuid in shared & established if uuid in joined})
-    moves = {provider: sharing_ids[uuid] for uuid, members in newcomers.items() for provider in members}
+    moves = {
+        provider: sharing_ids[uuid] for uuid, members in newcomers.items() for provider in members
+    }
     if moves:
         sharing.move(connection, moves, DISK, now)
     disk = {}
@@ -81,7 +87,12 @@ def _texts(wanted: Nodes) -> dict[str, str]:
     """Return the origins of the storage of nodes, by the uuid of its provider."""
     facts = [node["columns"]["facts"] for node in wanted.values()]
     texts = [each["shared_storage"]["id"] for each in facts if each.get("shared_storage")]
-    texts += [pool["shared_id"] for each in facts for pool in each.get("storage_pools") or () if pool["shared_id"]]
+    texts += [
+        pool["shared_id"]
+        for each in facts
+        for pool in each.get("storage_pools") or ()
+        if pool["shared_id"]
+    ]
     return {uuid_of(text): text for text in texts}
 
 
@@ -97,11 +108,19 @@ def _storage_pools(wanted: Nodes) -> dict[str, sharing.Pool]:
             continue
         pool = pools.setdefault(
             uuid_of(found["id"]),
-            {"name": f"pool/{found['name']}", "resource": DISK, "total": None, "allocation_ratio": None, "reserved": None},
+            {
+                "name": f"pool/{found['name']}",
+                "resource": DISK,
+                "total": None,
+                "allocation_ratio": None,
+                "reserved": None,
+            },
         )
         # Use the largest of several values, so that their order does not matter.
         pool["total"] = max(pool["total"] or 0, found["total"] or 0) or None
-        pool["allocation_ratio"] = max(pool["allocation_ratio"] or 0, node["shared_disk_ratio"] or 0) or None
+        pool["allocation_ratio"] = (
+            max(pool["allocation_ratio"] or 0, node["shared_disk_ratio"] or 0) or None
+        )
     return pools
 
 
@@ -146,7 +165,9 @@ def _was(before: NodeRows, wanted: Nodes, name: str, recorded: Mapping[str, Any]
     )
 
 
-def _contradiction(name: str, host: str, pool: Mapping[str, Any], other_host: str, other_pool: Mapping[str, Any]) -> DroverError:
+def _contradiction(
+    name: str, host: str, pool: Mapping[str, Any], other_host: str, other_pool: Mapping[str, Any]
+) -> DroverError:
     return DroverError(
         f"The IP pool {name} is defined differently: {host} has {', '.join(pool['addresses'])}, "
         f"{other_host} has {', '.join(other_pool['addresses'])}. Give both hosts the same ip_pools (drover_ip_pools), "

@@ -27,13 +27,21 @@ def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[s
     ids = providers.ids(connection, {row.uuid for row in rows.values()})
     amounts: dict[int, dict[str, Any]] = {}
     for row in providers.inventories(connection, ids.values()):
-        amounts.setdefault(row.provider_id, {})[row.name] = {name: getattr(row, name) for name in AMOUNTS}
+        amounts.setdefault(row.provider_id, {})[row.name] = {
+            name: getattr(row, name) for name in AMOUNTS
+        }
     found: dict[str, dict[str, Any]] = {}
     for (host, node), row in rows.items():
         shown = found.setdefault(host, {"compute_nodes": {}, "instances": {}})
         shown["compute_nodes"][node] = amounts.get(ids.get(row.uuid, -1), {})
     for host, shown in found.items():
         for each in instances.listing(connection, host=host):
-            name = each["name"] if each["name"] not in shown["instances"] else f"{each['name']} ({each['uuid']})"
-            shown["instances"][name] = {key: each[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")}
+            name = (
+                each["name"]
+                if each["name"] not in shown["instances"]
+                else f"{each['name']} ({each['uuid']})"
+            )
+            shown["instances"][name] = {
+                key: each[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")
+            }
     return found

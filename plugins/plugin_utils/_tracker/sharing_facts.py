@@ -62,7 +62,9 @@ def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[d
     ]
 
 
-def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None) -> dict[str, Any] | None:
+def of_instances(
+    storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None
+) -> dict[str, Any] | None:
     """Return the shared storage with the disks of the instances.
 
     It is the pool with the longest path above the instances' path if that pool is shared, else the
@@ -79,7 +81,11 @@ def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]],
         stopped = pool.get("state", "running") not in ("running", "degraded")
         return {"id": pool["shared_id"], "name": pool["name"], "total": None if stopped else total}
     if storage.get("shared_id"):
-        return {"id": storage["shared_id"], "name": storage["shared_id"].partition(":")[2], "total": total}
+        return {
+            "id": storage["shared_id"],
+            "name": storage["shared_id"].partition(":")[2],
+            "total": total,
+        }
     return None
 
 
@@ -119,19 +125,31 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
     :raises DroverError: a wrong form, a name or an address that occurs twice, or IPv6.
     """
     if not isinstance(value or [], list) or not all(isinstance(pool, dict) for pool in value or []):
-        raise DroverError(f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}.")
+        raise DroverError(
+            f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}."
+        )
     found, taken = {}, []
     for pool in value or []:
         name = pool.get("name")
-        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            raise DroverError(f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}.")
+        if (
+            not isinstance(name, str)
+            or not 0 < len(name) <= _LONGEST_NAME
+            or not name.isprintable()
+        ):
+            raise DroverError(
+                f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}."
+            )
         place = f"{where}: ip_pools, {name}"
         validation.check_keys(place, pool, ("name", "addresses"))
         if name in found:
-            raise DroverError(f"{place} stands twice. Give the pool all its addresses in one place.")
+            raise DroverError(
+                f"{place} stands twice. Give the pool all its addresses in one place."
+            )
         addresses = pool.get("addresses")
         if not isinstance(addresses, list) or not addresses:
-            raise DroverError(f"{place}: addresses must be a list such as [10.0.0.0/24, 10.1.0.10-10.1.0.20].")
+            raise DroverError(
+                f"{place}: addresses must be a list such as [10.0.0.0/24, 10.1.0.10-10.1.0.20]."
+            )
         ranges = sorted((*_range(text, place), name) for text in addresses)
         taken.extend(ranges)
         found[name] = {

@@ -67,14 +67,22 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
     :raises DroverError: a wrong form, or a pool that occurs twice.
     """
     if not isinstance(value or [], list):
-        raise DroverError(f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}.")
+        raise DroverError(
+            f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}."
+        )
     found: dict[str, dict[str, Any]] = {}
     for given in value or []:
         pool = {"name": given} if isinstance(given, str) else given
         if not isinstance(pool, dict):
-            raise DroverError(f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(given)}.")
+            raise DroverError(
+                f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(given)}."
+            )
         name = pool.get("name")
-        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+        if (
+            not isinstance(name, str)
+            or not 0 < len(name) <= _LONGEST_NAME
+            or not name.isprintable()
+        ):
             raise DroverError(
                 f"{where}: storage_pools: the name of a pool must be a text of 1 to {_LONGEST_NAME} characters, not {validation.shown(name)}."
             )
@@ -92,16 +100,27 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
 
 def _checked(pool: Mapping[str, Any], place: str) -> dict[str, Any]:
     traits = pool.get("traits") or []
-    if not isinstance(traits, list) or not all(isinstance(each, str) and _TRAIT.fullmatch(each) for each in traits):
+    if not isinstance(traits, list) or not all(
+        isinstance(each, str) and _TRAIT.fullmatch(each) for each in traits
+    ):
         raise DroverError(
             f"{place}: traits must be a list of names such as CUSTOM_FAST, STORAGE_DISK_SSD or STORAGE_DISK_HDD, not {validation.shown(traits)}."
         )
     ratio, reserved = pool.get("allocation_ratio"), pool.get("reserved_gb")
-    if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio < math.inf):
-        raise DroverError(f"{place}: allocation_ratio must be a number above 0, not {validation.shown(ratio)}.")
+    if ratio is not None and not (
+        isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio < math.inf
+    ):
+        raise DroverError(
+            f"{place}: allocation_ratio must be a number above 0, not {validation.shown(ratio)}."
+        )
     if reserved is not None:
         validation.check_whole(f"{place}: reserved_gb", reserved, 0, validation.MOST)
-    return {"name": pool["name"], "traits": sorted(set(traits)), "allocation_ratio": ratio, "reserved_gb": reserved}
+    return {
+        "name": pool["name"],
+        "traits": sorted(set(traits)),
+        "allocation_ratio": ratio,
+        "reserved_gb": reserved,
+    }
 
 
 def of_node(
@@ -126,7 +145,11 @@ def of_node(
     found: list[StoragePool] = []
     sentences = []
     shares: dict[str, str] = {}
-    systems = {_file_system(storage): f"the instances' path {storage['paths'][0]}"} if storage["paths"] else {}
+    systems = (
+        {_file_system(storage): f"the instances' path {storage['paths'][0]}"}
+        if storage["paths"]
+        else {}
+    )
     for each in wanted:
         name = each["name"]
         place, pool = f"{where}: storage_pools (drover_storage_pools), {name}", have.get(name)
@@ -138,7 +161,9 @@ def of_node(
             continue
         share = pool.get("shared_id")
         names = [pool.get("path"), pool.get("real_path")]
-        if (share and share == storage.get("shared_id")) or any(_covers(one, path) for one in names for path in storage["paths"]):
+        if (share and share == storage.get("shared_id")) or any(
+            _covers(one, path) for one in names for path in storage["paths"]
+        ):
             raise DroverError(
                 f"{place} is where the instances' path is, which counts as DISK_GB, so its space would count twice. Take it out of the list, "
                 "or give drover_instances_path another storage."
@@ -158,7 +183,9 @@ def of_node(
         running = pool.get("state", "running") in _RUNNING
         total = int(pool.get("capacity_gb") or 0) if running else None
         if total is not None and (each["reserved_gb"] or 0) > total:
-            raise DroverError(f"{place}: {each['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb.")
+            raise DroverError(
+                f"{place}: {each['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb."
+            )
         if not running:
             sentences.append(
                 f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {shlex.quote(name)}"
@@ -192,7 +219,9 @@ def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, Any]]:
     return [{key: pool.get(key) for key in FACTS} for pool in pools]
 
 
-def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple[dict[str, int | None], int | None]:
+def divide(
+    disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]
+) -> tuple[dict[str, int | None], int | None]:
     """Return the sum of the disks of a domain by pool; None for a pool with a disk of unknown size.
 
     :param disks: disks from the facts of a domain.
@@ -210,7 +239,9 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
             continue
         before = sizes.get(name, 0)
         sizes[name] = None if before is None or size is None else before + size
-    rounded = {name: None if size is None else math.ceil(size / GIB) for name, size in sizes.items()}
+    rounded = {
+        name: None if size is None else math.ceil(size / GIB) for name, size in sizes.items()
+    }
     rest = rounded.pop(None)
     return {name: size for name, size in rounded.items() if name is not None}, rest
 
@@ -234,10 +265,16 @@ def pool_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
     The pool may be counted or not.
     """
-    return _pool_of(disk, node, node.get("pools") or ()) if disk.get("source") or disk.get("path") else None
+    return (
+        _pool_of(disk, node, node.get("pools") or ())
+        if disk.get("source") or disk.get("path")
+        else None
+    )
 
 
-def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]) -> str | None:
+def _pool_of(
+    disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]
+) -> str | None:
     """Return the name of the pool of a disk.
 
     :param chosen: the pools that a disk on shared storage may be in.
@@ -253,7 +290,9 @@ def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[
         return max(of_share)[1]
     if disk.get("type") == "volume":
         return str(disk["source"]).partition("/")[0]
-    if disk.get("type", "file") not in ("file", "block", "dir") or (text and not str(text).startswith(storage_identity.DEVICE)):
+    if disk.get("type", "file") not in ("file", "block", "dir") or (
+        text and not str(text).startswith(storage_identity.DEVICE)
+    ):
         return None
     paths = [path for path in (disk.get("path") or disk["source"], disk.get("real_path")) if path]
     # If a folder has two pools, use the counted one.

@@ -33,7 +33,9 @@ from nova.scheduler.filters import utils as filter_utils
 from ansible_collections.drover.compute.plugins.plugin_utils._common import errors as drover_errors
 from ansible_collections.drover.compute.plugins.plugin_utils._common import spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils._common.arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import device_requests as pci_requests
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import (
+    device_requests as pci_requests,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import guest as numa_guest
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
     aggregates,
@@ -42,9 +44,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
     host_states,
     weighing,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import extra_spec_operators as operators
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    extra_spec_operators as operators,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy as policies
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec as request_specs
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    request_spec as request_specs,
+)
 
 CONF = nova.conf.CONF
 ASKED = {"count": 0}
@@ -129,14 +135,23 @@ def request(spec, aliases=None):
     # A guest that boots from a volume needs no root disk of the host; our caller must leave it out.
     disk = (field(flavor, "ephemeral_gb") or 0) - -(field(flavor, "swap") or 0) // 1024
     disk += 0 if field(spec, "is_bfv", False) else field(flavor, "root_gb") or 0
-    mapping = {"name": "request", "vcpus": field(flavor, "vcpus") or 1, "memory_mb": field(flavor, "memory_mb") or 1, "disk_gb": disk}
+    mapping = {
+        "name": "request",
+        "vcpus": field(flavor, "vcpus") or 1,
+        "memory_mb": field(flavor, "memory_mb") or 1,
+        "disk_gb": disk,
+    }
     extra = {}
     if flavor is not None:
         extra = dict(field(flavor, "extra_specs") or {})
         if os.environ.get("ADAPTER_IGNORE_MALFORMED"):
             # Nova ignores amounts that are no numbers, and we refuse them: they are left out to
             # test the rest of the request.
-            extra = {key: value for key, value in extra.items() if not key.startswith("resources") or str(value).isdigit()}
+            extra = {
+                key: value
+                for key, value in extra.items()
+                if not key.startswith("resources") or str(value).isdigit()
+            }
         mapping["flavor"] = {"name": field(flavor, "name") or "flavor", "extra_specs": extra}
     if image is not None:
         mapping["image"] = {"properties": properties_of(image)}
@@ -146,7 +161,11 @@ def request(spec, aliases=None):
             mapping["image"]["disk_format"] = field(image, "disk_format")
     if field(spec, "scheduler_hints"):
         mapping["hints"] = dict(field(spec, "scheduler_hints"))
-    for key, name in (("project", "project_id"), ("availability_zone", "availability_zone"), ("uuid", "instance_uuid")):
+    for key, name in (
+        ("project", "project_id"),
+        ("availability_zone", "availability_zone"),
+        ("uuid", "instance_uuid"),
+    ):
         if field(spec, name):
             mapping[key] = field(spec, name)
     if field(spec, "instance_group"):
@@ -167,7 +186,10 @@ def request(spec, aliases=None):
     asks_cells = topology is not None and len(topology.cells) > 0
     if asks_cells:
         # A flavor may request cells without CPUs, because tests set only some of the values.
-        mapping["vcpus"] = sum(len(field(cell, "cpuset", ())) + len(field(cell, "pcpuset", ())) for cell in topology.cells)
+        mapping["vcpus"] = sum(
+            len(field(cell, "cpuset", ())) + len(field(cell, "pcpuset", ()))
+            for cell in topology.cells
+        )
         mapping["memory_mb"] = sum(cell.memory for cell in topology.cells)
     try:
         spec_names.refuse_unknown_of_request(mapping, "The request")
@@ -186,18 +208,26 @@ def request(spec, aliases=None):
         )
     asked = field(spec, "pci_requests")
     if asked is not None and asked.requests:
-        host_request = replace(host_request, pci=tuple(pci_request(each) for each in asked.requests))
+        host_request = replace(
+            host_request, pci=tuple(pci_request(each) for each in asked.requests)
+        )
     return replace(found, host_request=host_request)
 
 
 def pci_request(each):
     specs = tuple(tuple(sorted((key, value) for key, value in spec.items())) for spec in each.spec)
-    return pci_requests.PciRequest(each.count, specs, field(each, "numa_policy") or pci_requests.LEGACY)
+    return pci_requests.PciRequest(
+        each.count, specs, field(each, "numa_policy") or pci_requests.LEGACY
+    )
 
 
 def guest(topology):
     cells = [
-        numa_guest.GuestCell(tuple(sorted(field(cell, "cpuset", ()) or ())), tuple(sorted(field(cell, "pcpuset", ()) or ())), cell.memory)
+        numa_guest.GuestCell(
+            tuple(sorted(field(cell, "cpuset", ()) or ())),
+            tuple(sorted(field(cell, "pcpuset", ()) or ())),
+            cell.memory,
+        )
         for cell in topology.cells
     ]
     sizes = {field(cell, "pagesize") for cell in topology.cells}
@@ -251,16 +281,27 @@ def metadata_of(hosts, key):
     for host in hosts:
         if key is not None and is_mock(filter_utils.aggregate_values_from_key):
             values = filter_utils.aggregate_values_from_key(host, key)
-            found += [{"name": f"{host.host}-{value}", "metadata": {key: value}, "hosts": [host.host]} for value in sorted(values)]
+            found += [
+                {"name": f"{host.host}-{value}", "metadata": {key: value}, "hosts": [host.host]}
+                for value in sorted(values)
+            ]
         elif key is None and is_mock(filter_utils.aggregate_metadata_get_by_host):
             given = filter_utils.aggregate_metadata_get_by_host(host)
             found += [
-                {"name": f"{host.host}-{name}", "metadata": {name: ",".join(sorted(values))}, "hosts": [host.host]}
+                {
+                    "name": f"{host.host}-{name}",
+                    "metadata": {name: ",".join(sorted(values))},
+                    "hosts": [host.host],
+                }
                 for name, values in sorted(given.items())
             ]
         else:
             found += [
-                {"name": f"{host.host}-{number}", "metadata": dict(each.metadata), "hosts": [host.host]}
+                {
+                    "name": f"{host.host}-{number}",
+                    "metadata": dict(each.metadata),
+                    "hosts": [host.host],
+                }
                 for number, each in enumerate(host.aggregates)
             ]
     return found
@@ -274,7 +315,11 @@ def service_of(host, asked):
     service = getattr(host, "service", None)
     disabled = bool(field(service, "disabled", False)) if service else False
     # Nova does not query a disabled service either: its answer would change nothing.
-    up = bool(servicegroup.API().service_is_up(service)) if asked and service and not disabled else True
+    up = (
+        bool(servicegroup.API().service_is_up(service))
+        if asked and service and not disabled
+        else True
+    )
     return disabled, up
 
 
@@ -295,7 +340,10 @@ def columns_of(hosts, spec, wanted, ask_services=False):
     columns = {
         "host": [host.host for host in hosts],
         "node": [host.nodename for host in hosts],
-        "uuid": [host.uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{host.host}/{host.nodename}")) for host in hosts],
+        "uuid": [
+            host.uuid or str(uuid.uuid5(uuid.NAMESPACE_OID, f"{host.host}/{host.nodename}"))
+            for host in hosts
+        ],
         "cell": [host.cell_uuid for host in hosts],
         "disabled": [disabled for disabled, _up in services],
         "up": [up for _disabled, up in services],
@@ -305,14 +353,21 @@ def columns_of(hosts, spec, wanted, ask_services=False):
         # Nova has one number for the free disk, in MiB; here it is the host's report, in GiB.
         "disk_available_least": [host.free_disk_mb / 1024 for host in hosts],
         "resources": {
-            "VCPU": amounts(hosts, lambda host: host.vcpus_total, lambda host: host.vcpus_used, "cpu"),
+            "VCPU": amounts(
+                hosts, lambda host: host.vcpus_total, lambda host: host.vcpus_used, "cpu"
+            ),
             "MEMORY_MB": amounts(
                 hosts,
                 lambda host: max(host.total_usable_ram_mb, host.free_ram_mb),
                 lambda host: max(host.total_usable_ram_mb, host.free_ram_mb) - host.free_ram_mb,
                 "ram",
             ),
-            "DISK_GB": amounts(hosts, lambda host: max(host.total_usable_disk_gb, host.free_disk_mb // 1024 + 1), lambda host: 0, "disk"),
+            "DISK_GB": amounts(
+                hosts,
+                lambda host: max(host.total_usable_disk_gb, host.free_disk_mb // 1024 + 1),
+                lambda host: 0,
+                "disk",
+            ),
         },
         "instances": {},
         "instance_names": {},
@@ -380,13 +435,17 @@ def members(columns, hosts, spec):
     """
     for row, host in enumerate(hosts):
         for key, each in host.instances.items():
-            columns["instances"][field(each, "uuid", key) if not isinstance(key, str) else key] = row
+            columns["instances"][field(each, "uuid", key) if not isinstance(key, str) else key] = (
+                row
+            )
     group = field(spec, "instance_group")
     if not group:
         return
     rules = field(group, "rules") or {}
     known = [str(each) for each in field(group, "members") or ()]
-    policy_name = field(group, "policy") or next(iter(field(group, "policies") or ()), None) or "affinity"
+    policy_name = (
+        field(group, "policy") or next(iter(field(group, "policies") or ()), None) or "affinity"
+    )
     if policy_name == "affinity":
         for name in field(group, "hosts") or ():
             if name not in columns["host"]:
@@ -405,10 +464,15 @@ def members(columns, hosts, spec):
 def add_row(columns, name):
     size = len(columns["host"])
     for key, column in columns.items():
-        if isinstance(column, list) and key not in ("node_images", "node_flavors") and len(column) == size:
+        if (
+            isinstance(column, list)
+            and key not in ("node_images", "node_flavors")
+            and len(column) == size
+        ):
             column.append(
                 {"host": name, "node": name, "disabled": False, "up": True}.get(
-                    key, column[0] if key in ("num_instances", "num_io_ops", "failed_builds") else None
+                    key,
+                    column[0] if key in ("num_instances", "num_io_ops", "failed_builds") else None,
                 )
             )
     for resource in columns["resources"].values():
@@ -565,7 +629,9 @@ def make_filter(module, name):
                 raise KeyError(str(problem)) from problem
             raise
 
-    return type(name, (host_filters.BaseHostFilter,), {"host_passes": passes, "__module__": module.__name__})
+    return type(
+        name, (host_filters.BaseHostFilter,), {"host_passes": passes, "__module__": module.__name__}
+    )
 
 
 # --- weighers --------------------------------------------------------------
@@ -605,7 +671,9 @@ def multiplier(name, host):
     ASKED["count"] += 1
     wish = policy((), [name])
     states = States(columns_of([host], None, ()), lambda: metadata_of([host], None))
-    found = weighing.Weighing(states, request(None), wish)._multiplier(wish.weighers[0][0], np.array([0]))
+    found = weighing.Weighing(states, request(None), wish)._multiplier(
+        wish.weighers[0][0], np.array([0])
+    )
     return float(np.ravel(found)[0])
 
 
@@ -659,7 +727,12 @@ def match(value, requirement):
 
 
 def membership(host):
-    return aggregates.Membership([{"name": str(number), "metadata": each.metadata} for number, each in enumerate(host.aggregates)])
+    return aggregates.Membership(
+        [
+            {"name": str(number), "metadata": each.metadata}
+            for number, each in enumerate(host.aggregates)
+        ]
+    )
 
 
 def aggregate_values_from_key(host_state, key_name):

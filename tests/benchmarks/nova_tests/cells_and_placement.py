@@ -21,14 +21,32 @@ from nova.scheduler import utils as sched_utils
 from nova.virt import hardware
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import errors as drover_errors
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import cpu_sets, cpu_topology, device_pools, device_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._numa import device_requests as pci_requests
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import (
+    cpu_sets,
+    cpu_topology,
+    device_pools,
+    device_specs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import (
+    device_requests as pci_requests,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import hosts as numa_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import request as numa_request
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import specs as numa_specs
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import components, errors, filtering, prefilters
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    components,
+    errors,
+    filtering,
+    prefilters,
+)
 from ansible_collections.drover.compute.tests.benchmarks.nova_tests import adapter
-from ansible_collections.drover.compute.tests.benchmarks.nova_tests.adapter import ASKED, CONF, NotApplicable, field, np
+from ansible_collections.drover.compute.tests.benchmarks.nova_tests.adapter import (
+    ASKED,
+    CONF,
+    NotApplicable,
+    field,
+    np,
+)
 
 SIZES = {"small": -1, "large": -2, "any": -3}
 
@@ -56,7 +74,9 @@ def properties(image_meta):
     for name, value in adapter.properties_of(image_meta).items():
         if name in ("hw_numa_cpus", "hw_numa_mem"):
             for number, each in enumerate(value):
-                found[f"{name}.{number}"] = ",".join(map(str, sorted(each))) if name == "hw_numa_cpus" else str(each)
+                found[f"{name}.{number}"] = (
+                    ",".join(map(str, sorted(each))) if name == "hw_numa_cpus" else str(each)
+                )
         elif name == "traits_required":
             # The form of an image of Glance.
             found.update({"trait:" + each: "required" for each in value})
@@ -69,7 +89,10 @@ def properties(image_meta):
 
 #: Nova's own function, for a table of cases with one that drover refuses as a whole: the other rows
 #: still use ours.
-NOVAS = {name: getattr(hardware, name) for name in ("numa_get_constraints", "_get_desirable_cpu_topologies")}
+NOVAS = {
+    name: getattr(hardware, name)
+    for name in ("numa_get_constraints", "_get_desirable_cpu_topologies")
+}
 NOVAS_TOPOLOGY = hardware.get_cpu_topology_constraints
 NOVAS_POLICY = hardware.get_cpu_policy_constraint
 #: The number of these calls.
@@ -81,7 +104,10 @@ def numa_get_constraints(flavor, image_meta):
         return own_constraints(flavor, image_meta)
     except NotApplicable:
         LENT["count"] += 1
-        ours_now, hardware.get_cpu_policy_constraint = hardware.get_cpu_policy_constraint, NOVAS_POLICY
+        ours_now, hardware.get_cpu_policy_constraint = (
+            hardware.get_cpu_policy_constraint,
+            NOVAS_POLICY,
+        )
         try:
             return NOVAS["numa_get_constraints"](flavor, image_meta)
         finally:
@@ -91,7 +117,11 @@ def numa_get_constraints(flavor, image_meta):
 @translated
 def own_constraints(flavor, image_meta):
     request, _constraints = numa_request.read_request(
-        flavor.vcpus, flavor.memory_mb, field(flavor, "extra_specs", {}), properties(image_meta), None
+        flavor.vcpus,
+        flavor.memory_mb,
+        field(flavor, "extra_specs", {}),
+        properties(image_meta),
+        None,
     )
     topology = request.topology
     if topology is None:
@@ -109,7 +139,9 @@ def own_constraints(flavor, image_meta):
         )
         for number, cell in enumerate(topology.cells)
     ]
-    return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=topology.emulator_policy)
+    return objects.InstanceNUMATopology(
+        cells=cells, emulator_threads_policy=topology.emulator_policy
+    )
 
 
 def specs(flavor, image_meta):
@@ -135,12 +167,17 @@ def get_pci_numa_policy_constraint(flavor, image_meta):
 @translated
 def get_cpu_topology_constraints(flavor, image_meta):
     found = cpu_topology.read_cpu_topology(field(flavor, "extra_specs", {}), properties(image_meta))
-    return tuple(objects.VirtCPUTopology(sockets=each.sockets, cores=each.cores, threads=each.threads) for each in found)
+    return tuple(
+        objects.VirtCPUTopology(sockets=each.sockets, cores=each.cores, threads=each.threads)
+        for each in found
+    )
 
 
 @translated
 def get_best_cpu_topology(flavor, image_meta, *_more, **_kw):
-    found = cpu_topology.guest_cpu_topology(flavor.vcpus, field(flavor, "extra_specs", {}), properties(image_meta))
+    found = cpu_topology.guest_cpu_topology(
+        flavor.vcpus, field(flavor, "extra_specs", {}), properties(image_meta)
+    )
     return objects.VirtCPUTopology(sockets=found.sockets, cores=found.cores, threads=found.threads)
 
 
@@ -148,7 +185,10 @@ def get_desirable_cpu_topologies(flavor, image_meta, allow_threads=True, **_kw):
     if not allow_threads:
         # A guest without threads on any host: only drivers without threads need that.
         LENT["count"] += 1
-        ours_now, hardware.get_cpu_topology_constraints = hardware.get_cpu_topology_constraints, NOVAS_TOPOLOGY
+        ours_now, hardware.get_cpu_topology_constraints = (
+            hardware.get_cpu_topology_constraints,
+            NOVAS_TOPOLOGY,
+        )
         try:
             return NOVAS["_get_desirable_cpu_topologies"](flavor, image_meta, allow_threads)
         finally:
@@ -173,7 +213,11 @@ def numa_host(topology, limits=None, pci_stats=None):
     if pci_stats is not None:
         devices, given, _objects = devices_of(pci_stats)
         document.update(pci=devices, device_spec=given)
-    ratios = {key: field(limits, key) for key in ("cpu_allocation_ratio", "ram_allocation_ratio")} if limits is not None else {}
+    ratios = (
+        {key: field(limits, key) for key in ("cpu_allocation_ratio", "ram_allocation_ratio")}
+        if limits is not None
+        else {}
+    )
     pack = CONF.compute.packing_host_numa_cells_allocation_strategy
     return numa_hosts.NumaHosts([{**document, "name": "host", **ratios}], pack)
 
@@ -189,7 +233,14 @@ def request_of(topology, limits, pci_requests):
     )
 
 
-def numa_fit_instance_to_host(host_topology, instance_topology, provider_mapping=None, limits=None, pci_requests=None, pci_stats=None):
+def numa_fit_instance_to_host(
+    host_topology,
+    instance_topology,
+    provider_mapping=None,
+    limits=None,
+    pci_requests=None,
+    pci_stats=None,
+):
     ASKED["count"] += 1
     if not (host_topology and instance_topology):
         return None
@@ -202,7 +253,9 @@ def numa_fit_instance_to_host(host_topology, instance_topology, provider_mapping
     if pci_requests and pci_stats is None:
         return None
     try:
-        placed = numa_host(host_topology, limits, pci_stats).place(request_of(instance_topology, limits, pci_requests), 0)
+        placed = numa_host(host_topology, limits, pci_stats).place(
+            request_of(instance_topology, limits, pci_requests), 0
+        )
     except numa_hosts.DoesNotFit:
         return None
     fitted = copy.deepcopy(instance_topology)
@@ -223,7 +276,9 @@ def numa_fit_instance_cell(host_cell, instance_cell, limits=None, cpuset_reserve
     topology = objects.InstanceNUMATopology(cells=[instance_cell])
     if cpuset_reserved:
         topology.emulator_threads_policy = fields.CPUEmulatorThreadsPolicy.ISOLATE
-    fitted = numa_fit_instance_to_host(objects.NUMATopology(cells=[host_cell]), topology, {}, limits)
+    fitted = numa_fit_instance_to_host(
+        objects.NUMATopology(cells=[host_cell]), topology, {}, limits
+    )
     return fitted and fitted.cells[0]
 
 
@@ -252,7 +307,9 @@ def numa_usage_from_instance_numa(host_topology, instance_topology, free=False):
                 "memory_mb": cell.memory,
                 "page_kb": field(cell, "pagesize"),
                 "shared": sorted(field(cell, "cpuset", ()) or ()),
-                "pins": {str(vcpu): cpu for vcpu, cpu in (field(cell, "cpu_pinning") or {}).items()},
+                "pins": {
+                    str(vcpu): cpu for vcpu, cpu in (field(cell, "cpu_pinning") or {}).items()
+                },
                 "reserved": sorted(field(cell, "cpuset_reserved", ()) or ()),
                 "cpu_policy": field(cell, "cpu_policy"),
                 "thread_policy": field(cell, "cpu_thread_policy"),
@@ -266,19 +323,28 @@ def numa_usage_from_instance_numa(host_topology, instance_topology, free=False):
         raise kind(message=str(problem)) from problem
     found = copy.deepcopy(host_topology)
     for cell, used in zip(found.cells, hosts.usage(0)):
-        cell.cpu_usage, cell.memory_usage, cell.pinned_cpus = used["shared"], used["memory_mb"], set(used["pinned"])
+        cell.cpu_usage, cell.memory_usage, cell.pinned_cpus = (
+            used["shared"],
+            used["memory_mb"],
+            set(used["pinned"]),
+        )
         for page in cell.mempages:
-            page.used = page.total - field(page, "reserved", 0) - used["pages_free"][str(page.size_kb)]
+            page.used = (
+                page.total - field(page, "reserved", 0) - used["pages_free"][str(page.size_kb)]
+            )
     return found
 
 
 def numa_cells_support_network_metadata(host_topology, chosen_host_cells, network_metadata):
     ASKED["count"] += 1
     request = numa_request.HostRequest(
-        physnets=frozenset(field(network_metadata, "physnets", ()) or ()), is_tunneled=bool(field(network_metadata, "tunneled", False))
+        physnets=frozenset(field(network_metadata, "physnets", ()) or ()),
+        is_tunneled=bool(field(network_metadata, "tunneled", False)),
     )
     ids = [cell.id for cell in host_topology.cells]
-    return numa_host(host_topology)._reaches_networks(0, request, [ids.index(cell.id) for cell in chosen_host_cells])
+    return numa_host(host_topology)._reaches_networks(
+        0, request, [ids.index(cell.id) for cell in chosen_host_cells]
+    )
 
 
 # --- PCI devices ------------------------------------------------------------
@@ -289,9 +355,13 @@ def pci_request(each):
     found = []
     for spec in each.spec:
         if any(key in spec for key in ("resource_class", "traits")):
-            spec = {key: value for key, value in spec.items() if key not in ("resource_class", "traits")}
+            spec = {
+                key: value for key, value in spec.items() if key not in ("resource_class", "traits")
+            }
         found.append(tuple(sorted(spec.items())))
-    return pci_requests.PciRequest(each.count, tuple(found), field(each, "numa_policy") or pci_requests.LEGACY)
+    return pci_requests.PciRequest(
+        each.count, tuple(found), field(each, "numa_policy") or pci_requests.LEGACY
+    )
 
 
 def devices_of(stats):
@@ -302,7 +372,18 @@ def devices_of(stats):
         tags = {
             key: value
             for key, value in pool.items()
-            if key not in ("product_id", "vendor_id", "numa_node", "dev_type", "count", "devices", "parent_ifname", "rp_uuid", "address")
+            if key
+            not in (
+                "product_id",
+                "vendor_id",
+                "numa_node",
+                "dev_type",
+                "count",
+                "devices",
+                "parent_ifname",
+                "rp_uuid",
+                "address",
+            )
         }
         held = list(pool.get("devices") or ())
         if len(held) != pool["count"]:
@@ -326,7 +407,12 @@ def devices_of(stats):
                     "was_parent": device and device.parent_addr,
                 }
             )
-            given.append({"address": address, **{key: str(value) for key, value in tags.items() if value is not None}})
+            given.append(
+                {
+                    "address": address,
+                    **{key: str(value) for key, value in tags.items() if value is not None},
+                }
+            )
             known[address] = device
     by_address = {}
     for each in devices:
@@ -352,12 +438,18 @@ def nearness(stats, numa_cells):
     mine = {sockets.get(number) for number in chosen}
     if None in sockets.values() or None in mine:
         return device_pools.Nearness(chosen, None)
-    return device_pools.Nearness(chosen, frozenset(number for number, socket in sockets.items() if socket in mine))
+    return device_pools.Nearness(
+        chosen, frozenset(number for number, socket in sockets.items() if socket in mine)
+    )
 
 
 def refuse_placement(stats, requests, provider_mapping=None):
-    if any("rp_uuid" in pool for pool in stats.pools) or any("rp_uuids" in spec for each in requests for spec in each.spec):
-        raise NotApplicable("devices that are bound to providers, which Nova keeps in the pools and we in the candidates")
+    if any("rp_uuid" in pool for pool in stats.pools) or any(
+        "rp_uuids" in spec for each in requests for spec in each.spec
+    ):
+        raise NotApplicable(
+            "devices that are bound to providers, which Nova keeps in the pools and we in the candidates"
+        )
 
 
 def support_requests(self, requests, provider_mapping, numa_cells=None):
@@ -424,10 +516,17 @@ def requests_of(text, policy=None):
     for name, each in zip(names, found):
         written = [one for one in given if str(one.get("name")).strip() == name]
         spec = [
-            {**dict(one), **{key: first[key] for key in ("capability_type",) if key in first}} for one, first in zip(each.specs, written)
+            {**dict(one), **{key: first[key] for key in ("capability_type",) if key in first}}
+            for one, first in zip(each.specs, written)
         ]
         made.append(
-            objects.InstancePCIRequest(count=each.count, spec=spec, alias_name=name, numa_policy=each.policy, request_id=uuid.uuid4().hex)
+            objects.InstancePCIRequest(
+                count=each.count,
+                spec=spec,
+                alias_name=name,
+                numa_policy=each.policy,
+                request_id=uuid.uuid4().hex,
+            )
         )
     return made
 
@@ -522,14 +621,20 @@ def from_request_spec(cls, request_spec, enable_pinning_translate=True):
             raise NotApplicable(f"drover refuses it: {problem}") from problem
         raise
     found = cls()
-    found._root_required, found._root_forbidden = request_spec.root_required, request_spec.root_forbidden
+    found._root_required, found._root_forbidden = (
+        request_spec.root_required,
+        request_spec.root_forbidden,
+    )
     found._same_subtree = request_spec.same_subtree
     own = dict(asked.resources)
     for group in asked.groups:
         for name, amount in group.resources:
             own[name] -= amount
     more = {}
-    for key, traits in (("required_traits", prefilters.required_traits(asked)), ("forbidden_traits", prefilters.forbidden_traits(asked))):
+    for key, traits in (
+        ("required_traits", prefilters.required_traits(asked)),
+        ("forbidden_traits", prefilters.forbidden_traits(asked)),
+    ):
         if traits:
             more[key] = set(traits)
     own = {name: amount for name, amount in own.items() if amount}
@@ -578,5 +683,9 @@ def install():
     nova_pci_request._translate_alias_to_requests = translate_alias_to_requests
     nova_pci_request.get_pci_requests_from_flavor = get_pci_requests_from_flavor
     host_manager.HostManager.get_filtered_hosts = get_filtered_hosts
-    request_filter.require_image_type_support = image_filter("image_type", "query_placement_for_image_type_support")
-    request_filter.transform_image_metadata = image_filter("image_traits", "image_metadata_prefilter")
+    request_filter.require_image_type_support = image_filter(
+        "image_type", "query_placement_for_image_type_support"
+    )
+    request_filter.transform_image_metadata = image_filter(
+        "image_traits", "image_metadata_prefilter"
+    )

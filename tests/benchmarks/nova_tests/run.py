@@ -47,7 +47,11 @@ NOT_APPLICABLE, PASSED, FAILED = "not applicable", "passed", "failed"
 def all_modules():
     """Return the names of the modules with tests, below nova.tests.unit."""
     here = pathlib.Path(folder.__path__[0])
-    found = [f"scheduler.{kind}.{file.stem}" for kind in ("filters", "weights") for file in sorted((here / kind).glob("test_*.py"))]
+    found = [
+        f"scheduler.{kind}.{file.stem}"
+        for kind in ("filters", "weights")
+        for file in sorted((here / kind).glob("test_*.py"))
+    ]
     return [*found, *known.MODULES]
 
 
@@ -64,7 +68,11 @@ class Result(unittest.TestResult):
         self._before = self._asked["count"]
 
     def _note(self, test, outcome, why=""):
-        self.found[test.id().removeprefix(START)] = (outcome, self._asked["count"] > self._before, why)
+        self.found[test.id().removeprefix(START)] = (
+            outcome,
+            self._asked["count"] > self._before,
+            why,
+        )
 
     def addSuccess(self, test):
         self._note(test, PASSED)
@@ -89,7 +97,9 @@ def cases(suite):
 
 def listed(name, table):
     """Return the entry of a table with a pattern that matches a name; None without one."""
-    return next((value for pattern, value in table.items() if fnmatch.fnmatchcase(name, pattern)), None)
+    return next(
+        (value for pattern, value in table.items() if fnmatch.fnmatchcase(name, pattern)), None
+    )
 
 
 def last_line(trace):
@@ -117,7 +127,9 @@ def failures(found, are_all):
     :param are_all: True if all tests ran, so that their numbers are known.
     """
     wrong = [
-        f"{name}: {reason}" for name, (outcome, reason) in found.items() if outcome == FAILED and listed(name, known.ON_PURPOSE) is None
+        f"{name}: {reason}"
+        for name, (outcome, reason) in found.items()
+        if outcome == FAILED and listed(name, known.ON_PURPOSE) is None
     ]
     wrong += [
         f"{name}: is listed in known.py as one that differs on purpose, and passes"
@@ -126,8 +138,15 @@ def failures(found, are_all):
     ]
     if are_all:
         counts = collections.Counter(outcome for outcome, _reason in found.values())
-        seen = {"applicable": counts[PASSED] + counts[FAILED], "different on purpose": counts[FAILED]}
-        wrong += [f"{seen[key]} tests are {key}, not {number}." for key, number in known.NUMBERS.items() if seen[key] != number]
+        seen = {
+            "applicable": counts[PASSED] + counts[FAILED],
+            "different on purpose": counts[FAILED],
+        }
+        wrong += [
+            f"{seen[key]} tests are {key}, not {number}."
+            for key, number in known.NUMBERS.items()
+            if seen[key] != number
+        ]
     return wrong
 
 
@@ -135,11 +154,19 @@ def main():
     parser = argparse.ArgumentParser(description="Nova's own unit tests against our engine.")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     parser.add_argument("--nova", action="store_true", help="with Nova's own code")
-    parser.add_argument("-v", "--verbose", action="store_true", help="name each test that did not pass, with the reason")
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="name each test that did not pass, with the reason",
+    )
     options = parser.parse_args()
     asked = collections.Counter()
     if not options.nova:
-        from ansible_collections.drover.compute.tests.benchmarks.nova_tests import adapter, cells_and_placement
+        from ansible_collections.drover.compute.tests.benchmarks.nova_tests import (
+            adapter,
+            cells_and_placement,
+        )
 
         adapter.install()
         cells_and_placement.install()
@@ -148,7 +175,10 @@ def main():
     loader = unittest.TestLoader()
     suite = loader.loadTestsFromNames([START + name for name in options.modules or all_modules()])
     if loader.errors:
-        sys.exit("Tests of Nova cannot be loaded: " + "; ".join(sorted({last_line(each) for each in loader.errors})))
+        sys.exit(
+            "Tests of Nova cannot be loaded: "
+            + "; ".join(sorted({last_line(each) for each in loader.errors}))
+        )
     for case in cases(suite):
         case.run(result)
     found = {
@@ -161,10 +191,14 @@ def main():
         if options.verbose and outcome != PASSED:
             print(f"{outcome:14} {name}\n               {reason}")
     for module, counts in [*rows.items(), ("all", sum(rows.values(), collections.Counter()))]:
-        print(f"{module:75} {'  '.join(f'{key} {number}' for key, number in sorted(counts.items()))}")
+        print(
+            f"{module:75} {'  '.join(f'{key} {number}' for key, number in sorted(counts.items()))}"
+        )
     if options.nova:
         return 1 if any(outcome == FAILED for outcome, _reason in found.values()) else 0
-    print(f"rows of tables that drover refuses, which Nova answered: {cells_and_placement.LENT['count']}")
+    print(
+        f"rows of tables that drover refuses, which Nova answered: {cells_and_placement.LENT['count']}"
+    )
     wrong = failures(found, not options.modules)
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0

@@ -85,7 +85,10 @@ class ControllerKilled(Fault):
 
     @classmethod
     def moments_of(cls, operation):
-        return (*(("before", "during", "after") if operation.thorough else cls.moments), *operation.moments)
+        return (
+            *(("before", "during", "after") if operation.thorough else cls.moments),
+            *operation.moments,
+        )
 
     def strike(self, run, watch):
         run.kill()
@@ -103,7 +106,11 @@ class ModuleKilled(Fault):
         """Remove volumes with data as the messages say, because no run may overwrite them; give the
         command again."""
         run = self.give()
-        left = {command for each in self.world.runs for command in re.findall(r"If nobody needs it: (virsh vol-delete \S+ \w+)", each.said)}
+        left = {
+            command
+            for each in self.world.runs
+            for command in re.findall(r"If nobody needs it: (virsh vol-delete \S+ \w+)", each.said)
+        }
         for command in left:
             self.fleet.run(self.operation.at, command)
         return [run, self.give()] if left else [run]
@@ -132,12 +139,17 @@ class TaskTimeout(Fault):
         super().__init__(world)
         task, limit = self.operation.task, str(self.SECONDS)
         # A task that is named after its module on a host has the name of all such tasks.
-        self.environment = {"ANSIBLE_TASK_TIMEOUT": limit} if " at " in task else {"DROVER_STOPS_TASK": task, "DROVER_STOPS_SECONDS": limit}
+        self.environment = (
+            {"ANSIBLE_TASK_TIMEOUT": limit}
+            if " at " in task
+            else {"DROVER_STOPS_TASK": task, "DROVER_STOPS_SECONDS": limit}
+        )
 
     def strike(self, run, watch):
         stopped = self.SECONDS + 2
         self.fleet.run(
-            self.operation.at, f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) > /dev/null 2>&1 &"
+            self.operation.at,
+            f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) > /dev/null 2>&1 &",
         )
 
 
@@ -154,7 +166,9 @@ class StoreLocked(Fault):
             "connection.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()"
         )
         self.holder = subprocess.Popen(
-            ["python3", "-c", hold, self.world.folder / "store.db"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            ["python3", "-c", hold, self.world.folder / "store.db"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         self.holder.stdout.readline()
 
@@ -368,7 +382,10 @@ class TwoNames(Fault):
         for _dummy in range(2):
             # If the store has it under the second name first, a discovery sees it under the other
             # one.
-            runs += [self.world.ad_hoc("drover.compute.compute_node", {"host": "kvm1-old", "nodes": []}), self.world.discover()]
+            runs += [
+                self.world.ad_hoc("drover.compute.compute_node", {"host": "kvm1-old", "nodes": []}),
+                self.world.discover(),
+            ]
         return [*runs, self.give()]
 
 
@@ -396,7 +413,9 @@ class UndefinedByHand(_ByHand):
 
     def forget(self):
         """Release its room, as a person who says that it is lost."""
-        found = [uuid for (uuid,) in self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")]
+        found = [
+            uuid for (uuid,) in self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")
+        ]
         if not found and self.operation.state is None:
             # The operation was a deletion, and it ended well without the domain.
             return self.world.discover()

@@ -49,7 +49,9 @@ class Guest(Domain):
         script = super().script().replace("</devices>", f"{CDROM.format(path=ISO)}</devices>")
         if self.based:
             (path,) = self.paths
-            script = script.replace(NEW.format(path=path, size=self.size), OVER.format(base=BASE, path=path))
+            script = script.replace(
+                NEW.format(path=path, size=self.size), OVER.format(base=BASE, path=path)
+            )
         return script
 
 
@@ -59,7 +61,9 @@ class WithData(Guest):
 
     def script(self) -> str:
         data = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{DATA}'/><target dev='sdb' bus='usb'/></disk>"
-        return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace("</devices>", f"{data}</devices>")
+        return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace(
+            "</devices>", f"{data}</devices>"
+        )
 
 
 @dataclasses.dataclass
@@ -84,7 +88,13 @@ class OnVolumes(Guest):
             alias = "<alias name='ua-drover-attached-source-vdb'/></disk>"
             disks += self.storage.disk(self.given, "vdb").replace("</disk>", alias)
         disks += CDROM.format(path=ISO)
-        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")})
+        xml = DOMAIN.format(
+            disks=disks,
+            **{
+                field: getattr(self, field)
+                for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")
+            },
+        )
         start = "" if self.state == "shutoff" else f"\nvirsh start {self.name}"
         return f"set -e\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}"
 
@@ -168,13 +178,27 @@ class Operation:
         """Check the end, beyond the host of web."""
 
     def words(self) -> list[str]:
-        return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.storage.variables, **self.variables})]
+        return [
+            "-e",
+            json.dumps(
+                {
+                    "drover_instance_timeout": 30,
+                    **SHARED_POOL,
+                    **self.storage.variables,
+                    **self.variables,
+                }
+            ),
+        ]
 
 
 class Place(Operation):
     kind = "build"
     what, task, at, destination = "place", "Build the instance on its hypervisor", "kvm3", "kvm3"
-    variables = {"drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}]}
+    variables = {
+        "drover_instance_definitions": [
+            {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}]}
+        ]
+    }
     host, fills, thorough = None, ("kvm3", SHARED), True
 
     def web(self):
@@ -219,9 +243,15 @@ class AttachDisk(Operation):
         counts them."""
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh domblklist --details {words} web")
-            assert len([line for line in shown.splitlines() if line.split()[:2] == ["file", "disk"]]) == self.files + self.attached, shown
+            assert (
+                len([line for line in shown.splitlines() if line.split()[:2] == ["file", "disk"]])
+                == self.files + self.attached
+            ), shown
         held = holdings(fleet)["web"]
-        assert sum(amounts.get("DISK_GB", 0) for amounts in held.values()) == self.files + self.attached, held
+        assert (
+            sum(amounts.get("DISK_GB", 0) for amounts in held.values())
+            == self.files + self.attached
+        ), held
         assert DATA.rpartition("/")[2] in fleet.files(SHARED)
 
 
@@ -238,12 +268,19 @@ class Grow(Operation):
 
     kind = "growth"
     what, task = "instance_disk", "_domain_device present at kvm1"
-    variables = {"drover_instance": "web", "drover_disk": "vda", "drover_disk_gb": 2, "drover_disk_state": "resized"}
+    variables = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_disk_gb": 2,
+        "drover_disk_state": "resized",
+    }
 
     def check(self, fleet):
         """QEMU shows the guest the new size."""
         shown = fleet.run("kvm1", "virsh domblkinfo web vda")
-        assert f"{2 * storages.GIB}" in next(line for line in shown.splitlines() if line.startswith("Capacity")), shown
+        assert f"{2 * storages.GIB}" in next(
+            line for line in shown.splitlines() if line.startswith("Capacity")
+        ), shown
 
 
 class MoveDisk(Operation):
@@ -252,7 +289,12 @@ class MoveDisk(Operation):
     kind = "disk"
     what, task = "instance_disk_move", "_domain_disk_move at kvm1"
     old, new = f"{LOCAL}/web-0.qcow2", f"{LOCAL}/fast/web-0.qcow2"
-    variables = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": f"{LOCAL}/fast", "drover_migration": {"bandwidth_mib": 4}}
+    variables = {
+        "drover_instance": "web",
+        "drover_disk": "vda",
+        "drover_pool": f"{LOCAL}/fast",
+        "drover_migration": {"bandwidth_mib": 4},
+    }
     fills, thorough = ("kvm1", f"{LOCAL}/fast"), True
 
     def web(self):
@@ -264,7 +306,9 @@ class MoveDisk(Operation):
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
             assert self.new in shown and self.old not in shown and "disk_move" not in shown, shown
-        assert fleet.files(f"{LOCAL}/fast") == ["web-0.qcow2"] and "web-0.qcow2" not in fleet.files(LOCAL)
+        assert fleet.files(f"{LOCAL}/fast") == ["web-0.qcow2"] and "web-0.qcow2" not in fleet.files(
+            LOCAL
+        )
 
 
 class MoveDiskCold(MoveDisk):
@@ -273,7 +317,9 @@ class MoveDiskCold(MoveDisk):
     state, thorough = "shutoff", False
 
     def web(self):
-        return [WithFolder("web", state="shutoff", folder=LOCAL, size="40M", written_mb=8, based=False)]
+        return [
+            WithFolder("web", state="shutoff", folder=LOCAL, size="40M", written_mb=8, based=False)
+        ]
 
 
 class DrainPool(Operation):
@@ -285,7 +331,11 @@ class DrainPool(Operation):
     storage = storages.Folders
     midst = f"ls {LOCAL}/.drover-* > /dev/null 2>&1"
     old, new = f"{storages.Folders.folder}/web-0.qcow2", f"{LOCAL}/web-0.qcow2"
-    variables = {"drover_pool": storage.pool, "drover_destination_pool": "default", "drover_migration": {"bandwidth_mib": 4}}
+    variables = {
+        "drover_pool": storage.pool,
+        "drover_destination_pool": "default",
+        "drover_migration": {"bandwidth_mib": 4},
+    }
 
     def web(self):
         return [Guest("web", folder=self.storage.folder, size="40M", written_mb=8, based=False)]
@@ -307,7 +357,16 @@ class DrainPoolCold(DrainPool):
     state = "shutoff"
 
     def web(self):
-        return [Guest("web", state="shutoff", folder=self.storage.folder, size="40M", written_mb=8, based=False)]
+        return [
+            Guest(
+                "web",
+                state="shutoff",
+                folder=self.storage.folder,
+                size="40M",
+                written_mb=8,
+                based=False,
+            )
+        ]
 
 
 @dataclasses.dataclass
@@ -334,17 +393,29 @@ class Snapshot(Operation):
     snapshots, layers = ["one"], 2
 
     def words(self):
-        given = {"drover_instance": "web", "drover_snapshot_state": self.wanted, "drover_snapshot_name": "one", **SHARED_POOL}
+        given = {
+            "drover_instance": "web",
+            "drover_snapshot_state": self.wanted,
+            "drover_snapshot_name": "one",
+            **SHARED_POOL,
+        }
         return ["-e", json.dumps(given)]
 
     def check(self, fleet):
         """Check that the running domain and its definition have the same image, with the right
         number of layers above the shared image."""
         assert fleet.run("kvm1", "virsh snapshot-list web --name").split() == self.snapshots
-        shown = [fleet.run("kvm1", f"virsh domblklist --details {words} web") for words in ("", "--inactive")]
+        shown = [
+            fleet.run("kvm1", f"virsh domblklist --details {words} web")
+            for words in ("", "--inactive")
+        ]
         assert shown[0] == shown[1]
-        (path,) = [line.split()[3] for line in shown[0].splitlines() if line.split()[1:2] == ["disk"]]
-        chain = json.loads(fleet.run("kvm1", f"qemu-img info -U --backing-chain --output=json {path}"))
+        (path,) = [
+            line.split()[3] for line in shown[0].splitlines() if line.split()[1:2] == ["disk"]
+        ]
+        chain = json.loads(
+            fleet.run("kvm1", f"qemu-img info -U --backing-chain --output=json {path}")
+        )
         assert [each["filename"] for each in chain][self.layers :] == [BASE], chain
         assert path in {found for (found,) in fleet.query("SELECT path FROM domain_files")}
 
@@ -371,7 +442,12 @@ class ResizeAndConfirm(Operation):
 
     kind = "resize"
     what, task, destination, host = "instance_resize", "domain stopped at kvm1", "kvm2", "kvm2"
-    variables = {"drover_instance": "web", "drover_flavor": "big", "drover_destination": "kvm2", "drover_resize": "confirm"}
+    variables = {
+        "drover_instance": "web",
+        "drover_flavor": "big",
+        "drover_destination": "kvm2",
+        "drover_resize": "confirm",
+    }
 
     def settings(self, fleet):
         for flavor in FLAVORS:
@@ -387,7 +463,13 @@ class ResizeAndRevert(ResizeAndConfirm):
 
 class LiveMove(Operation):
     kind = "move"
-    what, task, destination, host, thorough = "instance_migrate", "_domain_migration at kvm1", "kvm2", "kvm2", True
+    what, task, destination, host, thorough = (
+        "instance_migrate",
+        "_domain_migration at kvm1",
+        "kvm2",
+        "kvm2",
+        True,
+    )
     variables = {"drover_instance": "web", "drover_destination": "kvm2"}
 
 
@@ -409,7 +491,9 @@ class MoveWithSnapshot(LiveMove):
 
     def check(self, fleet):
         assert fleet.run("kvm2", "virsh snapshot-list web --name").split() == ["one"]
-        assert "drover-snapshots" not in fleet.run("kvm2", "virsh dumpxml web && virsh dumpxml --inactive web")
+        assert "drover-snapshots" not in fleet.run(
+            "kvm2", "virsh dumpxml web && virsh dumpxml --inactive web"
+        )
 
 
 class CopiedMove(LiveMove):
@@ -430,7 +514,11 @@ class _OfHost(Operation):
     variables: dict[str, typing.Any] = {"drover_host": "kvm1"}
 
     def settings(self, fleet):
-        fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for others"}))
+        fleet.playbook(
+            "host_state.yml",
+            "-e",
+            json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for others"}),
+        )
 
 
 class Drain(_OfHost):
@@ -461,12 +549,18 @@ class DrainAfterCopies(Drain):
 
     def copies(self, fleet) -> list[str]:
         """Return the files that look like copies."""
-        return [f"{self.folder}/{each}" for each in fleet.files(self.folder, "kvm3") if not each.startswith(".")]
+        return [
+            f"{self.folder}/{each}"
+            for each in fleet.files(self.folder, "kvm3")
+            if not each.startswith(".")
+        ]
 
     def intrude(self, world, running):
         """Check that every file that looks like a copy is one."""
         for copy in self.copies(world.fleet):
-            assert "identical" in world.fleet.run("kvm3", f"qemu-img compare -U {self.web()[0].paths[0]} {copy}"), copy
+            assert "identical" in world.fleet.run(
+                "kvm3", f"qemu-img compare -U {self.web()[0].paths[0]} {copy}"
+            ), copy
 
     def check(self, fleet):
         """Check that there is a whole copy, and that nothing is left of others."""
@@ -481,7 +575,9 @@ class Evacuate(_OfHost):
 
     def prepare(self, fleet):
         fleet.lab.command("kill", "kvm1")
-        fleet.playbook("discover", *extra(**self.storage.variables), "--limit", "kvm1,localhost", check=False)
+        fleet.playbook(
+            "discover", *extra(**self.storage.variables), "--limit", "kvm1,localhost", check=False
+        )
 
 
 class Rolling(_OfHost):
@@ -552,7 +648,11 @@ class OnStorage(Operation):
         kinds = {WithData: OnVolumesWithData}
         return [
             kinds.get(type(each), OnVolumes)(
-                **{field: getattr(each, field) for field in fields}, disks=0, boots=False, based=False, storage=self.storage
+                **{field: getattr(each, field) for field in fields},
+                disks=0,
+                boots=False,
+                based=False,
+                storage=self.storage,
             )
             for each in super().guests()
         ]
@@ -567,9 +667,15 @@ class PlaceOnStorage(OnStorage):
         self.midst = "grep -qsz ^convert$ /proc/[0-9]*/cmdline" if copies else ""
 
     def words(self):
-        built = [{"size_gb": 1, "image": storages.GOLDEN, "pool": self.storage.pool}] if self.storage.makes else []
+        built = (
+            [{"size_gb": 1, "image": storages.GOLDEN, "pool": self.storage.pool}]
+            if self.storage.makes
+            else []
+        )
         disks = built + ([self.storage.given(storages.SOMEBODYS)] if self.storage.shared else [])
-        self.variables = {"drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": disks}]}
+        self.variables = {
+            "drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": disks}]
+        }
         return super().words()
 
 
@@ -603,11 +709,16 @@ class MoveDiskOnStorage(OnStorage):
         own, (new,) = OnVolumes("web").own, self.new_files
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
-            assert shown.count(new) == 1 and f"/{own}'" not in shown.replace(new, "") and "disk_move" not in shown, shown
+            assert (
+                shown.count(new) == 1
+                and f"/{own}'" not in shown.replace(new, "")
+                and "disk_move" not in shown
+            ), shown
         seen = f"qemu-img dd -U -O raw bs=1M count={storages.SEEN_MB} if={new} of=/tmp/seen"
         wanted = storages.content(own, "/tmp/wanted")
         assert "identical" in fleet.run(
-            "kvm1", f"{seen} && {{ {wanted}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted"
+            "kvm1",
+            f"{seen} && {{ {wanted}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted",
         )
 
 
@@ -616,7 +727,12 @@ class EvacuateBehindFence(OnStorage, Evacuate):
     blocklist of Ceph cuts it off."""
 
     kind, storage = "fence", storages.Rbd
-    variables = {**_OfHost.variables, **AT_ONCE, "drover_storage_fence": "ceph", "drover_ceph_admin": "kvm3"}
+    variables = {
+        **_OfHost.variables,
+        **AT_ONCE,
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm3",
+    }
     moments = (
         "before Write down that it is about to be shut out",
         "after Write down that it is about to be shut out",
@@ -627,7 +743,10 @@ class EvacuateBehindFence(OnStorage, Evacuate):
     )
 
     def begin(self, world):
-        self.variables = {**self.variables, "drover_ceph_arguments": administrator(world.storage, "kvm3")}
+        self.variables = {
+            **self.variables,
+            "drover_ceph_arguments": administrator(world.storage, "kvm3"),
+        }
         inside = Inside(world.fleet, "kvm1")
         for rule in CUT_OFF:
             inside.run("ip", *rule.split())
@@ -654,7 +773,16 @@ class EvacuateBehindFence(OnStorage, Evacuate):
 
 #: The operations of each storage.
 STORAGES = {
-    storages.Rbd: ["place", "delete", "grow disk", "live move", "cold move", "drain", "evacuate", "resize and confirm"],
+    storages.Rbd: [
+        "place",
+        "delete",
+        "grow disk",
+        "live move",
+        "cold move",
+        "drain",
+        "evacuate",
+        "resize and confirm",
+    ],
     storages.Lvm: ["place", "delete", "live move", "cold move", "drain"],
 }
 
@@ -668,7 +796,12 @@ WITH_FEW = {
     storages.Rbd: ["attach disk", "detach disk", "move disk", "resize and revert"],
 }
 #: The differences of an operation with its disks on volumes.
-DIFFERENT = {"place": PlaceOnStorage, "attach disk": DeviceOnStorage, "detach disk": DeviceOnStorage, "move disk": MoveDiskOnStorage}
+DIFFERENT = {
+    "place": PlaceOnStorage,
+    "attach disk": DeviceOnStorage,
+    "detach disk": DeviceOnStorage,
+    "move disk": MoveDiskOnStorage,
+}
 
 OPERATIONS["evacuate behind a fence on rbd"] = EvacuateBehindFence
 
@@ -676,8 +809,15 @@ for _faults, _table in ((None, STORAGES), (FEW, WITH_FEW)):
     for _storage, _names in _table.items():
         for _name in _names:
             _base = OPERATIONS[_name]
-            _own = {"storage": _storage, "fills": (_base.destination, _storage.pool) if _storage.fillable and _base.destination else None}
+            _own = {
+                "storage": _storage,
+                "fills": (_base.destination, _storage.pool)
+                if _storage.fillable and _base.destination
+                else None,
+            }
             if _faults:
                 _own |= {"faults": _faults, "thorough": False}
             _bases = (DIFFERENT.get(_name, OnStorage), _base)
-            OPERATIONS[f"{_name} on {_storage.name}"] = type(f"{_base.__name__}On{_storage.__name__}", _bases, _own)
+            OPERATIONS[f"{_name} on {_storage.name}"] = type(
+                f"{_base.__name__}On{_storage.__name__}", _bases, _own
+            )

@@ -26,7 +26,9 @@ GIB = 2**30
 SEEN_MB = 8
 #: The shell commands for this part: the operating system of the lab's guests, and then the name of
 #: the volume, repeated.
-CONTENT = "{{ echo {sector} | base64 -d; yes {name} | head -c 1M; }} > {file}; truncate -s {seen}M {file}"
+CONTENT = (
+    "{{ echo {sector} | base64 -d; yes {name} | head -c 1M; }} > {file}; truncate -s {seen}M {file}"
+)
 
 #: An image that is copied into volumes; all of its data is compared.
 GOLDEN, GOLDEN_MB = f"{SHARED}/golden.qcow2", 192
@@ -52,7 +54,9 @@ Place = tuple[str, str]
 
 def content(name: str, file: str) -> str:
     """Return the shell command that writes the first part of a volume into a file."""
-    return CONTENT.format(sector=base64.b64encode(BOOT_SECTOR).decode(), name=name, file=file, seen=SEEN_MB)
+    return CONTENT.format(
+        sector=base64.b64encode(BOOT_SECTOR).decode(), name=name, file=file, seen=SEEN_MB
+    )
 
 
 class Files:
@@ -101,7 +105,9 @@ class Files:
     def close(self) -> None:
         """Stop it."""
         if self.pool:
-            self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+            self.fleet.everywhere(
+                f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true"
+            )
 
     def make(self, host: str, names: typing.Iterable[str]) -> None:
         """Make volumes of 1 GiB, each with different content."""
@@ -120,7 +126,9 @@ class Files:
 
     def golden_digest(self) -> str:
         """Return the digest of the first part of a volume with a copy of GOLDEN."""
-        return self.fleet.run("kvm2", f"qemu-img convert -O raw {GOLDEN} /tmp/raw && sha256sum /tmp/raw; rm /tmp/raw").split()[0]
+        return self.fleet.run(
+            "kvm2", f"qemu-img convert -O raw {GOLDEN} /tmp/raw && sha256sum /tmp/raw; rm /tmp/raw"
+        ).split()[0]
 
     def promised(self, fleet: Fleet) -> dict[str, int]:
         """Return the store's allocations of it, as {place: GiB}."""
@@ -156,7 +164,9 @@ class Folders(Files):
         self.fleet.run("kvm1", "set -e\n" + "\n".join(lines))
 
     def close(self):
-        self.fleet.run("kvm1", f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+        self.fleet.run(
+            "kvm1", f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true"
+        )
 
 
 class Rbd(Files):
@@ -191,7 +201,11 @@ class Rbd(Files):
         return json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]
 
     def forget(self):
-        beside.until("nobody has an image open", lambda: not any(self._watchers(name) for dummy, name in self.volumes([])), 90)
+        beside.until(
+            "nobody has an image open",
+            lambda: not any(self._watchers(name) for dummy, name in self.volumes([])),
+            90,
+        )
 
     def again(self, host):
         self.cluster.give_to(self.lab.layout.host(host))
@@ -201,13 +215,19 @@ class Rbd(Files):
         ceph.down(self.lab.layout)
 
     def _sh(self, script):
-        return self.cluster.call("sh", "-ec", f"alias rbd='rbd --conf {self.cluster.config} --pool {ceph.POOL}'\n{script}")
+        return self.cluster.call(
+            "sh",
+            "-ec",
+            f"alias rbd='rbd --conf {self.cluster.config} --pool {ceph.POOL}'\n{script}",
+        )
 
     def make(self, host, names):
         folder = self.cluster.folder
         for name in names:
             file = f"{folder}/{name}"
-            self._sh(f"{content(name, file)}\nrbd import --no-progress {file} {name}\nrbd resize --no-progress --size 1G {name}\nrm {file}")
+            self._sh(
+                f"{content(name, file)}\nrbd import --no-progress {file} {name}\nrbd resize --no-progress --size 1G {name}\nrm {file}"
+            )
         self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
 
     def volumes(self, hosts):
@@ -217,7 +237,10 @@ class Rbd(Files):
     def digests(self, volumes, mib=SEEN_MB):
         one = "rbd export --no-progress {} - 2>/dev/null | head -c {}M | sha256sum"
         lines = [f"(echo {name} $({one.format(name, mib)})) &" for dummy, name in volumes]
-        return {("", line.split()[0]): line.split()[1] for line in self._sh("\n".join([*lines, "wait"])).splitlines()}
+        return {
+            ("", line.split()[0]): line.split()[1]
+            for line in self._sh("\n".join([*lines, "wait"])).splitlines()
+        }
 
     def volume_of(self, host, source):
         pool, dummy, name = (source.get("name") or "").partition("/")
@@ -264,7 +287,11 @@ class _OfServer(Files):
         for name in names:
             self.server.make(name, 1)
             file = f"{self.server.folder}/content"
-            run("sh", "-ec", f"{content(name, file)}; dd if={file} of={self.server.file(name)} conv=notrunc status=none")
+            run(
+                "sh",
+                "-ec",
+                f"{content(name, file)}; dd if={file} of={self.server.file(name)} conv=notrunc status=none",
+            )
         if self.pool:
             self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
 
@@ -280,20 +307,33 @@ class _OfServer(Files):
 
     def volume_of(self, host, source):
         names = {self.server.source(name)["name"]: name for name in self.server.images()}
-        return ("", names[source["name"]]) if source.get("protocol") == self.name and source["name"] in names else None
+        return (
+            ("", names[source["name"]])
+            if source.get("protocol") == self.name and source["name"] in names
+            else None
+        )
 
     @classmethod
     def disk(cls, name, target):
         given = cls.server.source(name)
-        more = _element("host", given["hosts"][0]) + (_element("identity", given["identity"]) if "identity" in given else "")
+        more = _element("host", given["hosts"][0]) + (
+            _element("identity", given["identity"]) if "identity" in given else ""
+        )
         auth = given.get("auth")
-        login = f"<auth username='{auth['username']}'><secret type='{cls.name}' uuid='{auth['secret']}'/></auth>" if auth else ""
+        login = (
+            f"<auth username='{auth['username']}'><secret type='{cls.name}' uuid='{auth['secret']}'/></auth>"
+            if auth
+            else ""
+        )
         source = f"{login}<source protocol='{cls.name}' name='{given['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
         return f"<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
 
     @classmethod
     def given(cls, name):
-        return {"source": cls.server.source(name), **({"pool": cls.pool, "size_gb": 1} if cls.pool else {})}
+        return {
+            "source": cls.server.source(name),
+            **({"pool": cls.pool, "size_gb": 1} if cls.pool else {}),
+        }
 
 
 def _element(name: str, attributes: dict[str, typing.Any]) -> str:
@@ -345,7 +385,8 @@ class Mounted(Files):
     def make(self, host, names):
         for name in names:
             self.fleet.run(
-                host, f"set -e\n{content(name, '/tmp/content')}\ncp /tmp/content {self.folder}/{name}\ntruncate -s 1G {self.folder}/{name}"
+                host,
+                f"set -e\n{content(name, '/tmp/content')}\ncp /tmp/content {self.folder}/{name}\ntruncate -s 1G {self.folder}/{name}",
             )
 
     def volumes(self, hosts):
@@ -356,7 +397,9 @@ class Mounted(Files):
     def digests(self, volumes, mib=SEEN_MB):
         names = " ".join(name for dummy, name in volumes)
         one = f"qemu-img dd -U -O raw bs=1M count={mib} if={self.folder}/$each of=/tmp/raw && sha256sum < /tmp/raw; rm -f /tmp/raw"
-        lines = self.fleet.run(self.looks, f"for each in {names}; do echo $each $({one}); done").splitlines()
+        lines = self.fleet.run(
+            self.looks, f"for each in {names}; do echo $each $({one}); done"
+        ).splitlines()
         return {("", line.split()[0]): line.split()[1] for line in lines}
 
     def volume_of(self, host, source):
@@ -376,14 +419,26 @@ class Mounted(Files):
 class Gluster(Mounted):
     """Files of a GlusterFS volume."""
 
-    name, pool, folder, programs, module = gluster.NAME, gluster.FILES, gluster.MOUNT, gluster.PROGRAMS, gluster
+    name, pool, folder, programs, module = (
+        gluster.NAME,
+        gluster.FILES,
+        gluster.MOUNT,
+        gluster.PROGRAMS,
+        gluster,
+    )
     variables = {"drover_storage_pools": [pool]}
 
 
 class CephFs(Mounted):
     """Files of CephFS. Its mount does not name its origin, so the pool is declared."""
 
-    name, pool, folder, programs, module = cephfs.NAME, cephfs.NAME, cephfs.MOUNT, cephfs.PROGRAMS, cephfs
+    name, pool, folder, programs, module = (
+        cephfs.NAME,
+        cephfs.NAME,
+        cephfs.MOUNT,
+        cephfs.PROGRAMS,
+        cephfs,
+    )
     variables = {"drover_storage_pools": [pool], "drover_shared_pools": ["shared", pool]}
 
 
@@ -421,16 +476,24 @@ class Lvm(Files):
             self.fleet.run(host, "\n".join(lines))
 
     def volumes(self, hosts):
-        said = self.fleet.everywhere(f"lvs --noheadings --nosuffix --units b -o lv_name,lv_size {self.pool}", hosts)
+        said = self.fleet.everywhere(
+            f"lvs --noheadings --nosuffix --units b -o lv_name,lv_size {self.pool}", hosts
+        )
         listed = {host: text.split() for host, text in said.items()}
-        return {(host, name): int(size) for host, words in listed.items() for name, size in zip(words[::2], words[1::2])}
+        return {
+            (host, name): int(size)
+            for host, words in listed.items()
+            for name, size in zip(words[::2], words[1::2])
+        }
 
     def digests(self, volumes, mib=SEEN_MB):
         found = {}
         for host in {host for host, dummy in volumes}:
             names = " ".join(name for there, name in volumes if there == host)
             one = f"dd if=/dev/{self.pool}/$each bs=1M count={mib} iflag=direct 2>/dev/null"
-            for line in self.fleet.run(host, f"for each in {names}; do echo $each $({one} | sha256sum); done").splitlines():
+            for line in self.fleet.run(
+                host, f"for each in {names}; do echo $each $({one} | sha256sum); done"
+            ).splitlines():
                 found[host, line.split()[0]] = line.split()[1]
         return found
 
@@ -448,7 +511,9 @@ class Lvm(Files):
 
     def move_by_hand(self, host, there, name):
         """Move it with its volumes, and remove them at the source."""
-        listed = self.fleet.run(host, f"virsh domblklist {name} | grep -o '/dev/{self.pool}/.*'").split()
+        listed = self.fleet.run(
+            host, f"virsh domblklist {name} | grep -o '/dev/{self.pool}/.*'"
+        ).split()
         for volume in (path.rpartition("/")[2] for path in listed):
             self.fleet.run(there, f"virsh vol-create-as {self.pool} {volume} 1G")
         self.fleet.run(host, MOVE.format(name=name, there=there, more="--copy-storage-all"))
@@ -456,12 +521,17 @@ class Lvm(Files):
             self.fleet.run(host, f"lvremove -qf {path}; virsh pool-refresh {self.pool}")
 
     def fill(self, host, folder):
-        self.fleet.run(host, f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full {self.pool}")
+        self.fleet.run(
+            host,
+            f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full {self.pool}",
+        )
 
     def make_room(self, host, folder):
         self.fleet.run(host, f"lvremove -qf {self.pool}/full; virsh pool-refresh {self.pool}")
 
 
 def _promised(fleet: Fleet, providers: dict[str, str]) -> dict[str, int]:
-    rows = fleet.query("SELECT p.name, sum(a.used) FROM allocations a JOIN resource_providers p ON p.id = a.provider_id GROUP BY p.name")
+    rows = fleet.query(
+        "SELECT p.name, sum(a.used) FROM allocations a JOIN resource_providers p ON p.id = a.provider_id GROUP BY p.name"
+    )
     return {providers[name]: int(used) for name, used in rows if name in providers}

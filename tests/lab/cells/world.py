@@ -88,7 +88,12 @@ class Command:
     def __init__(self, words: list[str], environment: dict[str, str]) -> None:
         self._said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
-            words, env=environment, stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT, start_new_session=True
+            words,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self._said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
     def kill(self) -> None:
@@ -166,9 +171,15 @@ def made(fleet, operation, storage) -> None:
     fleet.run("kvm1", NEEDED)
     guests = operation.guests()
     if operation.storage.name:
-        others = [f"{OnVolumes('web').own}-kept", f"{OnVolumes('web').uuid}-vdc", storages.SOMEBODYS]
+        others = [
+            f"{OnVolumes('web').own}-kept",
+            f"{OnVolumes('web').uuid}-vdc",
+            storages.SOMEBODYS,
+        ]
         fleet.run("kvm1", storages.MAKE_GOLDEN)
-        storage.make("kvm1", [name for each in guests for name in (each.own, each.given) if name] + others)
+        storage.make(
+            "kvm1", [name for each in guests for name in (each.own, each.given) if name] + others
+        )
     fleet.make("kvm1", *guests)
 
 
@@ -206,26 +217,47 @@ class World:
 
     # Runs
 
-    def start(self, environment: dict[str, str] | None = None, store: pathlib.Path | None = None) -> Command:
+    def start(
+        self, environment: dict[str, str] | None = None, store: pathlib.Path | None = None
+    ) -> Command:
         """Give the command."""
-        return self.playbook(self.operation.what, *self.operation.words(), environment=environment, store=store)
+        return self.playbook(
+            self.operation.what, *self.operation.words(), environment=environment, store=store
+        )
 
     def discover(self, *words: str, store: pathlib.Path | None = None) -> Command:
         """Discover the hosts, and wait for the end."""
-        run = self.playbook("discover", *extra(**self.operation.storage.variables), *words, store=store)
+        run = self.playbook(
+            "discover", *extra(**self.operation.storage.variables), *words, store=store
+        )
         run.finish()
         return run
 
-    def playbook(self, name: str, *words: str, environment: dict[str, str] | None = None, store: pathlib.Path | None = None) -> Command:
+    def playbook(
+        self,
+        name: str,
+        *words: str,
+        environment: dict[str, str] | None = None,
+        store: pathlib.Path | None = None,
+    ) -> Command:
         """Start a playbook of the collection, on this store or another one."""
-        environment = {**self.fleet.lab.environment(self.store_in(store or self.folder)), **(environment or {})}
-        self.runs.append(Command(["ansible-playbook", self.fleet.path_of(name), *read_by(name, words)], environment))
+        environment = {
+            **self.fleet.lab.environment(self.store_in(store or self.folder)),
+            **(environment or {}),
+        }
+        self.runs.append(
+            Command(
+                ["ansible-playbook", self.fleet.path_of(name), *read_by(name, words)], environment
+            )
+        )
         return self.runs[-1]
 
     def ad_hoc(self, module: str, options: dict) -> Command:
         """Run one module of the store on the controller, and wait for the end."""
         environment = self.fleet.lab.environment(self.store_in(self.folder))
-        self.runs.append(Command(["ansible", "localhost", "-m", module, "-a", json.dumps(options)], environment))
+        self.runs.append(
+            Command(["ansible", "localhost", "-m", module, "-a", json.dumps(options)], environment)
+        )
         self.runs[-1].finish()
         return self.runs[-1]
 
@@ -260,13 +292,19 @@ class World:
     def come_to_the_middle(self) -> None:
         """Wait until the work on the hypervisor is in its middle."""
         if self.operation.midst:
-            self.fleet.run(self.operation.at, f"for each in $(seq 1000); do {self.operation.midst} && exit; sleep 0.02; done; true")
+            self.fleet.run(
+                self.operation.at,
+                f"for each in $(seq 1000); do {self.operation.midst} && exit; sleep 0.02; done; true",
+            )
         else:
             time.sleep(STRIKE_SECONDS)
 
     def virsh(self, words: str, hosts=None) -> None:
         """Change something by hand on the host of web, as a person does."""
-        self.fleet.everywhere(f"virsh domstate web > /dev/null 2>&1 && {{ {words}; }} > /dev/null 2>&1; true", hosts or self.living())
+        self.fleet.everywhere(
+            f"virsh domstate web > /dev/null 2>&1 && {{ {words}; }} > /dev/null 2>&1; true",
+            hosts or self.living(),
+        )
 
     # Conditions that must be true
 
@@ -277,8 +315,14 @@ class World:
         """
         assert watch.doubled("uuid" if namesakes else "name") == []
         looked = self._look()
-        self.operation.intrude(self, {each["name"] for found in looked.values() for each in found["running"]})
-        running = [each["uuid" if namesakes else "name"] for found in looked.values() for each in found["running"]]
+        self.operation.intrude(
+            self, {each["name"] for found in looked.values() for each in found["running"]}
+        )
+        running = [
+            each["uuid" if namesakes else "name"]
+            for found in looked.values()
+            for each in found["running"]
+        ]
         assert len(running) == len(set(running)), looked
         assert {host: found["missing"] for host, found in looked.items() if found["missing"]} == {}
         assert {path: self._digest(path) for path in self.kept} == self.kept
@@ -291,7 +335,11 @@ class World:
         if not self.operation.storage.name:
             return
         volumes = self.storage.volumes(looked)
-        needed = {(host, each["domain"]): set() for host, found in looked.items() for each in found["sources"]}
+        needed = {
+            (host, each["domain"]): set()
+            for host, found in looked.items()
+            for each in found["sources"]
+        }
         for host, found in looked.items():
             for each in found["sources"]:
                 if volume := self.storage.volume_of(host, each):
@@ -302,16 +350,22 @@ class World:
         assert wanted <= set(volumes), (wanted - set(volumes), looked)
         before = {name: digest for (dummy, name), digest in self.contents.items()}
         now = self.storage.digests([each for each in wanted if each[1] in before])
-        running = {(host, each["name"]) for host, found in looked.items() for each in found["running"]}
+        running = {
+            (host, each["name"]) for host, found in looked.items() for each in found["running"]
+        }
         started = set().union(*(needed[each] for each in running if each in needed))
         assert now == {each: before[each[1]] for each in now}
         # For a built guest that runs, the whole image was copied.
         built = [each for each in wanted if each[1] not in before and (ended or each in started)]
-        assert set(self.storage.digests(built, storages.GOLDEN_MB).values()) <= ({self.storage.golden_digest()} if built else set())
+        assert set(self.storage.digests(built, storages.GOLDEN_MB).values()) <= (
+            {self.storage.golden_digest()} if built else set()
+        )
         if ended:
             more = set(volumes) - wanted
             # A person has undefined one of these domains.
-            assert len(more) == (gone and self.operation.state is not None and self.storage.makes), (more, looked)
+            assert len(more) == (
+                gone and self.operation.state is not None and self.storage.makes
+            ), (more, looked)
             assert self._files(looked) == self.files | self.operation.new_files
             self._check_promised(needed, volumes)
 
@@ -319,15 +373,22 @@ class World:
         expected: dict[str, int] = {}
         for one in needed.values() if self.storage.pool else ():
             for place in {place for place, dummy in one}:
-                expected[place] = expected.get(place, 0) + math.ceil(sum(volumes[each] for each in one if each[0] == place) / storages.GIB)
-        assert self.storage.promised(Fleet(self.fleet.lab, self.folder, self.store_in(self.folder))) == expected
+                expected[place] = expected.get(place, 0) + math.ceil(
+                    sum(volumes[each] for each in one if each[0] == place) / storages.GIB
+                )
+        assert (
+            self.storage.promised(Fleet(self.fleet.lab, self.folder, self.store_in(self.folder)))
+            == expected
+        )
 
     @staticmethod
     def _files(looked) -> set[str]:
         """Return all files in folders of disks."""
         return {path for found in looked.values() for path in found["files"]}
 
-    def check_end(self, store: pathlib.Path | None = None, gone: bool = False) -> dict[str, tuple[str, str]]:
+    def check_end(
+        self, store: pathlib.Path | None = None, gone: bool = False
+    ) -> dict[str, tuple[str, str]]:
         """Check that room is held on the hosts of the instances, and that nothing is left behind.
         Return the host of each.
 
@@ -336,7 +397,12 @@ class World:
         fleet = Fleet(self.fleet.lab, self.folder, self.store_in(store or self.folder))
         where = fleet.settled()
         assert fleet.query("SELECT name, purpose FROM leases") == []
-        assert fleet.query("SELECT name, state, task_state FROM instances WHERE state != 'active' OR order_uuid IS NOT NULL") == []
+        assert (
+            fleet.query(
+                "SELECT name, state, task_state FROM instances WHERE state != 'active' OR order_uuid IS NOT NULL"
+            )
+            == []
+        )
         deadline = time.monotonic() + 20
         looked = self._look()
         while any(found["working"] for found in looked.values()):

@@ -50,7 +50,9 @@ def locked(layout: Layout) -> typing.Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            raise LabError(f"Another command is at work on this lab ({lock.read().strip()}); wait until it is done.") from None
+            raise LabError(
+                f"Another command is at work on this lab ({lock.read().strip()}); wait until it is done."
+            ) from None
         lock.truncate(0)
         lock.write(f"process {os.getpid()}: lab {shlex.join(sys.argv[1:])}\n")
         lock.flush()
@@ -64,7 +66,9 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
         try:
             control.ask(layout, "status", timeout=10)
             if count not in (None, len(layout.hosts())):
-                raise LabError(f"The lab is up with {len(layout.hosts())} hosts; take it down first to have another number.")
+                raise LabError(
+                    f"The lab is up with {len(layout.hosts())} hosts; take it down first to have another number."
+                )
             if any(kinds.values()) and layout.hosts() != hosts_of(len(layout.hosts()), kinds):
                 raise LabError("The lab is up with other kinds of host; take it down first.")
         except control.LabIsDown:
@@ -74,7 +78,9 @@ def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: 
         storage.up(layout, servers)
     names = ", ".join(host.name for host in layout.hosts())
     if reason := control.ask(layout, "kvm", timeout=10):
-        print(f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}")
+        print(
+            f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}"
+        )
     print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
 
 
@@ -84,9 +90,16 @@ def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
     :param kinds: {kind: the names of its hosts}.
     :raises LabError: there is no host with a name, or its software is not installed.
     """
-    hosts = [Host(number, **{kind: Host(number).name in names for kind, names in kinds.items()}) for number in range(1, count + 1)]
-    if unknown := sorted({name for names in kinds.values() for name in names} - {host.name for host in hosts}):
-        raise LabError(f"The lab has no host {', '.join(unknown)}. Its hosts: {', '.join(host.name for host in hosts)}.")
+    hosts = [
+        Host(number, **{kind: Host(number).name in names for kind, names in kinds.items()})
+        for number in range(1, count + 1)
+    ]
+    if unknown := sorted(
+        {name for names in kinds.values() for name in names} - {host.name for host in hosts}
+    ):
+        raise LabError(
+            f"The lab has no host {', '.join(unknown)}. Its hosts: {', '.join(host.name for host in hosts)}."
+        )
     if kinds.get("split"):
         split_daemons()
     if kinds.get("newer_qemu"):
@@ -196,7 +209,11 @@ def stop_ssh(layout: Layout, host: Host | None = None) -> None:
 
     Their process title is "ssh: SOCKET [mux]".
     """
-    sockets = {os.fspath(layout.run / f"{h.name}-{user}") for h in ([host] if host else layout.hosts()) for user in ("root", SUDO_USER)}
+    sockets = {
+        os.fspath(layout.run / f"{h.name}-{user}")
+        for h in ([host] if host else layout.hosts())
+        for user in ("root", SUDO_USER)
+    }
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = file.read_bytes().decode("utf-8", "replace").strip("\0").strip()
@@ -230,7 +247,9 @@ def bmc_up(layout: Layout) -> None:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise LabError(f"The BMCs did not start; see {layout.log / 'bmc.log'}.")
                 time.sleep(0.05)
-    print(f"Every host has a BMC; how to reach it is in {layout.host_vars(layout.hosts()[0]).parent}.")
+    print(
+        f"Every host has a BMC; how to reach it is in {layout.host_vars(layout.hosts()[0]).parent}."
+    )
 
 
 def bmc_pid(layout: Layout) -> int | None:
@@ -296,7 +315,16 @@ def install(layout: Layout) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run(galaxy, "collection", "build", "--output-path", folder, CHECKOUT)
         (archive,) = pathlib.Path(folder).iterdir()
-        run(galaxy, "collection", "install", "--offline", "--force", "-p", layout.folder / "collections", archive)
+        run(
+            galaxy,
+            "collection",
+            "install",
+            "--offline",
+            "--force",
+            "-p",
+            layout.folder / "collections",
+            archive,
+        )
 
 
 def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
@@ -308,13 +336,21 @@ def become_ssh(layout: Layout, host: Host, words: list[str]) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own.")
+    parser = argparse.ArgumentParser(
+        prog="lab", description="Real libvirt hosts on one machine, in namespaces of their own."
+    )
     parser.add_argument("--folder", help="where the lab keeps its files [.lab in the checkout]")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("up", help="start the lab, or whatever of it is not running")
-    command.add_argument("--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N", help="how many hosts [3]")
     command.add_argument(
-        "--with", dest="servers", default="", metavar="NAMES", help=f"storage servers beside it: {','.join(storage.SERVERS)}"
+        "--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N", help="how many hosts [3]"
+    )
+    command.add_argument(
+        "--with",
+        dest="servers",
+        default="",
+        metavar="NAMES",
+        help=f"storage servers beside it: {','.join(storage.SERVERS)}",
     )
     for kind, text in (
         ("split", "a host with libvirt's split daemons (virtqemud and others) instead of libvirtd"),
@@ -323,7 +359,9 @@ def arguments() -> argparse.ArgumentParser:
         ("newer-qemu", "a host whose QEMU is newer than that of the machine"),
     ):
         command.add_argument(f"--{kind}", action="append", default=[], metavar="HOST", help=text)
-    commands.add_parser("possible", help="exit status 4, and the reason, if this machine cannot run the lab")
+    commands.add_parser(
+        "possible", help="exit status 4, and the reason, if this machine cannot run the lab"
+    )
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
@@ -348,7 +386,12 @@ def main() -> int:
     try:
         if options.command == "up":
             servers = [name for name in options.servers.split(",") if name]
-            up(layout, options.hosts, {kind: getattr(options, kind) for kind in HOST_KINDS}, servers)
+            up(
+                layout,
+                options.hosts,
+                {kind: getattr(options, kind) for kind in HOST_KINDS},
+                servers,
+            )
         elif options.command == "possible":
             possible()
         elif options.command == "down":

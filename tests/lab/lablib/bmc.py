@@ -50,7 +50,9 @@ class Power:
 
     def on(self) -> None:
         """The answer comes before the host is up, as on a real machine."""
-        threading.Thread(target=control.ask, args=[self.layout, "start", self.host.name], daemon=True).start()
+        threading.Thread(
+            target=control.ask, args=[self.layout, "start", self.host.name], daemon=True
+        ).start()
         while not self.is_on():
             time.sleep(0.02)
 
@@ -247,7 +249,10 @@ def main() -> None:
     watch = control.connect(layout)
     make_certificate(layout)
     passwords = layout.run / "bmc.htpasswd"
-    passwords.write_text(f"{BMC_USER}:{bcrypt.hashpw(BMC_PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n", encoding="utf-8")
+    passwords.write_text(
+        f"{BMC_USER}:{bcrypt.hashpw(BMC_PASSWORD.encode(), bcrypt.gensalt(4)).decode()}\n",
+        encoding="utf-8",
+    )
     sushy.app.configure(extra_config={"SUSHY_EMULATOR_AUTH_FILE": os.fspath(passwords)})
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(layout.bmc_certificate, layout.keys / "bmc")
@@ -258,7 +263,9 @@ def main() -> None:
     for host in layout.hosts():
         port, listener = claim_port(host)
         powers[port] = Power(layout, host)
-        server = make_server(ADDRESS, port, sushy.app, threaded=True, ssl_context=context, fd=listener.detach())
+        server = make_server(
+            ADDRESS, port, sushy.app, threaded=True, ssl_context=context, fd=listener.detach()
+        )
         threading.Thread(target=server.serve_forever, daemon=True).start()
         IpmiBmc(powers[port], port)
         write_host_vars(layout, host, port)

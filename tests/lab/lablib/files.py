@@ -64,13 +64,23 @@ control_path_dir = {run}
 
 def write_all(layout: Layout, hosts: list[Host]) -> None:
     """Make the lab's folder and its content, except for the folders of hosts."""
-    for folder in (layout.run, layout.log, layout.keys, layout.ansible, layout.shared / "images", layout.shared / "instances"):
+    for folder in (
+        layout.run,
+        layout.log,
+        layout.keys,
+        layout.ansible,
+        layout.shared / "images",
+        layout.shared / "instances",
+    ):
         folder.mkdir(parents=True, exist_ok=True)
     layout.run.chmod(0o700)
     write_keys(layout, hosts)
     write_ssh_config(layout, hosts)
     write_inventory(layout, hosts)
-    write(layout.folder / "ansible.cfg", ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible, run=layout.run))
+    write(
+        layout.folder / "ansible.cfg",
+        ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible, run=layout.run),
+    )
     image = layout.shared / "images" / "base.qcow2"
     if not image.exists():  # the lab's guests need no operating system: an empty disk is enough
         run("qemu-img", "create", "-q", "-f", "qcow2", image, "64M")
@@ -89,7 +99,18 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
     for name in ["lab", *(host.name for host in hosts)]:
         if not (layout.keys / f"{name}.pub").exists():
             (layout.keys / name).unlink(missing_ok=True)
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name} of the drover lab", "-f", layout.keys / name)
+            run(
+                "ssh-keygen",
+                "-q",
+                "-t",
+                "ed25519",
+                "-N",
+                "",
+                "-C",
+                f"{name} of the drover lab",
+                "-f",
+                layout.keys / name,
+            )
     for host in hosts:
         public = " ".join((layout.keys / f"{host.name}.pub").read_text("utf-8").split()[:2])
         known.append(f"{','.join([host.name, *addresses(host, hosts)])} {public}\n")
@@ -97,7 +118,9 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
     write(
         layout.hosts_file,
         "127.0.0.1 localhost\n"
-        + "".join(f"{address} {host.name}\n" for host in hosts for address in addresses(host, hosts))
+        + "".join(
+            f"{address} {host.name}\n" for host in hosts for address in addresses(host, hosts)
+        )
         + f"{SWITCH_ADDRESS} switch\n",
     )
 
@@ -113,7 +136,14 @@ def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
     control_path = layout.run / "%n-%r"
     # ssh makes the socket under a longer name first; a socket's path may have only 107 bytes.
     short_enough = len(os.fsencode(control_path)) < 80
-    dial = shlex.join(["/usr/bin/python3", "-ISE", os.fspath(pathlib.Path(__file__).with_name("dial.py")), os.fspath(layout.control)])
+    dial = shlex.join(
+        [
+            "/usr/bin/python3",
+            "-ISE",
+            os.fspath(pathlib.Path(__file__).with_name("dial.py")),
+            os.fspath(layout.control),
+        ]
+    )
     write(
         layout.ssh_config,
         SSH_CONFIG.format(
@@ -139,7 +169,10 @@ def machine_memory_mb() -> int:
     The sum is less than the real memory if memory was added after the boot.
     """
     nodes = pathlib.Path("/sys/devices/system/node").glob("node*/meminfo")
-    sizes = [int(re.search(r"MemTotal:\s+(\d+) kB", node.read_text(encoding="ascii")).group(1)) for node in nodes]
+    sizes = [
+        int(re.search(r"MemTotal:\s+(\d+) kB", node.read_text(encoding="ascii")).group(1))
+        for node in nodes
+    ]
     if sizes:
         return sum(sizes) // 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20

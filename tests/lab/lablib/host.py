@@ -119,7 +119,9 @@ def start_libvirt(host: Host) -> list[subprocess.Popen[bytes]]:
         return [start_daemon("libvirtd", "libvirt-sock")]
     # The daemon of QEMU connects to the others at its start.
     sockets = {"virtproxyd": "libvirt-sock"}
-    return [start_daemon(name, sockets.get(name, f"{name}-sock")) for name in reversed(SPLIT_DAEMONS)][::-1]
+    return [
+        start_daemon(name, sockets.get(name, f"{name}-sock")) for name in reversed(SPLIT_DAEMONS)
+    ][::-1]
 
 
 def start_daemon(name: str, address: str) -> subprocess.Popen[bytes]:

@@ -27,7 +27,18 @@ import uuid
 from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, newer_qemu, run, split_daemons
 
 #: The machine's secrets, and its settings for services that the host sets up.
-NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts", "hostname", "resolv.conf", "mtab")
+NOT_COPIED = (
+    "shadow*",
+    "gshadow*",
+    "ssh",
+    "libvirt",
+    "sudoers*",
+    "machine-id",
+    "hosts",
+    "hostname",
+    "resolv.conf",
+    "mtab",
+)
 
 SSHD_CONFIG = """\
 HostKey /etc/ssh/ssh_host_ed25519_key
@@ -165,10 +176,17 @@ def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:
     if not (programs / "libvirtd").exists():
         # A device file 0/0 hides the file of that name below.
         os.mknod(programs / "libvirtd", 0o600 | stat.S_IFCHR, os.makedev(0, 0))
-    mount(root / "usr/sbin", source="overlay", kind="overlay", options=f"lowerdir={programs}:/usr/sbin")
+    mount(
+        root / "usr/sbin",
+        source="overlay",
+        kind="overlay",
+        options=f"lowerdir={programs}:/usr/sbin",
+    )
 
 
-def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "", options: str = "") -> None:
+def mount(
+    target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "", options: str = ""
+) -> None:
     run(
         "mount",
         *(["-t", kind] if kind else []),
@@ -212,7 +230,11 @@ def make_root_home(layout: Layout, home: pathlib.Path) -> None:
 
 def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     left_out = [f"--exclude=./{name}" for name in NOT_COPIED]
-    with subprocess.Popen(["tar", "-C", "/etc", "-cf", "-", *left_out, "."], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as copy:
+    with subprocess.Popen(
+        ["tar", "-C", "/etc", "-cf", "-", *left_out, "."],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as copy:
         subprocess.run(["tar", "-C", etc, "-xpf", "-"], stdin=copy.stdout, check=True)
     install(layout.hosts_file, etc / "hosts", 0o644)
     write(etc / "hostname", f"{host.name}\n")
@@ -244,7 +266,10 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
         write(etc / f"libvirt/{name}.conf", LIBVIRTD_CONF.format(uuid=host.uuid, name=name))
     # A host without IPv4 sends guests to the other hosts too.
     address = host.address_6 if any(each.ipv6 for each in layout.hosts()) else host.address
-    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=address, stdio="logd" if host.split else "file"))
+    write(
+        etc / "libvirt/qemu.conf",
+        QEMU_CONF.format(address=address, stdio="logd" if host.split else "file"),
+    )
     for name, path in POOLS.items():
         file = f"/etc/libvirt/storage/{name}.xml"
         write(etc / file[5:], POOL.format(name=name, path=path))
@@ -280,7 +305,9 @@ def add_sudo_account(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     ):
         with open(etc / file, "a", encoding="utf-8") as accounts:
             accounts.write(f"{line}\n")
-    write(etc / "sudoers", f"root ALL=(ALL:ALL) ALL\n{SUDO_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440)
+    write(
+        etc / "sudoers", f"root ALL=(ALL:ALL) ALL\n{SUDO_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440
+    )
 
 
 def lines(file: pathlib.Path) -> list[str]:

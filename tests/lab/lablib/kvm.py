@@ -38,7 +38,16 @@ def problem() -> str:
     guest.write_text(GUEST, encoding="utf-8")
     with open(said, "wb") as out:
         virsh = subprocess.Popen(
-            ["virsh", "--quiet", "--connect", "qemu:///system", "create", "--paused", "--autodestroy", guest],
+            [
+                "virsh",
+                "--quiet",
+                "--connect",
+                "qemu:///system",
+                "create",
+                "--paused",
+                "--autodestroy",
+                guest,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=out,

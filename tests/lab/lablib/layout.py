@@ -32,7 +32,16 @@ SUDO_USER = "drover"
 
 #: libvirt's daemons on a host with one daemon for each driver. The daemon of QEMU is first in the
 #: list, and starts last.
-SPLIT_DAEMONS = ("virtqemud", "virtproxyd", "virtnodedevd", "virtnetworkd", "virtnwfilterd", "virtsecretd", "virtstoraged", "virtlogd")
+SPLIT_DAEMONS = (
+    "virtqemud",
+    "virtproxyd",
+    "virtnodedevd",
+    "virtnetworkd",
+    "virtnwfilterd",
+    "virtsecretd",
+    "virtstoraged",
+    "virtlogd",
+)
 
 #: Programs that the lab needs, with the Debian package of each.
 PROGRAMS = {
@@ -150,8 +159,12 @@ class Layout:
         return self.folder / "hosts" / host.name
 
     def save(self, hosts: list[Host]) -> None:
-        kinds = {kind: [host.number for host in hosts if getattr(host, kind)] for kind in HOST_KINDS}
-        self.settings.write_text(json.dumps({"hosts": len(hosts), **kinds}) + "\n", encoding="utf-8")
+        kinds = {
+            kind: [host.number for host in hosts if getattr(host, kind)] for kind in HOST_KINDS
+        }
+        self.settings.write_text(
+            json.dumps({"hosts": len(hosts), **kinds}) + "\n", encoding="utf-8"
+        )
 
     def hosts(self) -> list[Host]:
         """Return the hosts of this lab; an empty list without a lab."""
@@ -160,7 +173,10 @@ class Layout:
             count = settings["hosts"]
         except (FileNotFoundError, ValueError, KeyError):
             return []
-        return [Host(number, **{kind: number in settings.get(kind, ()) for kind in HOST_KINDS}) for number in range(1, count + 1)]
+        return [
+            Host(number, **{kind: number in settings.get(kind, ()) for kind in HOST_KINDS})
+            for number in range(1, count + 1)
+        ]
 
     def host(self, name: str) -> Host:
         for host in self.hosts():
@@ -203,7 +219,12 @@ def possible() -> None:
     :raises NoLabHere: it cannot.
     """
     find_programs()
-    tried = subprocess.run([*as_root(), *NEW_NAMESPACES, "sh", "-c", TRIAL], capture_output=True, text=True, check=False)
+    tried = subprocess.run(
+        [*as_root(), *NEW_NAMESPACES, "sh", "-c", TRIAL],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if tried.returncode:
         raise NoLabHere(f"This machine gives no namespaces to the lab: {tried.stderr.strip()}")
 
@@ -213,11 +234,15 @@ def split_daemons() -> pathlib.Path:
     tests/lab/split_daemons.sh."""
     for folder in (
         pathlib.Path("/usr/sbin"),
-        pathlib.Path(os.environ.get("DROVER_SPLIT_DAEMONS") or CHECKOUT / ".cache" / "split-daemons"),
+        pathlib.Path(
+            os.environ.get("DROVER_SPLIT_DAEMONS") or CHECKOUT / ".cache" / "split-daemons"
+        ),
     ):
         if all((folder / name).exists() or name == "virtlogd" for name in SPLIT_DAEMONS):
             return folder
-    raise NoLabHere("There are no split daemons of libvirt on this machine. Build them once with tests/lab/split_daemons.sh (needs root).")
+    raise NoLabHere(
+        "There are no split daemons of libvirt on this machine. Build them once with tests/lab/split_daemons.sh (needs root)."
+    )
 
 
 def newer_qemu() -> pathlib.Path:
@@ -225,7 +250,9 @@ def newer_qemu() -> pathlib.Path:
     folder = pathlib.Path(os.environ.get("DROVER_NEWER_QEMU") or CHECKOUT / ".cache" / "newer-qemu")
     if (folder / "usr/bin/qemu-system-x86_64").exists():
         return folder
-    raise NoLabHere("There is no newer QEMU on this machine. Get one once with tests/lab/newer_qemu.sh.")
+    raise NoLabHere(
+        "There is no newer QEMU on this machine. Get one once with tests/lab/newer_qemu.sh."
+    )
 
 
 def as_root() -> list[str]:

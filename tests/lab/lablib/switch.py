@@ -102,14 +102,40 @@ class Machine:
             self.expect("unshared")
             # The process is in the host's network namespace; only its child is in all the other
             # ones.
-            run("ip", "link", "add", self.host.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
+            run(
+                "ip",
+                "link",
+                "add",
+                self.host.name,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                str(self.process.pid),
+            )
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
             second = f"{self.host.name}m"
-            run("ip", "link", "add", second, "type", "veth", "peer", "name", "eth1", "netns", str(self.process.pid))
+            run(
+                "ip",
+                "link",
+                "add",
+                second,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth1",
+                "netns",
+                str(self.process.pid),
+            )
             run("ip", "link", "set", second, "master", SECOND_BRIDGE, "up")
             print("wired", file=self.process.stdin, flush=True)
             self.kvm.learn(self.expect("up"))
-            threading.Thread(target=self.restart_at_its_end, args=[self.process], daemon=True).start()
+            threading.Thread(
+                target=self.restart_at_its_end, args=[self.process], daemon=True
+            ).start()
             return "started"
 
     def restart_at_its_end(self, process: subprocess.Popen[str]) -> None:

@@ -41,7 +41,12 @@ def there(fleet_url, tmp_path, monkeypatch):
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)), host("kvm2"), host("kvm3"))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("web", disk_gb=1), domain("db", disk_gb=1)),
+        host("kvm2"),
+        host("kvm3"),
+    )
     with Store.open(prepared_url).write() as connection:
         flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 2}, fleets.NOW)
     return prepared_url

@@ -40,7 +40,9 @@ def run(module, variables=None, /, check=False, diff=False, **args):
     plugin = importlib.import_module(f"{PACKAGE}.{module}").ActionModule(
         task=task,
         # A test here never reaches a host, but the plugin reads these fields.
-        connection=types.SimpleNamespace(host=task_vars["inventory_hostname"], _shell=types.SimpleNamespace(tmpdir=None)),
+        connection=types.SimpleNamespace(
+            host=task_vars["inventory_hostname"], _shell=types.SimpleNamespace(tmpdir=None)
+        ),
         play_context=PlayContext(),
         loader=loader,
         templar=Templar(loader=loader, variables=task_vars),
@@ -73,21 +75,44 @@ def play(folder, tasks, settings="", environment=None, options=(), **keywords):
     """
     folder = pathlib.Path(folder)
     (folder / "play.json").write_text(
-        json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks, **keywords}])
+        json.dumps(
+            [
+                {
+                    "hosts": "localhost",
+                    "gather_facts": False,
+                    "connection": "local",
+                    "tasks": tasks,
+                    **keywords,
+                }
+            ]
+        )
     )
     _configure(folder, settings)
-    return ansible(folder, "playbook", "-i", "localhost,", *options, "play.json", environment=environment)
+    return ansible(
+        folder, "playbook", "-i", "localhost,", *options, "play.json", environment=environment
+    )
 
 
 def playbook(name, url, *options, folder, variables=None, settings=""):
     """Run a playbook of the collection by its name on localhost, with a store; the rest is as in play()."""
     (folder / "vars.json").write_text(json.dumps({"drover_store_url": url, **(variables or {})}))
     _configure(folder, settings)
-    return ansible(folder, "playbook", "-i", "localhost,", "-e", "@vars.json", f"drover.compute.{name}", *options)
+    return ansible(
+        folder,
+        "playbook",
+        "-i",
+        "localhost,",
+        "-e",
+        "@vars.json",
+        f"drover.compute.{name}",
+        *options,
+    )
 
 
 def _configure(folder, settings):
-    (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings)
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n" + settings
+    )
 
 
 def ansible(folder, command, *words, environment=None):
@@ -96,11 +121,21 @@ def ansible(folder, command, *words, environment=None):
     :param command: its name behind "ansible-", such as playbook.
     :returns: (exit code, its whole output).
     """
-    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG")
+        if name in os.environ
+    }
     done = subprocess.run(
         [sys.executable, "-m", "ansible", command, *words],
         cwd=folder,
-        env={**kept, "HOME": str(folder), "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})},
+        env={
+            **kept,
+            "HOME": str(folder),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **(environment or {}),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -12,7 +12,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options
 from ansible_collections.drover.compute.plugins.plugin_utils._store import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 
 @pytest.fixture
@@ -33,7 +38,12 @@ def test_store_makes_the_schema_once(store_url):
 
 def test_compute_node_takes_nodes_as_data(prepared_url):
     nodes = [host("kvm1", domain("web")), {"vcpus": 1, "memory_mb": 1024}]
-    wanted = {"nodes": nodes, "host": "kvm9", "store_url": prepared_url, "reserved_host_memory_mb": 0}
+    wanted = {
+        "nodes": nodes,
+        "host": "kvm9",
+        "store_url": prepared_url,
+        "reserved_host_memory_mb": 0,
+    }
     assert run("compute_node", check=True, **wanted)["changed"] is True
     found = run("compute_node", **wanted)
     assert (found["changed"], found["added"], found["adopted"]) == (True, ["kvm1", "kvm9"], ["web"])
@@ -47,12 +57,26 @@ def test_compute_node_takes_its_options_from_variables(prepared_url):
         "drover_reserved_host_cpus": 1,
         "drover_availability_zone": "az1",
     }
-    run("compute_node", variables, nodes=[{"host": "a", "vcpus": 4, "memory_mb": 1024}], store_url=prepared_url)
+    run(
+        "compute_node",
+        variables,
+        nodes=[{"host": "a", "vcpus": 4, "memory_mb": 1024}],
+        store_url=prepared_url,
+    )
     columns = fleets.columns(prepared_url)
-    assert (columns["resources"]["VCPU"]["ratio"], columns["resources"]["VCPU"]["reserved"]) == ([2.5], [1])
+    assert (columns["resources"]["VCPU"]["ratio"], columns["resources"]["VCPU"]["reserved"]) == (
+        [2.5],
+        [1],
+    )
     assert columns["zones"] == [["az1"]]
     # An argument has precedence.
-    run("compute_node", variables, nodes=[{"host": "a", "vcpus": 4}], store_url=prepared_url, cpu_allocation_ratio=3.0)
+    run(
+        "compute_node",
+        variables,
+        nodes=[{"host": "a", "vcpus": 4}],
+        store_url=prepared_url,
+        cpu_allocation_ratio=3.0,
+    )
     assert fleets.columns(prepared_url)["resources"]["VCPU"]["ratio"] == [3.0]
 
 
@@ -73,14 +97,21 @@ def test_host_switches_and_says_what_was(fleet_url):
         "maintenance": False,
         "forced_down": False,
     }
-    assert (found["diff"][0]["before"]["disabled"], found["diff"][0]["after"]["disabled"]) == (False, True)
+    assert (found["diff"][0]["before"]["disabled"], found["diff"][0]["after"]["disabled"]) == (
+        False,
+        True,
+    )
     assert run("host", **wanted)["changed"] is False
     assert is_plain(found)
 
 
 def test_host_failures(fleet_url):
-    assert "Known hosts: kvm1, kvm2, kvm3" in failure("host", name="kvm9", state="enabled", store_url=fleet_url)
-    assert "reason goes with" in failure("host", name="kvm1", state="enabled", reason="x", store_url=fleet_url)
+    assert "Known hosts: kvm1, kvm2, kvm3" in failure(
+        "host", name="kvm9", state="enabled", store_url=fleet_url
+    )
+    assert "reason goes with" in failure(
+        "host", name="kvm1", state="enabled", reason="x", store_url=fleet_url
+    )
     assert "one of the following" in failure("host", name="kvm1", store_url=fleet_url)
 
 
@@ -93,7 +124,12 @@ def test_host_info(fleet_url):
     ]
     assert (found["changed"], is_plain(found)) == (False, True)
     one = run("host_info", host="kvm1", store_url=fleet_url)
-    assert [row["project"] for row in one["resources"]] == ["(total)", "(used_now)", "(used_max)", "(none)"]
+    assert [row["project"] for row in one["resources"]] == [
+        "(total)",
+        "(used_now)",
+        "(used_max)",
+        "(none)",
+    ]
     assert [row["vcpus"] for row in one["resources"]] == [4, 1, 1, 1]
     # The discovery of this test was in the future.
     old = run("host_info", {"drover_service_down_time": 60}, store_url=fleet_url)
@@ -125,21 +161,34 @@ def test_host_info_without_capacity(fleet_url):
 
 def test_instance_info(fleet_url):
     found = run("instance_info", store_url=fleet_url)
-    assert [(row["name"], row["host"], row["state"]) for row in found["instances"]] == [("web", "kvm1", "running")]
+    assert [(row["name"], row["host"], row["state"]) for row in found["instances"]] == [
+        ("web", "kvm1", "running")
+    ]
     assert is_plain(found)
     for args in ({"host": "kvm2"}, {"name": "WEB"}, {"uuid": uuid_of("db")}):
         assert run("instance_info", store_url=fleet_url, **args)["instances"] == []
 
 
 def test_server_group(prepared_url):
-    wanted = {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2, "store_url": prepared_url}
+    wanted = {
+        "name": "web",
+        "policy": "anti-affinity",
+        "max_server_per_host": 2,
+        "store_url": prepared_url,
+    }
     assert run("server_group", check=True, **wanted)["changed"] is True
     found = run("server_group", **wanted)
     assert (found["changed"], found["server_group"]["max_server_per_host"]) == (True, 2)
     assert run("server_group", **wanted)["changed"] is False
-    assert "cannot become affinity" in failure("server_group", name="web", policy="affinity", store_url=prepared_url)
-    assert run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is True
-    assert run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is False
+    assert "cannot become affinity" in failure(
+        "server_group", name="web", policy="affinity", store_url=prepared_url
+    )
+    assert (
+        run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is True
+    )
+    assert (
+        run("server_group", name="web", state="absent", store_url=prepared_url)["changed"] is False
+    )
     for args in ({"max_server_per_host": 0}, {"max_server_per_host": -1}):
         assert "max_server_per_host" in failure("server_group", **{**wanted, **args})
 
@@ -154,7 +203,10 @@ def test_allocation_from_claim_to_release(fleet_url):
     one = {"instances": [uuid_of("db")], "store_url": fleet_url}
     found = run("allocation", state="next", alternates=[{"host": "kvm3"}], **one)
     assert (found["changed"], found["claims"][0]["host"]) == (True, "kvm3")
-    assert run("allocation", state="released", **one) == {"changed": True, "released": [uuid_of("db")]}
+    assert run("allocation", state="released", **one) == {
+        "changed": True,
+        "released": [uuid_of("db")],
+    }
     assert run("allocation", state="released", **one)["changed"] is False
 
 
@@ -177,12 +229,20 @@ def test_allocation_failures(fleet_url):
     before = fleets.snapshot(fleet_url)
     one = {"instances": [uuid_of("web")], "store_url": fleet_url}
     assert "selections" in failure("allocation", store_url=fleet_url)
-    assert "no uuid" in failure("allocation", selections=[{**selection("a", "kvm1"), "uuid": "a"}], store_url=fleet_url)
+    assert "no uuid" in failure(
+        "allocation", selections=[{**selection("a", "kvm1"), "uuid": "a"}], store_url=fleet_url
+    )
     assert "no alternate is left" in failure("allocation", state="next", alternates=[], **one)
-    assert "alternate 1" in failure("allocation", state="next", alternates=[{"node": "kvm2"}], **one)
+    assert "alternate 1" in failure(
+        "allocation", state="next", alternates=[{"node": "kvm2"}], **one
+    )
     assert "has a domain" in failure("allocation", state="released", **one)
     with pytest.raises(AnsibleActionFail) as caught:
-        run("allocation", selections=[selection("big", "kvm1", "kvm2", vcpus=9)], store_url=fleet_url)
+        run(
+            "allocation",
+            selections=[selection("big", "kvm1", "kvm2", vcpus=9)],
+            store_url=fleet_url,
+        )
     # The call of ansible-core since 2.19, and the call of older versions.
     result = getattr(caught.value, "_result", None) or caught.value.result
     assert len(result["refusals"]) == 2
@@ -202,7 +262,11 @@ def test_definitions_read_and_written_back(fleet_url, tmp_path):
     wanted = {"path": str(path), "store_url": fleet_url, "write_back": True}
     after = text.replace("shop\n", f"shop\n    host: kvm1\n    uuid: {uuid_of('web')}\n")
     checked = run("_definitions", check=True, diff=True, **wanted)
-    assert (checked["changed"], checked["diff"][0]["after"], path.read_text()) == (True, after, text)
+    assert (checked["changed"], checked["diff"][0]["after"], path.read_text()) == (
+        True,
+        after,
+        text,
+    )
     assert run("_definitions", **wanted)["changed"] is True
     assert path.read_text() == after
     assert run("_definitions", **wanted)["changed"] is False
@@ -219,10 +283,35 @@ def test_definitions_of_a_variable(fleet_url):
 
 @pytest.mark.parametrize("check", [False, True])
 def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(fleet_url, check):
-    fleets.discover(fleet_url, host("kvm1", domain("web", 2, 4096, 40, metadata={"move": "cold"}), memory_mb=65536))
-    web = {"name": "web", "vcpus": 16, "memory_mb": 99999, "disks": [{"size_gb": 1}], "policy": {"move": "never"}}
-    found = run("_definitions", instances=[web, {"name": "new", "memory_mb": 64}], store_url=fleet_url, check=check)
-    assert found["table"][1].split() == ["web", "running", "kvm1", "2", "4", "GiB", "40", "GiB", "-", "-"]
+    fleets.discover(
+        fleet_url,
+        host("kvm1", domain("web", 2, 4096, 40, metadata={"move": "cold"}), memory_mb=65536),
+    )
+    web = {
+        "name": "web",
+        "vcpus": 16,
+        "memory_mb": 99999,
+        "disks": [{"size_gb": 1}],
+        "policy": {"move": "never"},
+    }
+    found = run(
+        "_definitions",
+        instances=[web, {"name": "new", "memory_mb": 64}],
+        store_url=fleet_url,
+        check=check,
+    )
+    assert found["table"][1].split() == [
+        "web",
+        "running",
+        "kvm1",
+        "2",
+        "4",
+        "GiB",
+        "40",
+        "GiB",
+        "-",
+        "-",
+    ]
     assert (
         found["table"][2:]
         == found["differences"]
@@ -236,13 +325,27 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
     )
     # An instance that does not exist yet has the sizes of its definition.
     assert [each["vcpus"] for each in found["instances"]] == [16, 1]
-    same = {"name": "web", "uuid": uuid_of("web"), "vcpus": 2, "memory_mb": 4096, "disks": [{"size_gb": 40}], "policy": {"move": "cold"}}
+    same = {
+        "name": "web",
+        "uuid": uuid_of("web"),
+        "vcpus": 2,
+        "memory_mb": 4096,
+        "disks": [{"size_gb": 40}],
+        "policy": {"move": "cold"},
+    }
     found = run("_definitions", instances=[same], store_url=fleet_url, check=check)
     assert found["differences"] == [] and len(found["table"]) == 2
 
 
 #: A move of a plan.
-MOVE = {"uuid": uuid_of("web"), "name": "web", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": True}
+MOVE = {
+    "uuid": uuid_of("web"),
+    "name": "web",
+    "from_host": "kvm1",
+    "host": "kvm2",
+    "node": "kvm2",
+    "live": True,
+}
 
 
 def test_migration_refuses_what_it_cannot_do(fleet_url):
@@ -250,7 +353,11 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
     assert "starts at kvm1, but this task runs on kvm2" in failure(
         "_migration", {"inventory_hostname": "kvm2"}, moves=[MOVE], store_url=fleet_url
     )
-    assert run("_migration", store_url=fleet_url) == {"changed": False, "migrations": [], "failed_moves": []}
+    assert run("_migration", store_url=fleet_url) == {
+        "changed": False,
+        "migrations": [],
+        "failed_moves": [],
+    }
 
 
 @pytest.mark.parametrize(
@@ -260,9 +367,15 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
         ({"options": {"on_timeout": "wait"}}, "value of on_timeout must be one of"),
         ({"options": {"bandwith": 3}}, "Unsupported parameters"),
         ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
-        ({"state": "aborted", "instances": ["wbe"]}, "No instance wbe is in the store (did you mean web?), so nothing was done."),
+        (
+            {"state": "aborted", "instances": ["wbe"]},
+            "No instance wbe is in the store (did you mean web?), so nothing was done.",
+        ),
         ({"instances": ["web"]}, "The options instances and selector are for state aborted"),
-        ({"moves": [{"uuid": "u1", "host": "kvm2"}]}, "Move 1 of moves lacks name, from_host, live."),
+        (
+            {"moves": [{"uuid": "u1", "host": "kvm2"}]},
+            "Move 1 of moves lacks name, from_host, live.",
+        ),
         ({"moves": [{**MOVE, "name": "db"}]}, "is the uuid of web, not of db"),
         ({"moves": [{**MOVE, "uuid": uuid_of("other")}]}, "is nobody's in the store"),
         ({"max_wait": -1}, "max_wait must be 0 or more, not -1."),
@@ -275,21 +388,37 @@ def test_migration_refuses_contradictory_options(fleet_url, args, words):
 @pytest.mark.parametrize(
     "policy, words",
     [
-        ({"post_copy": False}, "The migration options of web, with those of its policy: on_timeout is post_copy"),
+        (
+            {"post_copy": False},
+            "The migration options of web, with those of its policy: on_timeout is post_copy",
+        ),
         ({"parallel_connections": "many"}, "Correct its policy"),
         ({"bandwith": 1}, "unknown option bandwith (did you mean bandwidth_mib?). Known: "),
     ],
 )
 def test_migration_checks_the_policy_of_an_instance_with_the_options(fleet_url, policy, words):
-    move = {"uuid": uuid_of("web"), "name": "web", "from_host": "localhost", "host": "kvm2", "live": True, "migration": policy}
+    move = {
+        "uuid": uuid_of("web"),
+        "name": "web",
+        "from_host": "localhost",
+        "host": "kvm2",
+        "live": True,
+        "migration": policy,
+    }
     options = {"post_copy": True, "on_timeout": "post_copy"}
     assert words in failure("_migration", moves=[move], options=options, store_url=fleet_url)
 
 
 def test_what_a_policy_says_is_stronger_than_the_task():
-    moves = [{"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}]
+    moves = [
+        {"uuid": "u1", "name": "web", "migration": {"on_timeout": "abort", "bandwidth_mib": "7"}}
+    ]
     found = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
-    assert found.of({"uuid": "u1", "name": "web"}) == {"post_copy": True, "on_timeout": "abort", "bandwidth_mib": 7}
+    assert found.of({"uuid": "u1", "name": "web"}) == {
+        "post_copy": True,
+        "on_timeout": "abort",
+        "bandwidth_mib": 7,
+    }
     assert found.of({"uuid": "u2", "name": "db"}) == {"post_copy": True, "on_timeout": "post_copy"}
     # The policy in the journal counts for moves that another run has left open.
     left = {"uuid": "u2", "name": "db", "migration_options": {"tls": True}}
@@ -310,10 +439,19 @@ def test_reading_before_any_discovery(store_url, module):
 @pytest.mark.parametrize("end, holds, vcpus", [("confirmed", 2, 2), ("reverted", 1, 1)])
 def test_allocation_resizes_on_the_same_host(fleet_url, end, holds, vcpus):
     one = {"instances": [uuid_of("web")], "store_url": fleet_url}
-    wanted = {"state": "resized", "resources": {"VCPU": 2, "MEMORY_MB": 64}, "flavor": "large", **one}
+    wanted = {
+        "state": "resized",
+        "resources": {"VCPU": 2, "MEMORY_MB": 64},
+        "flavor": "large",
+        **one,
+    }
     assert run("allocation", check=True, **wanted)["changed"] is True
     opened = run("allocation", **wanted)
-    assert (opened["changed"], opened["migrations"][0]["destination"], is_plain(opened)) == (True, "kvm1", True)
+    assert (opened["changed"], opened["migrations"][0]["destination"], is_plain(opened)) == (
+        True,
+        "kvm1",
+        True,
+    )
     assert run("allocation", **wanted)["changed"] is False
     assert run("allocation", state=end, **one)["changed"] is False, "it has not ended yet"
     assert run("allocation", state="moved", **one)["changed"] is True
@@ -330,6 +468,10 @@ def test_allocation_refuses_a_resize_that_cannot_be(fleet_url):
     one = {"instances": [uuid_of("web")], "store_url": fleet_url, "state": "resized"}
     assert "used 1 of 4" in failure("allocation", resources={"VCPU": 4}, **one)
     assert "whole number" in failure("allocation", resources={"VCPU": "many"}, **one)
-    assert "exactly one instance" in failure("allocation", resources={"VCPU": 1}, **{**one, "instances": []})
-    assert "not on any host" in failure("allocation", resources={"VCPU": 1}, **{**one, "instances": [uuid_of("x")]})
+    assert "exactly one instance" in failure(
+        "allocation", resources={"VCPU": 1}, **{**one, "instances": []}
+    )
+    assert "not on any host" in failure(
+        "allocation", resources={"VCPU": 1}, **{**one, "instances": [uuid_of("x")]}
+    )
     assert fleets.used(fleet_url) == {"kvm1": 1}

@@ -10,7 +10,11 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    aggregates,
+    flavors,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
@@ -37,10 +41,29 @@ def results(folder, url, *tasks, options=()):
     check_mode)."""
     written = []
     for number, (module, arguments, keywords) in enumerate(tasks):
-        written.append({f"drover.compute.{module}": arguments, "register": f"r{number}", "ignore_errors": True, **keywords})
+        written.append(
+            {
+                f"drover.compute.{module}": arguments,
+                "register": f"r{number}",
+                "ignore_errors": True,
+                **keywords,
+            }
+        )
     names = ", ".join(f"r{number}" for number in range(len(tasks)))
-    written.append({"ansible.builtin.copy": {"dest": f"{folder}/results.json", "content": f"{{{{ [{names}] | to_json }}}}"}})
-    code, output = play(folder, written, options=options, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable})
+    written.append(
+        {
+            "ansible.builtin.copy": {
+                "dest": f"{folder}/results.json",
+                "content": f"{{{{ [{names}] | to_json }}}}",
+            }
+        }
+    )
+    code, output = play(
+        folder,
+        written,
+        options=options,
+        vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable},
+    )
     assert code == 0 and "Traceback" not in output, output
     return json.loads((folder / "results.json").read_text()), output
 
@@ -86,9 +109,16 @@ def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
     assert (difference["before"], difference["after"]) == ({}, made)
     assert found[0]["diff"] == found[1]["diff"]
     assert found[2]["diff"][0]["before"] == found[2]["diff"][0]["after"] == made
-    assert {key: found[1]["aggregate"][key] for key in made} == made and len(found[1]["aggregate"]["uuid"]) == 36
-    assert "Aggregate fast has hosts: kvm2, kvm3. Take them out with remove_hosts first." in found[4]["msg"]
-    assert found[5]["aggregate"]["metadata"] == {"ssd": "True"} and found[5]["aggregate"]["hosts"] == ["kvm3"]
+    assert {key: found[1]["aggregate"][key] for key in made} == made and len(
+        found[1]["aggregate"]["uuid"]
+    ) == 36
+    assert (
+        "Aggregate fast has hosts: kvm2, kvm3. Take them out with remove_hosts first."
+        in found[4]["msg"]
+    )
+    assert found[5]["aggregate"]["metadata"] == {"ssd": "True"} and found[5]["aggregate"][
+        "hosts"
+    ] == ["kvm3"]
     assert (found[8]["diff"][0]["after"], found[8]["diff"][0]["before"]["hosts"]) == ({}, [])
     assert '+        "tier": "gold"' in output
     assert stored(fleet_url, aggregates, "fast") is None
@@ -100,7 +130,11 @@ def test_zones_of_aggregates(fleet_url, tmp_path):
     found, _output = results(
         tmp_path,
         fleet_url,
-        ("aggregate", {"name": "zone2", "metadata": {"availability_zone": "az2"}, "hosts": ["kvm1"]}, {}),
+        (
+            "aggregate",
+            {"name": "zone2", "metadata": {"availability_zone": "az2"}, "hosts": ["kvm1"]},
+            {},
+        ),
         ("aggregate", {"name": "zone1", "metadata": {"availability_zone": "az9"}}, {}),
         ("aggregate", {"name": "zone1", "metadata": {"availability_zone": None}}, {}),
         ("aggregate", {"name": "zone1", "remove_hosts": ["kvm1"]}, {}),
@@ -128,9 +162,24 @@ def test_zones_of_aggregates(fleet_url, tmp_path):
 
 
 def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
-    wanted = {"name": "db", "vcpus": 4, "memory_mb": 2048, "extra_specs": {"ssd": True, "hw:cpu_cores": 1}}
-    made = {"name": "db", "vcpus": 4, "memory_mb": 2048, "disk_gb": 0, "extra_specs": {"ssd": "true", "hw:cpu_cores": "1"}}
-    less = {"name": "db", "memory_mb": 1024, "extra_specs": {"hw:cpu_cores": None, "tier": "<or> a <or> b"}}
+    wanted = {
+        "name": "db",
+        "vcpus": 4,
+        "memory_mb": 2048,
+        "extra_specs": {"ssd": True, "hw:cpu_cores": 1},
+    }
+    made = {
+        "name": "db",
+        "vcpus": 4,
+        "memory_mb": 2048,
+        "disk_gb": 0,
+        "extra_specs": {"ssd": "true", "hw:cpu_cores": "1"},
+    }
+    less = {
+        "name": "db",
+        "memory_mb": 1024,
+        "extra_specs": {"hw:cpu_cores": None, "tier": "<or> a <or> b"},
+    }
     gone = {"name": "db", "state": "absent"}
     found, output = results(
         tmp_path,
@@ -144,7 +193,16 @@ def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
         ("flavor", gone, {}),
         ("flavor", gone, {}),
     )
-    assert [each["changed"] for each in found] == [True, True, False, True, False, True, True, False]
+    assert [each["changed"] for each in found] == [
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+        False,
+    ]
     (difference,) = found[1]["diff"]
     assert (difference["before"], difference["after"]) == ({}, made)
     assert found[0]["diff"] == found[1]["diff"]

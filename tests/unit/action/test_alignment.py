@@ -15,7 +15,13 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._domain import definition, hotplug
 from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, leases, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    flavors,
+    leases,
+    orders,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
@@ -43,8 +49,12 @@ def url(fleet_url, there, tmp_path):
 
 
 def align(url, *definitions, check=False, diff=False, **args):
-    wanted = run("_definitions", instances=[{**WEB, **each} for each in definitions], store_url=url)["instances"]
-    return run("_alignment", check=check, diff=diff, definitions=wanted, timeout=1, store_url=url, **args)
+    wanted = run(
+        "_definitions", instances=[{**WEB, **each} for each in definitions], store_url=url
+    )["instances"]
+    return run(
+        "_alignment", check=check, diff=diff, definitions=wanted, timeout=1, store_url=url, **args
+    )
 
 
 def domain(there, name="web", host=None):
@@ -85,7 +95,9 @@ def test_differences_are_those_of_the_host_and_not_of_the_store(url, there):
 
 def test_one_call_for_all_instances_of_a_host(url, there):
     align(url, {}, {"name": "db", "uuid": uuid_of("db"), "vcpus": 3})
-    assert [(host, module.rpartition(".")[2]) for host, module, *dummy in there.calls] == [("kvm1", "_domain_order")]
+    assert [(host, module.rpartition(".")[2]) for host, module, *dummy in there.calls] == [
+        ("kvm1", "_domain_order")
+    ]
 
 
 def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_path):
@@ -99,17 +111,32 @@ def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_
     told = align(url, wish, apply=True, check=True, diff=True)
     assert told["changed"] is True and not told["problems"] and fleets.snapshot(url) == before
     assert not os.path.exists(tmp_path / "data.qcow2") and "move" not in inner(there)
-    assert "the definition says move never and priority 3" in told["lines"][0], "in check mode it is as it was"
+    assert "the definition says move never and priority 3" in told["lines"][0], (
+        "in check mode it is as it was"
+    )
     begun = domain(there).ID()
     done = align(url, wish, apply=True, diff=True)
-    assert done["changed"] is True and done["problems"] == done["lines"] == [] and done["diff"] == told["diff"]
-    assert done["diff"][0]["before_header"] == "web" and done["diff"][0]["after"]["autostart"] == "yes"
-    assert domain(there).autostart() == 1 and os.path.exists(tmp_path / "data.qcow2") and domain(there).ID() == begun
+    assert (
+        done["changed"] is True
+        and done["problems"] == done["lines"] == []
+        and done["diff"] == told["diff"]
+    )
+    assert (
+        done["diff"][0]["before_header"] == "web" and done["diff"][0]["after"]["autostart"] == "yes"
+    )
+    assert (
+        domain(there).autostart() == 1
+        and os.path.exists(tmp_path / "data.qcow2")
+        and domain(there).ID() == begun
+    )
     assert metadata(there) == {"move": "never", "priority": "3", "labels": "tier=front"}
     with Store.open(url).read() as connection:
         assert orders.read(connection, uuid_of("web")).order_uuid is None
     seen = fleets.snapshot(url)
-    assert align(url, wish, apply=True) == {"changed": False, "lines": [], "problems": []} and fleets.snapshot(url) == seen
+    assert (
+        align(url, wish, apply=True) == {"changed": False, "lines": [], "problems": []}
+        and fleets.snapshot(url) == seen
+    )
     # A different policy replaces the old one completely.
     assert align(url, {**wish, "policy": {"move": "cold"}}, apply=True)["changed"]
     assert metadata(there) == {"move": "cold", "labels": "tier=front"}
@@ -120,11 +147,19 @@ def test_sizes_are_changed_by_a_resize_that_waits_to_be_confirmed(url, there):
     told = align(url, wish, apply=True, check=True)
     assert told["changed"] is True and domain(there).info()[1] == 64 * 1024
     done = align(url, wish, apply=True)
-    assert done["changed"] is True and done["lines"] == [] and domain(there).info()[1] == 32 * 1024 and domain(there).isActive()
+    assert (
+        done["changed"] is True
+        and done["lines"] == []
+        and domain(there).info()[1] == 32 * 1024
+        and domain(there).isActive()
+    )
     assert align(url, wish, apply=True)["changed"] is False
     # An open resize must end before another one begins.
     refused = align(url, {"vcpus": 3, "memory_mb": 32}, apply=True)
-    assert "drover_resize=confirm" in refused["problems"][0] and "vcpus 2, the definition says 3" in refused["lines"][0]
+    assert (
+        "drover_resize=confirm" in refused["problems"][0]
+        and "vcpus 2, the definition says 3" in refused["lines"][0]
+    )
     run("instance_resize", instances=["web"], ending="confirm", timeout=1, store_url=url)
     assert align(url, wish, apply=True)["changed"] is False
 
@@ -133,9 +168,15 @@ def test_nothing_is_detached(url, there, tmp_path):
     extra = str(tmp_path / "extra.qcow2")
     run("instance_disk", name="web", path=extra, size=1, timeout=0, store_url=url)
     found = align(url, {}, apply=True)
-    assert found["changed"] is False and f"disk vdb {extra}, the definition says none" in found["lines"][0]
+    assert (
+        found["changed"] is False
+        and f"disk vdb {extra}, the definition says none" in found["lines"][0]
+    )
     found = align(url, {"disks": []}, apply=True)
-    assert found["changed"] is False and "detach it with drover.compute.instance_disk" in found["lines"][1]
+    assert (
+        found["changed"] is False
+        and "detach it with drover.compute.instance_disk" in found["lines"][1]
+    )
     assert inner(there).count("<disk ") == 2
 
 
@@ -153,7 +194,9 @@ def test_a_host_that_does_not_answer_stops_no_other(url, there):
         "web: vcpus 1, the definition says 4.",
     ]
     found = align(url, {"vcpus": 4}, db)
-    assert found["problems"] == [] and len(found["lines"]) == 2, "what is only compared is no failure"
+    assert found["problems"] == [] and len(found["lines"]) == 2, (
+        "what is only compared is no failure"
+    )
 
 
 def test_an_instance_whose_domain_is_not_there_or_has_another_name(url, there):
@@ -170,7 +213,12 @@ def test_an_instance_whose_domain_is_not_there_or_has_another_name(url, there):
 def test_an_instance_that_is_off_stays_off(url, there):
     domain(there).destroy()
     done = align(url, {"memory_mb": 128, "autostart": True}, apply=True)
-    assert done["changed"] is True and done["lines"] == [] and not domain(there).isActive() and domain(there).autostart() == 1
+    assert (
+        done["changed"] is True
+        and done["lines"] == []
+        and not domain(there).isActive()
+        and domain(there).autostart() == 1
+    )
 
 
 def test_one_change_that_fails_stops_no_other(url, there):
@@ -179,7 +227,10 @@ def test_one_change_that_fails_stops_no_other(url, there):
     assert done["changed"] is True and domain(there).autostart() == 1
     assert "has no network nowhere" in done["problems"][0] and "network 1 none" in done["lines"][0]
     # A resize that waits for its confirmation would block the other changes.
-    assert done["problems"][1] == "web was not resized before its other changes are made." and domain(there).info()[1] == 64 * 1024
+    assert (
+        done["problems"][1] == "web was not resized before its other changes are made."
+        and domain(there).info()[1] == 64 * 1024
+    )
 
 
 def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
@@ -188,7 +239,9 @@ def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
     wish = {"disks": [{"size_gb": 1}, {"size_gb": 1, "path": path}]}
     align(url, wish, apply=True)
     with Store.open(url).write() as connection:
-        orders.begin(connection, uuid_of("web"), orders.ATTACHING, "00000000-0000-4000-8000-000000000001")
+        orders.begin(
+            connection, uuid_of("web"), orders.ATTACHING, "00000000-0000-4000-8000-000000000001"
+        )
     align(url, wish, apply=True)
     with Store.open(url).read() as connection:
         assert orders.read(connection, uuid_of("web")).order_uuid is None
@@ -197,38 +250,69 @@ def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
 
 def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
     told = align(url, {"disks": [{"size_gb": 2}]})
-    assert told["changed"] is False and told["lines"][0] == "web: disk 1 size 1 GiB, the definition says 2 GiB."
+    assert (
+        told["changed"] is False
+        and told["lines"][0] == "web: disk 1 size 1 GiB, the definition says 2 GiB."
+    )
     done = align(url, {"disks": [{"size_gb": 2}]}, apply=True)
-    assert done["changed"] is True and done["problems"] == [] and align(url, {"disks": [{"size_gb": 2}]})["lines"] == []
+    assert (
+        done["changed"] is True
+        and done["problems"] == []
+        and align(url, {"disks": [{"size_gb": 2}]})["lines"] == []
+    )
     (path,) = hypervisors.disks_of(domain(there))
     assert image_size(path, "qcow2")[0] == 2 * 2**30
     # The run was killed before it closed its order.
     with Store.open(url).write() as connection:
-        orders.begin(connection, uuid_of("web"), orders.EXTENDING, "00000000-0000-4000-8000-000000000001")
+        orders.begin(
+            connection, uuid_of("web"), orders.EXTENDING, "00000000-0000-4000-8000-000000000001"
+        )
     align(url, {"disks": [{"size_gb": 2}]}, apply=True)
     with Store.open(url).read() as connection:
         assert orders.read(connection, uuid_of("web")).order_uuid is None
     found = align(url, {"disks": [{"size_gb": 1}]}, apply=True)
-    assert found["changed"] is False and "a disk is never made smaller; correct the definition" in found["lines"][1]
+    assert (
+        found["changed"] is False
+        and "a disk is never made smaller; correct the definition" in found["lines"][1]
+    )
 
 
 def test_changed_extra_specs_are_named_with_the_way_out(url):
     """The flavor is changed in the store after the resize to it: the instance has no pinned CPUs,
     and the flavor requires them."""
     with Store.open(url).write() as connection:
-        flavors.ensure(connection, "f", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": {}}, fleets.NOW)
-        connection.execute(sa.update(tables.instances).where(tables.instances.c.name == "web").values(flavor="f"))
+        flavors.ensure(
+            connection,
+            "f",
+            {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": {}},
+            fleets.NOW,
+        )
+        connection.execute(
+            sa.update(tables.instances).where(tables.instances.c.name == "web").values(flavor="f")
+        )
     assert align(url, {"flavor": "f"})["lines"] == []
     with Store.open(url).write() as connection:
-        flavors.ensure(connection, "f", {"extra_specs": {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required"}}, fleets.NOW)
+        flavors.ensure(
+            connection,
+            "f",
+            {"extra_specs": {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required"}},
+            fleets.NOW,
+        )
     told = align(url, {"flavor": "f", "extra_specs": {"hw:numa_nodes": 1}})
     assert told["lines"][0] == (
         "web: extra spec hw:numa_nodes none, the definition says 1; extra spec hw:cpu_policy shared, the definition says dedicated."
     )
-    assert "resize it with drover.compute.instance_resize to a flavor of another name" in told["lines"][1]
+    assert (
+        "resize it with drover.compute.instance_resize to a flavor of another name"
+        in told["lines"][1]
+    )
     assert len(told["lines"]) == 2, "no change is promised"
     applied = align(url, {"flavor": "f"}, apply=True)
-    assert applied["changed"] is False and applied["problems"] == [] and "hw:cpu_policy shared" in applied["lines"][0]
+    assert (
+        applied["changed"] is False
+        and applied["problems"] == []
+        and "hw:cpu_policy shared" in applied["lines"][0]
+    )
 
 
 def test_another_project_is_named_with_the_way_out(url):

@@ -32,7 +32,10 @@ def reader(prepared_url, tmp_path):
         path = tmp_path / "fleet.yml"
 
         def given(self, text):
-            self.path.write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+            self.path.write_text(
+                text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False),
+                encoding="utf-8",
+            )
             return {"path": str(self.path), "store_url": prepared_url}
 
         def __call__(self, text):
@@ -49,23 +52,33 @@ def instance(**more):
 
 
 def test_walk_f12_an_image_without_a_checksum(read):
-    definitions = {"images": [{"name": "tiny", "source": "/srv/tiny.qcow2"}], **instance(image="tiny", disk_gb=1)}
+    definitions = {
+        "images": [{"name": "tiny", "source": "/srv/tiny.qcow2"}],
+        **instance(image="tiny", disk_gb=1),
+    }
     said = read.refused(definitions)
-    assert said.startswith(f"{read.path} line 5: instance web: the image tiny has a source and no checksum") and said.endswith(
-        "Nothing was placed."
-    )
+    assert said.startswith(
+        f"{read.path} line 5: instance web: the image tiny has a source and no checksum"
+    ) and said.endswith("Nothing was placed.")
     # The image of a second disk counts too, and an image that only the store has.
     second = instance(disks=[{"size_gb": 1}, {"size_gb": 1, "image": "tiny"}])
     assert "the image tiny has a source and no checksum" in read.refused({**definitions, **second})
     run("image", name="tiny", source="/srv/tiny.qcow2", store_url=read.given("")["store_url"])
-    assert "the image tiny has a source and no checksum" in read.refused(instance(image="tiny", disk_gb=1))
+    assert "the image tiny has a source and no checksum" in read.refused(
+        instance(image="tiny", disk_gb=1)
+    )
     definitions["images"][0]["checksum"] = DIGITS
     assert read(definitions)["instances"][0]["images"][0]["checksum"] == DIGITS
 
 
 def test_walk_f12_a_source_that_is_no_place(read):
-    said = read.refused({"images": [{"name": "tiny", "source": "tiny.qcow2", "checksum": DIGITS}], "instances": []})
-    assert f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute path, not 'tiny.qcow2'." in said
+    said = read.refused(
+        {"images": [{"name": "tiny", "source": "tiny.qcow2", "checksum": DIGITS}], "instances": []}
+    )
+    assert (
+        f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute path, not 'tiny.qcow2'."
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +101,11 @@ def test_walk_f12_a_source_that_is_no_place(read):
 )  # fmt: skip
 def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
     said = read.refused(instance(cloud_init=seed))
-    assert said.startswith(f"{read.path} line 2: instance web, cloud_init") and sentence in said and said.endswith("Nothing was placed.")
+    assert (
+        said.startswith(f"{read.path} line 2: instance web, cloud_init")
+        and sentence in said
+        and said.endswith("Nothing was placed.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +122,15 @@ def test_f18_what_cloud_init_runs(read, user_data):
 
 
 @pytest.mark.parametrize(
-    "network", ["", {}, {"config": "disabled"}, {"network": {"version": 2}}, "network: {config: disabled}\n", {"version": 1}]
+    "network",
+    [
+        "",
+        {},
+        {"config": "disabled"},
+        {"network": {"version": 2}},
+        "network: {config: disabled}\n",
+        {"version": 1},
+    ],
 )
 def test_f18_networks_that_cloud_init_takes(read, network):
     assert read(instance(cloud_init={"network_config": network}))["instances"]
@@ -115,7 +140,9 @@ def test_f18_networks_that_cloud_init_takes(read, network):
 def test_f18_a_name_that_is_no_host_name(read, name):
     """The name became the host name of the guest unchanged."""
     definition = {"name": name, "memory_mb": 64, "cloud_init": {"user_data": {}}}
-    assert "the guest gets the name of the instance as its host name, and" in read.refused({"instances": [definition]})
+    assert "the guest gets the name of the instance as its host name, and" in read.refused(
+        {"instances": [definition]}
+    )
     definition["cloud_init"]["meta_data"] = "local-hostname: web1.example.com\n"
     assert read({"instances": [definition]})["instances"]
     # Without cloud_init only libvirt uses the name.
@@ -147,23 +174,36 @@ def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
         # YAML 1.2 reads it as a text.
         assert "memory_mb is missing" in read.refused(text)
     else:
-        assert read.refused(text).startswith(f"{read.path} line 2: ") and sentence in read.refused(text)
+        assert read.refused(text).startswith(f"{read.path} line 2: ") and sentence in read.refused(
+            text
+        )
 
 
 def test_a_pool_that_no_host_has_declared(read):
     """The old message was: a resource class CUSTOM_DISK_GB_VMS does not exist."""
     said = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
-    assert said.startswith(f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools.")
+    assert said.startswith(
+        f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools."
+    )
     assert said.endswith("Nothing was placed.") and "CUSTOM" not in said
 
 
-@pytest.mark.parametrize("pools", [[], [{"name": "vms", "type": "dir", "state": "inactive", "path": "/srv/vms"}]], ids=["none", "off"])
+@pytest.mark.parametrize(
+    "pools",
+    [[], [{"name": "vms", "type": "dir", "state": "inactive", "path": "/srv/vms"}]],
+    ids=["none", "off"],
+)
 def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, pools):
     """The old message was: no host has it in its drover_storage_pools."""
     wanted = instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}])
-    fleets.discover(prepared_url, host("kvm1", pools=pools), host("kvm2", pools=pools), storage_pools=["vms"])
+    fleets.discover(
+        prepared_url, host("kvm1", pools=pools), host("kvm2", pools=pools), storage_pools=["vms"]
+    )
     said = read.refused(wanted)
-    assert "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery has found it running there." in said
+    assert (
+        "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery has found it running there."
+        in said
+    )
     ran = {"name": "vms", "type": "dir", "state": "running", "path": "/srv/vms", "capacity_gb": 10}
     fleets.discover(prepared_url, host("kvm2", pools=[ran]), storage_pools=["vms"])
     assert read(wanted)["instances"]
@@ -171,7 +211,9 @@ def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, 
 
 def test_the_pools_that_hosts_have_are_named():
     item = {"name": "web", "state": "new", "disks": [{"pool": "sna"}]}
-    with pytest.raises(DroverError, match=r"storage pool sna .*\(did you mean san\?\). Hosts have: fast, san."):
+    with pytest.raises(
+        DroverError, match=r"storage pool sna .*\(did you mean san\?\). Hosts have: fast, san."
+    ):
         check.known_pools([item], {"san", "fast"}, {"web": "fleet.yml line 2"})
     for known in ({**item, "disks": [{"pool": "san"}]}, {**item, "state": "running"}):
         check.known_pools([known], {"san"}, {"web": "fleet.yml line 2"})
@@ -179,7 +221,10 @@ def test_the_pools_that_hosts_have_are_named():
 
 def test_sentences_about_a_storage_pool_have_its_name():
     name = resource_classes.pool_class("vms")
-    assert resource_classes.words_of(name) == "storage pool vms (GiB)" and resource_classes.label_of(name) == "GiB in the storage pool vms"
+    assert (
+        resource_classes.words_of(name) == "storage pool vms (GiB)"
+        and resource_classes.label_of(name) == "GiB in the storage pool vms"
+    )
 
 
 def test_walk_f33_keys_of_ones_own(read):
@@ -194,10 +239,15 @@ def test_a_file_that_cannot_be_written_is_refused_before(read, monkeypatch):
     given = read.given(instance())
     monkeypatch.setattr("os.access", lambda path, mode: False)
     said = failure("_definitions", **given)
-    assert said.startswith(f"The definitions file {read.path} cannot be written here") and "Nothing was placed" in said
+    assert (
+        said.startswith(f"The definitions file {read.path} cannot be written here")
+        and "Nothing was placed" in said
+    )
     # A dry run writes nothing, and an existing instance is not placed.
     assert run("_definitions", None, check=True, **given)["instances"]
-    assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))["instances"]
+    assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))[
+        "instances"
+    ]
 
 
 def disk(**more):
@@ -246,14 +296,21 @@ def test_walk_f12_what_each_host_would_refuse(read, definition, sentence):
     assert said.startswith(f"{read.path} line 2: instance web") and sentence in said
 
 
-@pytest.mark.parametrize("kind, given", [("vhd", "vpc"), ("raw", "raw"), ("iso", None), ("ami", None)])
+@pytest.mark.parametrize(
+    "kind, given", [("vhd", "vpc"), ("raw", "raw"), ("iso", None), ("ami", None)]
+)
 def test_walk_f12_an_image_of_a_format_of_which_no_disk_is_made(read, kind, given):
     definitions = {
-        "images": [{"name": "tiny", "source": "/srv/tiny", "checksum": DIGITS, "disk_format": kind}],
+        "images": [
+            {"name": "tiny", "source": "/srv/tiny", "checksum": DIGITS, "disk_format": kind}
+        ],
         **instance(image="tiny", disk_gb=1),
     }
     if given is None:
-        assert f"the image tiny, of which QEMU makes none: its disk_format is {kind}." in read.refused(definitions)
+        assert (
+            f"the image tiny, of which QEMU makes none: its disk_format is {kind}."
+            in read.refused(definitions)
+        )
     else:
         assert read(definitions)["instances"][0]["disks"][0]["image_format"] == given
     # An existing instance was built before the rule.
@@ -277,4 +334,6 @@ def test_walk_f12_any_number_of_vcpus_is_judged_at_once(read, vcpus):
 
 def test_walk_f12_a_query_that_is_nested_too_deeply(read):
     deep = '["not",' * 100000 + "1" + "]" * 100000
-    assert "the hint 'query' cannot be read: its lists are nested too deeply" in read.refused(instance(hints={"query": deep}))
+    assert "the hint 'query' cannot be read: its lists are nested too deeply" in read.refused(
+        instance(hints={"query": deep})
+    )

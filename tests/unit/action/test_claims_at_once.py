@@ -33,6 +33,8 @@ def test_fifty_playbooks_claim_for_thirty_places(prepared_url, tmp_path):
         answers = list(pool.map(run, range(RUNS)))
     lost = [output for code, output in answers if code]
     assert len(lost) == RUNS - PLACES, lost[:1]
-    assert all("No room for web" in output and "VCPU: asked 1, used 10 of 10" in output for output in lost), lost[:1]
+    assert all(
+        "No room for web" in output and "VCPU: asked 1, used 10 of 10" in output for output in lost
+    ), lost[:1]
     assert fleets.used(prepared_url) == {"kvm1": 10, "kvm2": 20}
     assert len(fleets.holdings(prepared_url)) == PLACES

@@ -18,7 +18,11 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import at_once, ssh_ways, waiting
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    at_once,
+    ssh_ways,
+    waiting,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Late
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
@@ -60,7 +64,9 @@ def run(tmp_path):
 
         def ran(playbook, **variables):
             given = json.dumps({"drover_store_url": url, **variables})
-            return ansible(tmp_path, "playbook", "-i", "hosts.yml", "-e", given, f"drover.compute.{playbook}")
+            return ansible(
+                tmp_path, "playbook", "-i", "hosts.yml", "-e", given, f"drover.compute.{playbook}"
+            )
 
         ran.url = url
         yield ran
@@ -73,7 +79,12 @@ def test_walk_f02_nothing_waits_for_a_dead_master(run):
     assert code != 0 and "resolve hostname" in said and "did not answer within" not in said, said
     with Store.open(run.url).read() as connection:
         assert "resolve hostname" in services.get(connection, "kvm1").last_error
-    code, said = run("evacuate", drover_host="kvm1", drover_host_is_off="kvm1 is powered off", drover_evacuate_force=RULES)
+    code, said = run(
+        "evacuate",
+        drover_host="kvm1",
+        drover_host_is_off="kvm1 is powered off",
+        drover_evacuate_force=RULES,
+    )
     assert "Timed out" not in said and "did not answer within" not in said, said
     code, said = run("power", drover_host="kvm1", drover_power_action="status")
     assert "imed out" not in said and "time frame" not in said, said
@@ -81,8 +92,18 @@ def test_walk_f02_nothing_waits_for_a_dead_master(run):
 
 def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
     """The arguments of ssh were the text of a template there, and the run never saw a host come up."""
-    wake = {"drover_power_driver": "wakeonlan", "drover_power_mac": "52:54:00:99:00:01", "drover_power_broadcast": "127.0.0.1"}
-    code, said = run("power", drover_host="kvm1", drover_power_action="startup", drover_power_boot_timeout=1, **wake)
+    wake = {
+        "drover_power_driver": "wakeonlan",
+        "drover_power_mac": "52:54:00:99:00:01",
+        "drover_power_broadcast": "127.0.0.1",
+    }
+    code, said = run(
+        "power",
+        drover_host="kvm1",
+        drover_power_action="startup",
+        drover_power_boot_timeout=1,
+        **wake,
+    )
     assert code == 2 and "does not answer over SSH after 1 s" in said, said
     assert "resolve hostname nowhere.invalid" in " ".join(said.split()), said
 
@@ -91,9 +112,15 @@ def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
 def test_f20_brothers_the_words_of_the_hosts_own_command(run, action):
     """The host continues unchanged: its command is refused."""
     command = {f"drover_power_{action}_command": "sh -c 'echo no right to end >&2; exit 7'"}
-    way = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "drover_power_driver": "ssh"}
+    way = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "drover_power_driver": "ssh",
+    }
     limits = {"drover_power_boot_timeout": 3, "drover_power_timeout": 3, "drover_power_force": True}
-    code, said = run("power", drover_host="kvm1", drover_power_action=action, **command, **way, **limits)
+    code, said = run(
+        "power", drover_host="kvm1", drover_power_action=action, **command, **way, **limits
+    )
     assert code == 2 and "ended with status 7: no right to end" in " ".join(said.split()), said
 
 
@@ -103,7 +130,13 @@ class Connection:
     transport = "ssh"
 
     def __init__(self, folder, **options):
-        self.options = {"control_path_dir": str(folder), "host": "kvm1", "port": None, "remote_user": "root", **options}
+        self.options = {
+            "control_path_dir": str(folder),
+            "host": "kvm1",
+            "port": None,
+            "remote_user": "root",
+            **options,
+        }
 
     def get_option(self, name):
         return self.options.get(name)
@@ -118,12 +151,20 @@ def words(connection):
 
 def test_walk_f02_a_run_has_masters_of_its_own_that_notice_silence(monkeypatch):
     monkeypatch.setattr(ssh_ways, "makedirs_safe", lambda path, mode: None)
-    first, second, other = (Connection("/tmp/cp", ssh_args="-C -o ControlPath=/old", host=name) for name in ("kvm1", "kvm1", "kvm2"))
+    first, second, other = (
+        Connection("/tmp/cp", ssh_args="-C -o ControlPath=/old", host=name)
+        for name in ("kvm1", "kvm1", "kvm2")
+    )
     for each in (first, second, other):
         ssh_ways.prepare(each)
-    paths = [next(word for word in words(each) if "ControlPath" in word) for each in (first, second, other)]
+    paths = [
+        next(word for word in words(each) if "ControlPath" in word)
+        for each in (first, second, other)
+    ]
     assert paths[0] == paths[1] != paths[2] and "/tmp/cp/drover-" in paths[0]
-    assert words(first).index(paths[0]) < words(first).index("ControlPath=/old"), "SSH takes the first value"
+    assert words(first).index(paths[0]) < words(first).index("ControlPath=/old"), (
+        "SSH takes the first value"
+    )
     assert "ServerAliveInterval=5" in words(first) and "ServerAliveCountMax=3" in words(first)
     before = dict(first.options)
     ssh_ways.prepare(first)
@@ -148,7 +189,10 @@ def test_walk_f02_a_probe_goes_past_all_masters(tmp_path):
     ssh_ways.prepare(connection, probe=True)
     found = words(connection)
     assert found.index("ControlPath=none") < found.index("ControlPath=/old")
-    assert found.index("ConnectTimeout=5") < found.index("ConnectTimeout=90") and "ServerAliveInterval=5" in found
+    assert (
+        found.index("ConnectTimeout=5") < found.index("ConnectTimeout=90")
+        and "ServerAliveInterval=5" in found
+    )
 
 
 def test_walk_f02_other_connections_stay_as_they_are():
@@ -177,6 +221,14 @@ def test_walk_f02_a_line_says_what_is_waited_for_and_how_long_at_most(monkeypatc
 def test_walk_f02_a_line_for_many_hosts(monkeypatch):
     monkeypatch.setattr(waiting, "EVERY", 0)
     said = []
-    found = at_once.ask_each({"kvm1": lambda: time.sleep(1.5), "kvm2": lambda: time.sleep(1.5)}, 5, 30, said.append)
-    assert found == {"kvm1": None, "kvm2": None} and not any(isinstance(each, Late) for each in found.values())
-    assert said and said[0].startswith("kvm1, kvm2: waiting for an answer, ") and said[0].endswith(" s of at most 30 s."), said
+    found = at_once.ask_each(
+        {"kvm1": lambda: time.sleep(1.5), "kvm2": lambda: time.sleep(1.5)}, 5, 30, said.append
+    )
+    assert found == {"kvm1": None, "kvm2": None} and not any(
+        isinstance(each, Late) for each in found.values()
+    )
+    assert (
+        said
+        and said[0].startswith("kvm1, kvm2: waiting for an answer, ")
+        and said[0].endswith(" s of at most 30 s.")
+    ), said

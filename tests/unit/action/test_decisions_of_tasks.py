@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -56,7 +58,11 @@ def test_no_valid_host_is_kept_and_said(url):
     with pytest.raises(AnsibleActionFail) as caught:
         run("_schedule", requests=[SMALL, BIG], store_url=url)
     (found,) = kept(url)
-    assert found["message"] == str(caught.value) and found["instance_name"] == "big" and found["host"] is None
+    assert (
+        found["message"] == str(caught.value)
+        and found["instance_name"] == "big"
+        and found["host"] is None
+    )
     assert caught.value.result["explanation"]["nearest"]
 
 
@@ -67,7 +73,9 @@ def test_a_bad_request_is_no_decision(url):
 
 
 def place(url, folder, *wanted, options=()):
-    decide = {"ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}}
+    decide = {
+        "ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}
+    }
     tasks = [decide, {"ansible.builtin.debug": {"msg": "GOES ON {{ place_claims | length }}"}}]
     values = {"drover_store_url": url, "drover_instance_definitions": list(wanted)}
     return play(folder, tasks, options=options, vars=values)
@@ -78,7 +86,11 @@ def test_the_role_place(url, tmp_path):
     code, said = place(url, tmp_path, SMALL)
     assert code == 0 and "GOES ON 1" in said, said
     (found,) = kept(url)
-    assert found["instance_name"] == "web" and found["explanation"]["hosts"] == 2 and "process" in found["actor"]
+    assert (
+        found["instance_name"] == "web"
+        and found["explanation"]["hosts"] == 2
+        and "process" in found["actor"]
+    )
     # The instance is claimed already, so there is no decision.
     code, said = place(url, tmp_path, SMALL)
     assert code == 0 and len(kept(url)) == 1, said

@@ -13,8 +13,17 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instance_lookup, instances_for_plans
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    instance_lookup,
+    instances_for_plans,
+)
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    play,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -72,14 +81,26 @@ class Fleet:
     def schedule(self, check=False, **policy):
         read = self.read()
         requests = [each["request"] for each in read["instances"] if each["state"] == "new"]
-        return run("_schedule", requests=requests, sections=read["sections"], policy=policy, store_url=self.url, check=check)["selections"]
+        return run(
+            "_schedule",
+            requests=requests,
+            sections=read["sections"],
+            policy=policy,
+            store_url=self.url,
+            check=check,
+        )["selections"]
 
     def place(self, **policy):
         """Decide and claim, as roles/place/tasks/decide.yml does; return {name: claim}."""
         self.read(keep=True)
         found = self.read()["instances"]
         begun = [each["selection"] for each in found if each["state"] == "building"]
-        claimed = run("allocation", selections=[*self.schedule(**policy), *begun], of_definitions=True, store_url=self.url)
+        claimed = run(
+            "allocation",
+            selections=[*self.schedule(**policy), *begun],
+            of_definitions=True,
+            store_url=self.url,
+        )
         return {each["name"]: each for each in claimed["claims"]}
 
     def refused(self, **policy):
@@ -97,35 +118,65 @@ def test_sections_are_kept_once(fleet):
     before = fleets.snapshot(fleet.url)
     told = fleet.read(keep=True, check=True, diff=True)
     assert told["changed"] and fleets.snapshot(fleet.url) == before
-    assert [each["before_header"] for each in told["diff"]] == ["flavor small", "image debian-12", "aggregate ssd", "server group web"]
+    assert [each["before_header"] for each in told["diff"]] == [
+        "flavor small",
+        "image debian-12",
+        "aggregate ssd",
+        "server group web",
+    ]
     done = fleet.read(keep=True, diff=True)
-    assert done["diff"] == told["diff"] and is_plain(done) and all(each["before"] == {} for each in done["diff"])
+    assert (
+        done["diff"] == told["diff"]
+        and is_plain(done)
+        and all(each["before"] == {} for each in done["diff"])
+    )
     assert fleet.read(keep=True, diff=True) == {**done, "changed": False, "diff": []}
     flavor = run("flavor", name="small", store_url=fleet.url, check=True)
-    assert not flavor["changed"] and flavor["flavor"]["extra_specs"] == {"trait:CUSTOM_SSD": "required"}
-    assert not run("aggregate", name="ssd", hosts=["kvm2"], metadata={"ssd": "true"}, store_url=fleet.url)["changed"]
-    assert not run("server_group", name="web", policy="anti-affinity", max_moving=1, store_url=fleet.url)["changed"]
+    assert not flavor["changed"] and flavor["flavor"]["extra_specs"] == {
+        "trait:CUSTOM_SSD": "required"
+    }
+    assert not run(
+        "aggregate", name="ssd", hosts=["kvm2"], metadata={"ssd": "true"}, store_url=fleet.url
+    )["changed"]
+    assert not run(
+        "server_group", name="web", policy="anti-affinity", max_moving=1, store_url=fleet.url
+    )["changed"]
 
 
 def test_what_is_changed_in_the_file_is_changed_in_the_store_and_nothing_else(fleet):
     fleet.write(SECTIONS).read(keep=True)
     run("aggregate", name="ssd", hosts=["kvm3"], metadata={"rack": "7"}, store_url=fleet.url)
-    changed = SECTIONS.replace("memory_mb: 512", "memory_mb: 1GiB").replace("{hw_architecture: x86_64}", "{hw_architecture: null, a: b}")
+    changed = SECTIONS.replace("memory_mb: 512", "memory_mb: 1GiB").replace(
+        "{hw_architecture: x86_64}", "{hw_architecture: null, a: b}"
+    )
     done = fleet.write(changed.replace('{ssd: "true"}', "{ssd: null}")).read(keep=True, diff=True)
     diffs = {each["before_header"]: each for each in done["diff"]}
     assert set(diffs) == {"flavor small", "image debian-12", "aggregate ssd"}
-    assert (diffs["flavor small"]["before"]["memory_mb"], diffs["flavor small"]["after"]["memory_mb"]) == (512, 1024)
+    assert (
+        diffs["flavor small"]["before"]["memory_mb"],
+        diffs["flavor small"]["after"]["memory_mb"],
+    ) == (512, 1024)
     assert diffs["image debian-12"]["after"]["properties"] == {"a": "b"}
-    assert diffs["aggregate ssd"]["after"] == {"name": "ssd", "hosts": ["kvm2", "kvm3"], "metadata": {"rack": "7"}}
+    assert diffs["aggregate ssd"]["after"] == {
+        "name": "ssd",
+        "hosts": ["kvm2", "kvm3"],
+        "metadata": {"rack": "7"},
+    }
     gone = SECTIONS.replace("hosts: [kvm2]", "remove_hosts: [kvm3]")
-    (diff,) = [each for each in fleet.write(gone).read(keep=True, diff=True)["diff"] if each["before_header"] == "aggregate ssd"]
+    (diff,) = [
+        each
+        for each in fleet.write(gone).read(keep=True, diff=True)["diff"]
+        if each["before_header"] == "aggregate ssd"
+    ]
     assert diff["after"]["hosts"] == ["kvm2"]
 
 
 def test_a_section_that_cannot_be_kept_keeps_nothing(fleet):
     before = fleets.snapshot(fleet.url)
     fleet.write(SECTIONS.replace("[kvm2]", "[kvm9]"))
-    assert "Aggregate ssd: host kvm9 is not in the store" in failure("_definitions", path=str(fleet.path), keep=True, store_url=fleet.url)
+    assert "Aggregate ssd: host kvm9 is not in the store" in failure(
+        "_definitions", path=str(fleet.path), keep=True, store_url=fleet.url
+    )
     assert fleets.snapshot(fleet.url) == before
 
 
@@ -148,9 +199,15 @@ instances:
     ).place()
     # The trait is on kvm2 and kvm3, the licences on kvm1 and kvm3.
     assert claims["web"]["host"] == "kvm3"
-    assert list(fleets.holdings(fleet.url).values()) == [{"kvm3": {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 5, "CUSTOM_LICENCE": 2}}]
+    assert list(fleets.holdings(fleet.url).values()) == [
+        {"kvm3": {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 5, "CUSTOM_LICENCE": 2}}
+    ]
     web = fleet.instances()["web"]
-    assert (web["flavor"], web["image"], web["image_name"]) == ("small", {"hw_architecture": "x86_64"}, "debian-12")
+    assert (web["flavor"], web["image"], web["image_name"]) == (
+        "small",
+        {"hw_architecture": "x86_64"},
+        "debian-12",
+    )
     assert web["extra_specs"] == {"trait:CUSTOM_SSD": "required", "trait:CUSTOM_SLOW": "forbidden"}
     assert web["required_traits"] == ["CUSTOM_SSD"]
     # A second run finds the claim and claims nothing; a definition that has changed since is
@@ -158,13 +215,20 @@ instances:
     assert fleet.place()["web"]["new"] is False
     fleet.path.write_text(fleet.path.read_text().replace("[CUSTOM_SLOW]", "[CUSTOM_OTHER]"))
     (begun,) = fleet.read()["instances"]
-    refused = failure("allocation", selections=[begun["selection"]], of_definitions=True, store_url=fleet.url)
-    assert "extra_specs was {'trait:CUSTOM_SLOW': 'forbidden'} and is {'trait:CUSTOM_OTHER': 'forbidden'}" in refused
+    refused = failure(
+        "allocation", selections=[begun["selection"]], of_definitions=True, store_url=fleet.url
+    )
+    assert (
+        "extra_specs was {'trait:CUSTOM_SLOW': 'forbidden'} and is {'trait:CUSTOM_OTHER': 'forbidden'}"
+        in refused
+    )
 
 
 def test_what_was_asked_stays_with_the_instance(fleet):
     """The request stays after a discovery has seen the domain, and counts for a move and a resize."""
-    fleet.write('instances: [{name: web, memory_mb: 64, traits: {required: [CUSTOM_SSD]}, image: {name: i, properties: {a: "b"}}}]').place()
+    fleet.write(
+        'instances: [{name: web, memory_mb: 64, traits: {required: [CUSTOM_SSD]}, image: {name: i, properties: {a: "b"}}}]'
+    ).place()
     web = fleet.instances()["web"]
     fleets.discover(fleet.url, host(web["host"], domain("web") | {"uuid": web["uuid"]}))
     after = fleet.instances()["web"]
@@ -175,20 +239,35 @@ def test_what_was_asked_stays_with_the_instance(fleet):
         "image_name": "i",
     }
     with Store.open(fleet.url).read() as connection:
-        asked = resize_destination.request(connection, *instance_lookup.find(connection, [web["uuid"]]))
+        asked = resize_destination.request(
+            connection, *instance_lookup.find(connection, [web["uuid"]])
+        )
     assert asked["extra_specs"] == {"trait:CUSTOM_SSD": "required"}
-    assert asked["image"] == {"name": "i", "id": None, "disk_format": None, "properties": {"a": "b"}}
+    assert asked["image"] == {
+        "name": "i",
+        "id": None,
+        "disk_format": None,
+        "properties": {"a": "b"},
+    }
 
 
 def test_count_makes_instances_with_names_of_their_own(fleet):
     text = "instances:\n  - {name: web, count: 3, flavor: small, server_group: web}\n"
     claims = fleet.write(SECTIONS.replace("max_moving: 1", "max_server_per_host: 2") + text).place()
-    assert sorted(claims) == ["web-1", "web-2", "web-3"] and len({each["uuid"] for each in claims.values()}) == 3
-    assert sorted(each["host"] for each in claims.values()) in (["kvm2", "kvm2", "kvm3"], ["kvm2", "kvm3", "kvm3"])
+    assert (
+        sorted(claims) == ["web-1", "web-2", "web-3"]
+        and len({each["uuid"] for each in claims.values()}) == 3
+    )
+    assert sorted(each["host"] for each in claims.values()) in (
+        ["kvm2", "kvm2", "kvm3"],
+        ["kvm2", "kvm3", "kvm3"],
+    )
     assert {each["new"] for each in fleet.place().values()} == {False}
     fleets.build(fleet.url)
     found = fleet.read(write_back=True)
-    assert {each["name"]: each["uuid"] for each in found["instances"]} == {name: each["uuid"] for name, each in claims.items()}
+    assert {each["name"]: each["uuid"] for each in found["instances"]} == {
+        name: each["uuid"] for name, each in claims.items()
+    }
     # The store knows them; the file has no new lines.
     assert not found["changed"] and fleet.path.read_text().endswith(text)
     # One more instance gives one more claim.
@@ -209,10 +288,16 @@ def test_instances_of_a_count_that_were_removed(fleet):
 def test_names_that_nothing_describes(fleet):
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: smal}\n")
     said = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
-    assert "fleet.yml line 20: instance web: flavor smal is neither under flavors nor in the store (did you mean small?)" in said
+    assert (
+        "fleet.yml line 20: instance web: flavor smal is neither under flavors nor in the store (did you mean small?)"
+        in said
+    )
     fleet.write(SECTIONS + "instances:\n  - {name: web, flavor: small, image: debian-13}\n")
     said = failure("_definitions", path=str(fleet.path), store_url=fleet.url)
-    assert "instance web: image debian-13 is neither under images nor in the store. There are: debian-12." in said
+    assert (
+        "instance web: image debian-13 is neither under images nor in the store. There are: debian-12."
+        in said
+    )
 
 
 def test_check_mode_decides_as_the_run_would(fleet):
@@ -226,7 +311,13 @@ instances:
 """
     )
     before = fleets.snapshot(fleet.url)
-    policy = {"enabled_filters": ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]}
+    policy = {
+        "enabled_filters": [
+            "ComputeFilter",
+            "AggregateInstanceExtraSpecsFilter",
+            "ImagePropertiesFilter",
+        ]
+    }
     (told,) = fleet.schedule(check=True, **policy)
     assert (told["host"], told["alternates"]) == ("kvm2", [])
     assert fleets.snapshot(fleet.url) == before
@@ -263,7 +354,11 @@ instances:
 
 @pytest.mark.parametrize("image", ["secret", "{name: secret}"])
 def test_isolated_hosts_filter(fleet, image):
-    policy = {"enabled_filters": ["IsolatedHostsFilter"], "isolated_images": ["secret"], "isolated_hosts": ["kvm3"]}
+    policy = {
+        "enabled_filters": ["IsolatedHostsFilter"],
+        "isolated_images": ["secret"],
+        "isolated_hosts": ["kvm3"],
+    }
     fleet.write(
         f"""
 images: [{{name: secret}}, {{name: plain}}]
@@ -289,11 +384,21 @@ instances:
   - {name: d, memory_mb: 2048, scheduler: {weighers: {RAMWeigher: -1.0}}, ignore_hosts: [kvm2]}
 """
     ).place()
-    assert {name: each["host"] for name, each in claims.items()} == {"a": "kvm1", "b": "kvm2", "c": "kvm3", "d": "kvm1"}
+    assert {name: each["host"] for name, each in claims.items()} == {
+        "a": "kvm1",
+        "b": "kvm2",
+        "c": "kvm3",
+        "d": "kvm1",
+    }
 
 
 def test_the_module_image(url):
-    wanted = {"name": "arm", "properties": {"hw_architecture": "aarch64", "a": "b"}, "source": "/srv/arm.qcow2", "store_url": url}
+    wanted = {
+        "name": "arm",
+        "properties": {"hw_architecture": "aarch64", "a": "b"},
+        "source": "/srv/arm.qcow2",
+        "store_url": url,
+    }
     before = fleets.snapshot(url)
     told = run("image", check=True, diff=True, **wanted)
     assert told["changed"] and fleets.snapshot(url) == before
@@ -301,13 +406,18 @@ def test_the_module_image(url):
     assert made["changed"] and made["diff"] == told["diff"] and is_plain(made)
     assert run("image", **wanted)["changed"] is False
     less = run("image", name="arm", properties={"a": None}, store_url=url)
-    assert (less["changed"], less["image"]) == (True, {**made["image"], "properties": {"hw_architecture": "aarch64"}})
+    assert (less["changed"], less["image"]) == (
+        True,
+        {**made["image"], "properties": {"hw_architecture": "aarch64"}},
+    )
     # A request may name it.
     policy = {"enabled_filters": ["ImagePropertiesFilter"]}
     request = {"name": "web", "vcpus": 1, "memory_mb": 64, "image": "arm"}
     (found,) = run("_schedule", requests=[request], policy=policy, store_url=url)["selections"]
     assert (found["host"], found["alternates"], found["image_name"]) == ("kvm1", [], "arm")
-    assert "image arm: checksum must be sha256: and 64" in failure("image", name="arm", checksum="1", store_url=url)
+    assert "image arm: checksum must be sha256: and 64" in failure(
+        "image", name="arm", checksum="1", store_url=url
+    )
     assert run("image", name="arm", state="absent", store_url=url)["changed"]
     assert not run("image", name="arm", state="absent", store_url=url)["changed"]
 
@@ -315,10 +425,17 @@ def test_the_module_image(url):
 @pytest.mark.long
 def test_the_role_place_keeps_and_decides(url, tmp_path):
     (tmp_path / "fleet.yml").write_text(
-        SECTIONS + "instances:\n  - {name: web, count: 2, flavor: small, image: debian-12, server_group: web}\n"
+        SECTIONS
+        + "instances:\n  - {name: web, count: 2, flavor: small, image: debian-12, server_group: web}\n"
     )
-    decide = {"ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}}
-    show = {"ansible.builtin.debug": {"msg": "GOES TO {{ place_claims | map(attribute='host') | sort | join(' ') }}."}}
+    decide = {
+        "ansible.builtin.include_role": {"name": "drover.compute.place", "tasks_from": "decide"}
+    }
+    show = {
+        "ansible.builtin.debug": {
+            "msg": "GOES TO {{ place_claims | map(attribute='host') | sort | join(' ') }}."
+        }
+    }
     values = {"drover_store_url": url, "drover_definitions": str(tmp_path / "fleet.yml")}
     before = fleets.snapshot(url)
     code, said = play(tmp_path, [decide, show], options=["--check", "--diff"], vars=values)
@@ -342,7 +459,9 @@ def test_walk_f01_what_was_claimed_and_is_in_the_file_no_more_is_released(fleet,
     fleet.write("instances: [{name: ours, vcpus: 1, memory_mb: 64}]")
     given = {"path": str(fleet.path), "keep": True, "store_url": url}
     foreseen = run("_definitions", check=True, **given)
-    assert foreseen["released"] == ["gone"] and set(fleets.holdings(url)) == {fleets.uuid_of(name) for name in ("gone", "other", "ours")}
+    assert foreseen["released"] == ["gone"] and set(fleets.holdings(url)) == {
+        fleets.uuid_of(name) for name in ("gone", "other", "ours")
+    }
     assert run("_definitions", **given)["released"] == ["gone"]
     assert set(fleets.holdings(url)) == {fleets.uuid_of(name) for name in ("other", "ours")}
     assert run("_definitions", **given)["changed"] is False

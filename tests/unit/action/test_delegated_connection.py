@@ -71,32 +71,67 @@ class Sent:
         (self.folder / name).write_text(text)
         (self.folder / name).chmod(0o755)
 
-    def __call__(self, args, hosts=("far",), options=(), variables=None, settings="", play=None, block=None, **keywords):
+    def __call__(
+        self,
+        args,
+        hosts=("far",),
+        options=(),
+        variables=None,
+        settings="",
+        play=None,
+        block=None,
+        **keywords,
+    ):
         """Send one task; return (exit code, the results of the hosts, the whole output).
 
         :param variables: {host: its variables in the inventory}, beside the variables of all hosts.
         :param play: more keywords of the play; block: of the block around the task; keywords: of
             the task.
         """
-        members = {host: (variables or {}).get(host, {}) for host in {*hosts, "localhost"} if host != "localhost"}
+        members = {
+            host: (variables or {}).get(host, {})
+            for host in {*hosts, "localhost"}
+            if host != "localhost"
+        }
         inventory = {"all": {"children": {"far_ones": {"hosts": members, "vars": self.variables}}}}
         (self.folder / "inventory.json").write_text(json.dumps(inventory))
         task = {"send": {"hosts": ",".join(hosts), **args}, "register": "sent", **keywords}
-        told = {"ansible.builtin.copy": {"content": "{{ sent | to_json }}", "dest": str(self.folder / "found.json")}, "connection": "local"}
+        told = {
+            "ansible.builtin.copy": {
+                "content": "{{ sent | to_json }}",
+                "dest": str(self.folder / "found.json"),
+            },
+            "connection": "local",
+        }
         tasks = [{"block": [task], **(block or {})}, {**told, "become": False, "check_mode": False}]
-        (self.folder / "play.json").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks, **(play or {})}]))
-        (self.folder / "ansible.cfg").write_text(f"[defaults]\nlocalhost_warning = false\n{settings}")
+        (self.folder / "play.json").write_text(
+            json.dumps(
+                [{"hosts": "localhost", "gather_facts": False, "tasks": tasks, **(play or {})}]
+            )
+        )
+        (self.folder / "ansible.cfg").write_text(
+            f"[defaults]\nlocalhost_warning = false\n{settings}"
+        )
         (self.folder / "found.json").unlink(missing_ok=True)
         code, said = ansible(self.folder, "playbook", "-i", "inventory.json", *options, "play.json")
         try:
             found = json.loads((self.folder / "found.json").read_text())
         except FileNotFoundError:
             return code, None, said
-        return code, found.get("found") or [each for item in found.get("results", []) for each in item["found"]], said
+        return (
+            code,
+            found.get("found")
+            or [each for item in found.get("results", []) for each in item["found"]],
+            said,
+        )
 
     def calls(self):
         """Return the arguments of each call of ssh."""
-        return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
+        return (
+            [json.loads(line) for line in self.log.read_text().splitlines()]
+            if self.log.exists()
+            else []
+        )
 
 
 @pytest.fixture
@@ -106,7 +141,9 @@ def send(tmp_path):
 
 def option(call, name):
     """Return the value of an option of ssh, such as User."""
-    return next((word.partition("=")[2].strip('"') for word in call if word.startswith(f"{name}=")), None)
+    return next(
+        (word.partition("=")[2].strip('"') for word in call if word.startswith(f"{name}=")), None
+    )
 
 
 @pytest.mark.parametrize(
@@ -130,7 +167,9 @@ def test_no_task_for_a_host_runs_on_the_controller(send, around):
 
 def test_a_host_with_a_connection_of_its_own_has_that(send):
     """A controller that is a hypervisor itself has ansible_connection: local in the inventory."""
-    code, found, said = send(COMMAND, ["near", "far"], variables={"near": {"ansible_connection": "local"}})
+    code, found, said = send(
+        COMMAND, ["near", "far"], variables={"near": {"ansible_connection": "local"}}
+    )
     assert code == 0 and len(found) == 2, said
     assert {call[-2] for call in send.calls()} == {"far"}, said
 
@@ -139,7 +178,9 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
     folder = tmp_path / "connection_plugins"
     folder.mkdir()
     (folder / "noted.py").write_text(
-        "DOCUMENTATION = '''\\nname: noted\\nshort_description: notes\\ndescription: notes\\noptions: {}\\n'''\\n".replace("\\n", "\n")
+        "DOCUMENTATION = '''\\nname: noted\\nshort_description: notes\\ndescription: notes\\noptions: {}\\n'''\\n".replace(
+            "\\n", "\n"
+        )
         + "from ansible.plugins.connection.local import Connection as Local\n"
         + "class Connection(Local):\n    transport = 'noted'\n"
         + f"    def exec_command(self, *args, **kwargs):\n        open({str(tmp_path / 'noted')!r}, 'a').write('x')\n"
@@ -147,7 +188,11 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
     )
     for keywords in ({"connection": "noted"}, {"play": {"connection": "noted"}}):
         (tmp_path / "noted").unlink(missing_ok=True)
-        code, found, said = send(COMMAND, **keywords, options=["-e", json.dumps({"ansible_python_interpreter": sys.executable})])
+        code, found, said = send(
+            COMMAND,
+            **keywords,
+            options=["-e", json.dumps({"ansible_python_interpreter": sys.executable})],
+        )
         assert code == 0 and found and (tmp_path / "noted").exists() and not send.calls(), said
 
 
@@ -166,28 +211,51 @@ def test_a_tested_version_says_nothing(send):
 
 
 def test_user_port_and_address_are_those_of_the_host(send):
-    variables = {"far": {"ansible_host": "192.0.2.7", "ansible_port": 2222, "ansible_user": "keeper"}}
+    variables = {
+        "far": {"ansible_host": "192.0.2.7", "ansible_port": 2222, "ansible_user": "keeper"}
+    }
     code, found, said = send(COMMAND, variables=variables)
     assert code == 0 and found, said
     for call in send.calls():
-        assert (call[-2], option(call, "User"), option(call, "Port")) == ("192.0.2.7", "keeper", "2222"), call
+        assert (call[-2], option(call, "User"), option(call, "Port")) == (
+            "192.0.2.7",
+            "keeper",
+            "2222",
+        ), call
 
 
 def test_the_task_s_own_keywords_go_on(send):
     """Become, its user, the remote user and the environment of the calling task apply to the
     delegated task, as with delegate_to."""
-    code, found, said = send(COMMAND, become=True, become_user="maker", remote_user="keeper", environment={"SEEN": "here"})
+    code, found, said = send(
+        COMMAND,
+        become=True,
+        become_user="maker",
+        remote_user="keeper",
+        environment={"SEEN": "here"},
+    )
     sudo = send.sudo_log
     assert code in (0, 2) and found, said
-    assert all(option(call, "User") == "keeper" for call in send.calls()) and "sudo" in send.calls()[0][-1], said
+    assert (
+        all(option(call, "User") == "keeper" for call in send.calls())
+        and "sudo" in send.calls()[0][-1]
+    ), said
     assert "maker" in send.calls()[0][-1] and "SEEN=here" in send.calls()[0][-1], said
     assert not sudo.exists() or "maker" in sudo.read_text()
 
 
 def test_become_of_a_host_is_its_own(send):
-    exe = {"far": {"ansible_become": True, "ansible_become_exe": str(send.folder / "sudo"), "ansible_become_user": "owner"}}
+    exe = {
+        "far": {
+            "ansible_become": True,
+            "ansible_become_exe": str(send.folder / "sudo"),
+            "ansible_become_user": "owner",
+        }
+    }
     code, found, said = send(
-        {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "BECAME"]}}, ["far", "plain"], variables=exe
+        {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "BECAME"]}},
+        ["far", "plain"],
+        variables=exe,
     )
     assert [each.get("stdout") for each in found] == ["yes", ""], said
     assert "owner" in send.sudo_log.read_text()
@@ -197,13 +265,18 @@ def test_the_interpreter_is_that_of_the_host(send):
     send.program("own_python", f'#!/bin/sh\nSEEN=own exec {sys.executable} "$@"\n')
     variables = {"far": {"ansible_python_interpreter": str(send.folder / "own_python")}}
     code, found, said = send(
-        {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "SEEN"]}}, ["far", "plain"], variables=variables
+        {"module": "ansible.builtin.command", "with": {"argv": ["printenv", "SEEN"]}},
+        ["far", "plain"],
+        variables=variables,
     )
     assert [each.get("stdout") for each in found] == ["own", ""], said
 
 
 def test_check_mode_is_that_of_the_task_unless_it_is_given(send):
-    given = {"module": "ansible.builtin.file", "with": {"path": str(send.folder / "made"), "state": "touch"}}
+    given = {
+        "module": "ansible.builtin.file",
+        "with": {"path": str(send.folder / "made"), "state": "touch"},
+    }
     code, found, said = send(given, options=["--check"])
     assert code == 0 and found[0]["changed"] and not (send.folder / "made").exists(), said
     code, found, said = send({**given, "check": True})
@@ -242,7 +315,9 @@ def test_keywords_about_the_result_of_the_calling_task_do_not_reach_the_delegate
         "failed_when": "sent.rc | default(1) == 0",
         "when": True,
     }
-    code, found, said = send({"module": "ansible.builtin.command", "with": {"argv": ["true"]}}, **keywords)
+    code, found, said = send(
+        {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}, **keywords
+    )
     assert code == 0 and found[0]["rc"] == 0 and found[0]["changed"] and len(found) == 1, said
 
 
@@ -252,4 +327,8 @@ def test_module_defaults_are_those_of_the_module_that_is_sent(send):
     defaults = {"send": {"removes": "/nowhere"}, "ansible.builtin.command": {"creates": "/"}}
     given = {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}
     code, found, said = send(given, module_defaults=defaults)
-    assert code == 0 and "/nowhere" not in found[0]["stdout"] and "since / exists" in found[0]["stdout"], (found, said)
+    assert (
+        code == 0
+        and "/nowhere" not in found[0]["stdout"]
+        and "since / exists" in found[0]["stdout"]
+    ), (found, said)

@@ -54,7 +54,9 @@ def test_a_host_is_read_with_its_own_connection_and_variables(prepared_url, tmp_
     fleets.discover(prepared_url, host("kvm1"))
     code, said = drain(tmp_path, prepared_url, "kvm1")
     # The one domain of libvirt's test driver, which has no destination.
-    assert code == 0 and "Nothing was changed: this is the plan of a drain of kvm1. ['test']" in said, said
+    assert (
+        code == 0 and "Nothing was changed: this is the plan of a drain of kvm1. ['test']" in said
+    ), said
 
 
 def test_a_host_that_cannot_be_reached_is_a_sentence(prepared_url, tmp_path):
@@ -92,14 +94,30 @@ def test_safety_09_a_call_with_a_limit_ends_and_the_task_goes_on(prepared_url, t
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
     path = tmp_path / "libvirt-sock"
-    evacuation = {"host": "kvm1", "state": "judged", "others": [], "call_timeout": 3, "plan_only": True, "store_url": prepared_url}
+    evacuation = {
+        "host": "kvm1",
+        "state": "judged",
+        "others": [],
+        "call_timeout": 3,
+        "plan_only": True,
+        "store_url": prepared_url,
+    }
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
         server.listen()
         deaf = {**KVM1, "drover_uris": [f"qemu:///system?socket={path}"]}
-        code, said = play(tmp_path, [{"ansible.builtin.add_host": deaf}, {"drover.compute.evacuate": evacuation, "timeout": timeout}])
+        code, said = play(
+            tmp_path,
+            [
+                {"ansible.builtin.add_host": deaf},
+                {"drover.compute.evacuate": evacuation, "timeout": timeout},
+            ],
+        )
     assert code == 0, said
-    assert "kvm1 answers over SSH, only its libvirt does not: libvirt is restarted" in said and "Traceback" not in said, said
+    assert (
+        "kvm1 answers over SSH, only its libvirt does not: libvirt is restarted" in said
+        and "Traceback" not in said
+    ), said
     # libvirt's own limit is longer.
     with Store.open(prepared_url).read() as connection:
         assert services.get(connection, "kvm1").last_error == "it did not answer within 3 s"

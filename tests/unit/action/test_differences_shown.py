@@ -17,7 +17,9 @@ def shown(module, check, **args):
     """Return the differences of a task; they are the same in check mode, and after a real run too."""
     result = run(module, check=check, diff=True, **args)
     assert "diff" not in run(module, check=True, **args)
-    return result, [(each["before_header"], each["before"], each["after"]) for each in result["diff"]]
+    return result, [
+        (each["before_header"], each["before"], each["after"]) for each in result["diff"]
+    ]
 
 
 def test_a_server_group(prepared_url, check):
@@ -26,8 +28,13 @@ def test_a_server_group(prepared_url, check):
     result, differences = shown("server_group", check, **group)
     assert (result["changed"], differences) == (True, [("web", {}, rule)])
     run("server_group", **group)
-    assert shown("server_group", check, max_moving=2, **group)[1] == [("web", rule, {**rule, "max_moving": 2})]
-    assert shown("server_group", check, name="web", state="absent", store_url=prepared_url)[1][0][2] == {}
+    assert shown("server_group", check, max_moving=2, **group)[1] == [
+        ("web", rule, {**rule, "max_moving": 2})
+    ]
+    assert (
+        shown("server_group", check, name="web", state="absent", store_url=prepared_url)[1][0][2]
+        == {}
+    )
 
 
 def test_nothing_new_is_no_difference(prepared_url, check):
@@ -43,7 +50,11 @@ def test_what_a_discovery_changes(prepared_url, check):
     given = {"store_url": prepared_url, "reserved_host_memory_mb": 0}
     before = [host("kvm1", domain("web"), domain("old")), host("kvm2"), host("kvm3")]
     run("compute_node", nodes=before, **given)
-    after = [host("kvm1", memory_mb=2048), host("kvm2", domain("web"), domain("new", vcpus=2)), host("kvm3")]
+    after = [
+        host("kvm1", memory_mb=2048),
+        host("kvm2", domain("web"), domain("new", vcpus=2)),
+        host("kvm3"),
+    ]
     result, differences = shown("compute_node", check, nodes=after, **given)
     assert (result["adopted"], result["moved"], result["missing"]) == (["new"], ["web"], ["old"])
     (one, was1, is1), (two, was2, is2) = differences
@@ -52,13 +63,24 @@ def test_what_a_discovery_changes(prepared_url, check):
     assert was1["instances"] == {"web": running, "old": running}
     assert is1["instances"] == {"old": {**running, "state": "missing"}}
     assert was1["compute_nodes"]["kvm1"]["MEMORY_MB"]["total"] == 4096
-    assert is1["compute_nodes"]["kvm1"]["MEMORY_MB"] == {"total": 2048, "reserved": 0, "allocation_ratio": 1.0}
-    assert (was2["instances"], is2["instances"]) == ({}, {"new": {**running, "vcpus": 2}, "web": running})
+    assert is1["compute_nodes"]["kvm1"]["MEMORY_MB"] == {
+        "total": 2048,
+        "reserved": 0,
+        "allocation_ratio": 1.0,
+    }
+    assert (was2["instances"], is2["instances"]) == (
+        {},
+        {"new": {**running, "vcpus": 2}, "web": running},
+    )
 
 
 def test_a_host_that_is_new_and_one_that_goes(prepared_url, check):
     run("compute_node", nodes=[host("kvm1")], store_url=prepared_url)
-    (name, was, becomes), *others = shown("compute_node", check, nodes=[host("kvm2", domain("web"))], store_url=prepared_url)[1]
+    (name, was, becomes), *others = shown(
+        "compute_node", check, nodes=[host("kvm2", domain("web"))], store_url=prepared_url
+    )[1]
     assert (name, was, list(becomes["instances"]), others) == ("kvm2", {}, ["web"], [])
-    (name, was, becomes), *others = shown("compute_node", check, host="kvm1", nodes=[], store_url=prepared_url)[1]
+    (name, was, becomes), *others = shown(
+        "compute_node", check, host="kvm1", nodes=[], store_url=prepared_url
+    )[1]
     assert (name, list(was["compute_nodes"]), becomes, others) == ("kvm1", ["kvm1"], {}, [])

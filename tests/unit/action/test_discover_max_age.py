@@ -20,7 +20,9 @@ def discover(url, folder, *words):
     """Run discover; return (exit code, its output). No host can be reached."""
     (folder / "hosts.yml").write_text(INVENTORY)
     given = ("-i", "hosts.yml", "-e", f"drover_store_url={url}", "drover.compute.discover", *words)
-    return ansible(folder, "playbook", *given, environment={"ANSIBLE_DEPRECATION_WARNINGS": "false"})
+    return ansible(
+        folder, "playbook", *given, environment={"ANSIBLE_DEPRECATION_WARNINGS": "false"}
+    )
 
 
 @pytest.mark.parametrize("age, read", [("600", {"kvm1"}), ("7200", set()), ("0", {"kvm1", "kvm2"})])
@@ -39,8 +41,14 @@ def test_only_older_hosts_are_read(tmp_path, age, read):
 
 @pytest.mark.parametrize("age", ['"10m"', "-5", "[600]", '{"a": 1}', "true"])
 def test_what_is_no_number_is_refused(tmp_path, age):
-    code, said = discover(f"sqlite:///{tmp_path / 'store.db'}", tmp_path, "-e", f'{{"drover_max_age": {age}}}')
-    assert code != 0 and "which is no number of seconds" in " ".join(said.split()) and "fatal: [kvm2]" not in said, said
+    code, said = discover(
+        f"sqlite:///{tmp_path / 'store.db'}", tmp_path, "-e", f'{{"drover_max_age": {age}}}'
+    )
+    assert (
+        code != 0
+        and "which is no number of seconds" in " ".join(said.split())
+        and "fatal: [kvm2]" not in said
+    ), said
 
 
 def test_a_new_store_reads_all(tmp_path):

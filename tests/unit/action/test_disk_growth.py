@@ -38,7 +38,12 @@ def discover(url):
 
 
 def grow(url, gib, /, **args):
-    return run("instance_disk", store_url=url, state="resized", **{"name": "web", "target": "vda", "size": gib, **args})
+    return run(
+        "instance_disk",
+        store_url=url,
+        state="resized",
+        **{"name": "web", "target": "vda", "size": gib, **args},
+    )
 
 
 def refused(url, gib, /, **args):
@@ -65,7 +70,9 @@ def domain(there):
 
 def size(there):
     (path,) = hypervisors.disks_of(domain(there))
-    found = subprocess.run(["qemu-img", "info", "-U", path], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        ["qemu-img", "info", "-U", path], capture_output=True, text=True, check=True
+    ).stdout
     return found.split("virtual size: ")[1].split(" GiB")[0]
 
 
@@ -79,11 +86,19 @@ def test_a_disk_grows_and_is_counted_and_the_next_discovery_says_the_same(url, t
     assert told["changed"] and fleets.snapshot(url) == before and size(there) == "1"
     assert (told["diff"]["before"], told["diff"]["after"]) == ("vda: 1 GiB\n", "vda: 3 GiB\n")
     done = grow(url, "3GiB", diff=True)
-    assert done["changed"] and done["diff"] == told["diff"] and done["host"] == "kvm1" and is_plain(done)
+    assert (
+        done["changed"]
+        and done["diff"] == told["diff"]
+        and done["host"] == "kvm1"
+        and is_plain(done)
+    )
     assert done["device"]["capacity_bytes"] == 3 * 2**30
     assert size(there) == "3" and gib(url) == (3, 3) and row(url).order_uuid is None
     recorded = fleets.snapshot(url)
-    assert not grow(url, 3)["changed"] and fleets.snapshot(url) == {**recorded, "domains": mock.ANY}, "it was seen again"
+    assert not grow(url, 3)["changed"] and fleets.snapshot(url) == {
+        **recorded,
+        "domains": mock.ANY,
+    }, "it was seen again"
     discover(url)
     assert gib(url) == (3, 3)
 
@@ -123,10 +138,15 @@ def test_what_is_refused(url, there):
 
 def test_what_fails_at_the_hypervisor_gives_the_room_back(url, there, monkeypatch):
     def full(*arguments):
-        raise libvirt.libvirtError("internal error: unable to execute QEMU command 'block_resize': No space left on device")
+        raise libvirt.libvirtError(
+            "internal error: unable to execute QEMU command 'block_resize': No space left on device"
+        )
 
     monkeypatch.setattr(libvirt.virDomain, "blockResize", full)
-    with pytest.raises(AnsibleActionFail, match="Instance web on kvm1: libvirt on kvm1 refused: .*No space left on device"):
+    with pytest.raises(
+        AnsibleActionFail,
+        match="Instance web on kvm1: libvirt on kvm1 refused: .*No space left on device",
+    ):
         grow(url, 3)
     assert gib(url) == (1, 1) and row(url).order_uuid is None and size(there) == "1"
 
@@ -139,15 +159,26 @@ def test_a_lost_host_leaves_it_open_and_the_next_run_ends_it(url, there, done):
             raise AnsibleConnectionFailure("Connection to kvm1 closed by remote host")
 
     (there.after if done else there.before).append(lost)
-    with pytest.raises(AnsibleActionFail, match="kvm1 does not show what became of it, so it may be done") as caught:
+    with pytest.raises(
+        AnsibleActionFail, match="kvm1 does not show what became of it, so it may be done"
+    ) as caught:
         grow(url, 3)
-    assert caught.value.result["uncertain"] is True and row(url).task_state == orders.EXTENDING and gib(url)[0] == 3
+    assert (
+        caught.value.result["uncertain"] is True
+        and row(url).task_state == orders.EXTENDING
+        and gib(url)[0] == 3
+    )
     there.after.clear()
     there.before.clear()
     there.hosts["kvm1"].reached = True
-    with pytest.raises(AnsibleActionFail, match="has a disk made larger, or that was cut off.*drover.compute.instance_disk again"):
+    with pytest.raises(
+        AnsibleActionFail,
+        match="has a disk made larger, or that was cut off.*drover.compute.instance_disk again",
+    ):
         run("instance", store_url=url, instances=["web"], state="stopped", timeout=1)
     discover(url)
-    assert row(url).task_state == orders.EXTENDING and gib(url)[0] == 3, "a discovery does not end it"
+    assert row(url).task_state == orders.EXTENDING and gib(url)[0] == 3, (
+        "a discovery does not end it"
+    )
     grow(url, 3)
     assert row(url).order_uuid is None and gib(url) == (3, 3) and size(there) == "3"

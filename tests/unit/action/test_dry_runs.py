@@ -22,7 +22,10 @@ def acting(request, fleet_url, monkeypatch):
 
     def act(module, check=False, **args):
         lines.clear()
-        return {**run(module, None, check=check, store_url=fleet_url, **args), "lines": " | ".join(lines)}
+        return {
+            **run(module, None, check=check, store_url=fleet_url, **args),
+            "lines": " | ".join(lines),
+        }
 
     return act
 
@@ -43,7 +46,10 @@ def test_walk_f14_a_dry_run_of_a_drain_predicts_changed(act):
 
 def test_walk_f24_a_second_drain_without_a_reason_keeps_the_first_ones(act, fleet_url):
     act("drain", host="kvm2", reason="disk swap ticket 42")
-    assert act("drain", host="kvm2")["changed"] is False and reason(fleet_url, "kvm2") == "disk swap ticket 42"
+    assert (
+        act("drain", host="kvm2")["changed"] is False
+        and reason(fleet_url, "kvm2") == "disk swap ticket 42"
+    )
     act("drain", host="kvm2", reason="new kernel")
     assert reason(fleet_url, "kvm2") == "new kernel"
     act("undrain", host="kvm2")
@@ -54,7 +60,10 @@ def test_walk_f24_a_second_drain_without_a_reason_keeps_the_first_ones(act, flee
 def test_walk_f13_undrain_says_what_would_be(act):
     act("drain", host="kvm2")
     said = act("undrain", True, host="kvm2")
-    assert said["changed"] is True and "kvm2 would be as it was before its drain or evacuation: enabled." in said["message"]
+    assert (
+        said["changed"] is True
+        and "kvm2 would be as it was before its drain or evacuation: enabled." in said["message"]
+    )
     said = act("undrain", host="kvm2")
     assert "kvm2 is as it was before its drain or evacuation: enabled." in said["message"]
 
@@ -68,7 +77,10 @@ def test_walk_f23_start_and_stop_say_what_would_be(act):
     )
     found = act("instance", True, state="running", instances=["web"])
     assert found["changed"] is False and "web on kvm1: nothing would change." in found["lines"]
-    assert "would" not in act("instance", state="stopped", instances=["web"], force=True, timeout=0)["lines"]
+    assert (
+        "would"
+        not in act("instance", state="stopped", instances=["web"], force=True, timeout=0)["lines"]
+    )
 
 
 def test_walk_f23_a_resize_says_what_would_be(act):

@@ -32,7 +32,10 @@ exit 255
 RULES = "no_witness,many_down,just_started,too_early,quiet_time,unread_hosts"
 WORD = 'drover_host_is_off="kvm1 is powered off"'
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
-SHARED = {"xml": "<domain/>", "disks": [{"target": "vda", "device": "disk", "type": "file", "source": "/nfs/web.qcow2"}]}
+SHARED = {
+    "xml": "<domain/>",
+    "disks": [{"target": "vda", "device": "disk", "type": "file", "source": "/nfs/web.qcow2"}],
+}
 CLOSED = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_executable": "ssh"}
 
 
@@ -41,19 +44,35 @@ def run(tmp_path):
     """Return a function that runs the playbook evacuate for kvm1 and returns (exit code, its
     output, its artifact)."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    fleets.discover(url, host("kvm1", domain("web", **SHARED), pools=[POOL]), host("kvm2", pools=[POOL]), now=time.time())
+    fleets.discover(
+        url,
+        host("kvm1", domain("web", **SHARED), pools=[POOL]),
+        host("kvm2", pools=[POOL]),
+        now=time.time(),
+    )
     with Store.open(url).write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
     ssh = tmp_path / "silent-ssh"
     ssh.write_text(SILENT)
     ssh.chmod(0o755)
-    (tmp_path / "hosts.yml").write_text(INVENTORY.replace("PYTHON", sys.executable).replace("SILENT", str(ssh)))
+    (tmp_path / "hosts.yml").write_text(
+        INVENTORY.replace("PYTHON", sys.executable).replace("SILENT", str(ssh))
+    )
     (tmp_path / "host_vars").mkdir()
     (tmp_path / "ansible.cfg").write_text("[defaults]\nshow_custom_stats = true\n")
 
     def ran(variables, *options, force=RULES):
         (tmp_path / "host_vars" / "kvm1.yml").write_text(json.dumps(variables))
-        given = ("-e", f"drover_store_url={url}", "-e", "drover_host=kvm1", "-e", f"drover_evacuate_force={force}", "-i", "hosts.yml")
+        given = (
+            "-e",
+            f"drover_store_url={url}",
+            "-e",
+            "drover_host=kvm1",
+            "-e",
+            f"drover_evacuate_force={force}",
+            "-i",
+            "hosts.yml",
+        )
         code, said = ansible(tmp_path, "playbook", *given, "drover.compute.evacuate", *options)
         assert "Traceback" not in said, said
         return code, said
@@ -71,8 +90,14 @@ def test_walk_f05_a_closed_port_is_no_refused_login(run):
     code, said = run(CLOSED, "--check")
     found = verdict(said)
     assert code == 2 and "web kvm1 -> kvm2" in " ".join(said.split()), said
-    assert found["message"].startswith("kvm1: nothing would be restarted now. kvm1 answers and refuses connections to its SSH port"), said
-    assert found["refused"] in (True, "True") and "Start its SSH server" in found["verdict"] and "refuses the login" not in said, said
+    assert found["message"].startswith(
+        "kvm1: nothing would be restarted now. kvm1 answers and refuses connections to its SSH port"
+    ), said
+    assert (
+        found["refused"] in (True, "True")
+        and "Start its SSH server" in found["verdict"]
+        and "refuses the login" not in said
+    ), said
 
 
 def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
@@ -82,7 +107,9 @@ def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
     assert code == 2 and last.startswith(
         "kvm1: nothing would be restarted now. kvm1 has no power driver that can tell whether it is off"
     ), said
-    assert f"'{WORD}'" in last and last.endswith("Once it is off: kvm1: 1 instance would be restarted, 0 not."), said
+    assert f"'{WORD}'" in last and last.endswith(
+        "Once it is off: kvm1: 1 instance would be restarted, 0 not."
+    ), said
     code, said = run({})
     assert code == 2 and "Nothing was started" in said and f"'{WORD}'" in said, said
 
@@ -90,5 +117,12 @@ def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
 def test_walk_f04_a_dry_run_is_green_where_the_real_run_would_restart_all(run):
     code, said = run({}, "-e", WORD, "--check")
     found = verdict(said)
-    assert code == 0 and found["planned"] == ["web"] and found["message"] == "kvm1: 1 instance would be restarted, 0 not.", said
-    assert found["refused"] in (False, "False") and found["verdict"] == "kvm1 is off, as a person says, and nobody can reach it.", said
+    assert (
+        code == 0
+        and found["planned"] == ["web"]
+        and found["message"] == "kvm1: 1 instance would be restarted, 0 not."
+    ), said
+    assert (
+        found["refused"] in (False, "False")
+        and found["verdict"] == "kvm1 is off, as a person says, and nobody can reach it."
+    ), said

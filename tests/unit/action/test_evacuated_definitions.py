@@ -22,7 +22,12 @@ RULES = ["many_down", "just_started", "too_early", "quiet_time"]
 
 def discover(url, *hosts, **more):
     for host in hosts:
-        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS}, store_url=url, **more)
+        run(
+            "compute_node",
+            {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS},
+            store_url=url,
+            **more,
+        )
 
 
 def evacuate(url, host):
@@ -64,7 +69,9 @@ def asked(there):
     """Return the modules that looked for app on kvm2, and that removed its definition from kvm1, in
     their order."""
     names = [(host, module.rpartition(".")[2]) for host, module, *_rest in there.calls]
-    return [each for each in names if each in (("kvm2", "_domain_order"), ("kvm1", "_domain_restart"))]
+    return [
+        each for each in names if each in (("kvm2", "_domain_order"), ("kvm1", "_domain_restart"))
+    ]
 
 
 def test_it_is_removed_after_its_new_host_has_shown_it(url, there, capsys):
@@ -82,7 +89,10 @@ def test_it_is_removed_after_its_new_host_has_shown_it(url, there, capsys):
 def test_it_stays_while_its_new_host_does_not_answer(url, there, capsys, silent):
     setattr(there.hosts["kvm2"], silent, False)
     discover(url, "kvm1")
-    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")] and (
+        "kvm1",
+        "_domain_restart",
+    ) not in asked(there)
     assert (
         "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not answer: it may be the only one"
         in said(capsys)
@@ -98,27 +108,37 @@ def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
     moved.destroy()
     moved.undefine()
     discover(url, "kvm1")
-    assert there.where()["app"] == [("kvm1", "shutoff")] and asked(there) == [("kvm2", "_domain_order")]
+    assert there.where()["app"] == [("kvm1", "shutoff")] and asked(there) == [
+        ("kvm2", "_domain_order")
+    ]
     assert "to kvm2, as kvm2 does not show it: it may be the only one" in said(capsys)
 
 
 def test_one_that_was_moved_on_by_hand_is_where_it_runs(url, there, capsys):
     """Before kvm3 is read, nothing shows that the definition on kvm1 is old. After that, a discovery of kvm1 looks at kvm3 too."""
-    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    there.moved(
+        there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")]
+    )
     discover(url, "kvm1")
     assert "to kvm2, as kvm2 does not show it: it may be the only one" in said(capsys)
     discover(url, "kvm2", "kvm3")
     held = fleets.holdings(url)[uuid_of("app")]
     assert "kvm1" in held
     discover(url, "kvm1")
-    assert there.where()["app"] == [("kvm3", "running")] and "kvm1: removed the stale definition of app" in said(capsys)
+    assert there.where()["app"] == [
+        ("kvm3", "running")
+    ] and "kvm1: removed the stale definition of app" in said(capsys)
     discover(url, "kvm3")
-    assert fleets.where(url)["app"] == "kvm3" and set(fleets.holdings(url)[uuid_of("app")]) == {"kvm3"}
+    assert fleets.where(url)["app"] == "kvm3" and set(fleets.holdings(url)[uuid_of("app")]) == {
+        "kvm3"
+    }
 
 
 def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
     """The definition on kvm2 may be old too, and the one on kvm1 the only good one."""
-    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    there.moved(
+        there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")]
+    )
     there.hosts["kvm3"].domains()[uuid_of("app")].destroy()
     discover(url, "kvm2", "kvm3", "kvm1", "kvm1")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm3", "shutoff")]
@@ -126,7 +146,9 @@ def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
 
 def test_it_is_not_started_where_it_was_before_all_others_were_read(url, there):
     """It runs on kvm3, whose last discovery was before the move. So the shut-off definition on kvm1 does not count as the instance."""
-    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    there.moved(
+        there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")]
+    )
     for _time in range(2):
         discover(url, "kvm1")
         assert fleets.where(url)["app"] == "kvm2"
@@ -135,7 +157,10 @@ def test_it_is_not_started_where_it_was_before_all_others_were_read(url, there):
 def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
     there.hosts["kvm1"].domains()[uuid_of("app")].create()
     discover(url, "kvm1")
-    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
+    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "running")] and (
+        "kvm1",
+        "_domain_restart",
+    ) not in asked(there)
 
 
 def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsys):
@@ -143,7 +168,10 @@ def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsy
     the newest host has shown the instance."""
     die(url, there, "kvm2")
     evacuate(url, "kvm2")
-    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")] and fleets.where(url)["app"] == "kvm3"
+    assert (
+        there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")]
+        and fleets.where(url)["app"] == "kvm3"
+    )
     discover(url, "kvm3", "kvm1")
     assert there.where()["app"] == [("kvm2", "shutoff"), ("kvm3", "running")]
 
@@ -156,9 +184,14 @@ def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
     evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")]
     run("undrain", GROUPS, store_url=url, host="kvm1")
-    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")], "nobody has said that it is to start"
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")], (
+        "nobody has said that it is to start"
+    )
     evacuate(url, "kvm2")
-    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")] and fleets.where(url)["app"] == "kvm1"
+    assert (
+        there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")]
+        and fleets.where(url)["app"] == "kvm1"
+    )
     discover(url, "kvm1", "kvm3")
     assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")]
     there.hosts["kvm2"].power_on()

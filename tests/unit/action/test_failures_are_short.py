@@ -21,12 +21,20 @@ def fatal_of(output):
 
 def test_a_refused_drain(tmp_path, prepared_url):
     """One host of libvirt's test driver; its instance has no destination."""
-    common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "drover_uris": ["test:///default"]}
-    (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"hypervisors": {"hosts": {"kvm1": None}, "vars": common}}), encoding="utf-8")
+    common = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "drover_uris": ["test:///default"],
+    }
+    (tmp_path / "hosts.yml").write_text(
+        yaml.safe_dump({"hypervisors": {"hosts": {"kvm1": None}, "vars": common}}), encoding="utf-8"
+    )
     words = ("-i", "hosts.yml", "-e", f"drover_store_url={prepared_url}")
     status, output = ansible(tmp_path, "playbook", *words, "drover.compute.discover")
     assert status == 0, output
-    status, output = ansible(tmp_path, "playbook", *words, "drover.compute.drain", "-e", "drover_host=kvm1")
+    status, output = ansible(
+        tmp_path, "playbook", *words, "drover.compute.drain", "-e", "drover_host=kvm1"
+    )
     assert status != 0
     line, result = fatal_of(output)
     said = result.pop("msg")
@@ -38,7 +46,23 @@ def test_a_refused_drain(tmp_path, prepared_url):
 
 
 def test_records_of_a_failure():
-    move = {"uuid": "u", "name": "web", "status": "failed", "destination": "kvm2", "message": "m" * 400, "allocations": {"a": {"VCPU": 1}}}
+    move = {
+        "uuid": "u",
+        "name": "web",
+        "status": "failed",
+        "destination": "kvm2",
+        "message": "m" * 400,
+        "allocations": {"a": {"VCPU": 1}},
+    }
     short = {"uuid": "u", "name": "web", "destination": "kvm2", "status": "failed"}
-    given = {"migrations": [move], "plan": {"restarts": [move], "lines": ["a"]}, "refusals": ["kvm1: none"], "places": [{"provider": "p"}]}
-    assert _brief(given) == {**given, "migrations": [short], "plan": {"restarts": [short], "lines": ["a"]}}
+    given = {
+        "migrations": [move],
+        "plan": {"restarts": [move], "lines": ["a"]},
+        "refusals": ["kvm1: none"],
+        "places": [{"provider": "p"}],
+    }
+    assert _brief(given) == {
+        **given,
+        "migrations": [short],
+        "plan": {"restarts": [short], "lines": ["a"]},
+    }

@@ -18,14 +18,24 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 
 def disk(path, *behind):
-    return {"target": "vda", "type": "file", "source": path, "path": path, "chain": [{"path": each} for each in behind]}
+    return {
+        "target": "vda",
+        "type": "file",
+        "source": path,
+        "path": path,
+        "chain": [{"path": each} for each in behind],
+    }
 
 
 @pytest.fixture
 def fleet_url(prepared_url):
     fleets.discover(
         prepared_url,
-        host("kvm1", domain("base", disks=[disk("/srv/base")], state="shutoff"), domain("web", disks=[disk("/srv/web")])),
+        host(
+            "kvm1",
+            domain("base", disks=[disk("/srv/base")], state="shutoff"),
+            domain("web", disks=[disk("/srv/web")]),
+        ),
         host("kvm2", domain("clone", disks=[disk("/srv/clone", "/srv/base")])),
     )
     with Store.open(prepared_url).write() as connection:
@@ -40,23 +50,46 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
     def hypervisor(hand, module, args):
         if module.endswith("_file_users"):
             names = {"shared_id": None, "inode": None, "mount": "/"}
-            return {"names": [{"path": path, "real_path": path, **names} for path in args.get("paths") or ()], "users": {}}
+            return {
+                "names": [
+                    {"path": path, "real_path": path, **names} for path in args.get("paths") or ()
+                ],
+                "users": {},
+            }
         given.append(args["used_elsewhere"])
-        return {"changed": True, "domain": None, "removed_disks": ["/srv/web", "/srv/clone"], "kept_disks": []}
+        return {
+            "changed": True,
+            "domain": None,
+            "removed_disks": ["/srv/web", "/srv/clone"],
+            "kept_disks": [],
+        }
 
     for way in (remote_module.Hand, remote_module.RemoteHand):
         monkeypatch.setattr(way, "_run", hypervisor)
     for name in ("base", "web"):
-        run("instance", {"inventory_hostname": "kvm1"}, store_url=fleet_url, state="absent", instances=[name], check=False)
+        run(
+            "instance",
+            {"inventory_hostname": "kvm1"},
+            store_url=fleet_url,
+            state="absent",
+            instances=[name],
+            check=False,
+        )
     # A dry run, and the real run.
     assert given == [["/srv/base"], ["/srv/base", "/srv/clone"], [], ["/srv/clone"]]
 
 
 @pytest.mark.parametrize("what", ["disks", "seed"])
-def test_safety_22_a_build_on_a_disk_of_another_is_refused_before_anything_is_begun(fleet_url, what):
+def test_safety_22_a_build_on_a_disk_of_another_is_refused_before_anything_is_begun(
+    fleet_url, what
+):
     path = {"disks": "/srv/base", "seed": "/srv/clone"}[what]
     fleets.claim(fleet_url, fleets.selection("new", "kvm1"))
-    paths = {"disks": [{"path": path, "size_gb": 1}]} if what == "disks" else {"seed": {"path": path, "content_b64": ""}}
+    paths = (
+        {"disks": [{"path": path, "size_gb": 1}]}
+        if what == "disks"
+        else {"seed": {"path": path, "content_b64": ""}}
+    )
     with pytest.raises(AnsibleActionFail) as refused:
         run(
             "_instance_build",
@@ -82,4 +115,7 @@ def test_both_ways_of_a_resize_know_of_the_storage_of_both_hosts(fleet_url, monk
     given = {"instance": "base", "state": "begun", "flavor": "big", "host": "kvm2"}
     resize = run("_resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
     # The order of the move looks up the files that other hosts need.
-    assert all("used_elsewhere" not in resize[way] and resize[way]["devices_there"] == {} for way in ("order", "back"))
+    assert all(
+        "used_elsewhere" not in resize[way] and resize[way]["devices_there"] == {}
+        for way in ("order", "back")
+    )

@@ -12,8 +12,13 @@ import pytest
 import yaml
 
 from ansible_collections.drover.compute.plugins.filter import _without_tags
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import foreign_variables, known_variables
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    foreign_variables,
+    known_variables,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import (
+    READ,
+)
 from ansible_collections.drover.compute.tests.unit import examples, pages
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, failure, run
 
@@ -28,7 +33,9 @@ def refused(folder, name, *words, inventory="hypervisors: {hosts: {kvm1: {}, kvm
     (folder / "hosts.yml").write_text(inventory, encoding="utf-8")
     status, output = ansible(folder, "playbook", "-i", "hosts.yml", name, *words)
     assert status != 0 and "changed=0" in output, output
-    assert re.findall(r"^TASK \[(.*?)\]", output, re.MULTILINE) == ["See that each variable is read"], output
+    assert re.findall(r"^TASK \[(.*?)\]", output, re.MULTILINE) == [
+        "See that each variable is read"
+    ], output
     assert not (folder / ".ansible" / "drover" / "store.db").exists()
     return " ".join(output.split())
 
@@ -61,7 +68,9 @@ def test_who_does_not_take_a_selector_refuses_it(name):
 )  # fmt: skip
 def test_walk_f03_a_variable_of_another_playbook_is_refused(name, words, wanted, tmp_path):
     """``rolling_maintenance -e drover_host=kvm1`` took the whole fleet."""
-    said = refused(tmp_path, f"drover.compute.{name}", *(word for each in words for word in ("-e", each)))
+    said = refused(
+        tmp_path, f"drover.compute.{name}", *(word for each in words for word in ("-e", each))
+    )
     assert wanted in said and "secret" not in said
 
 
@@ -85,46 +94,76 @@ def test_walk_f03_what_it_says_of_others(name, words, wanted):
 
 def test_walk_f15_a_variable_without_the_prefix_is_named():
     """``instance_delete -e force=true`` was accepted without a message, and the power was not cut."""
-    (said,) = foreign_variables.without_prefix("instance_delete", ["force", "mine", "drover_instance"])
-    assert "does not read the variable force" in said and "If you mean drover_instance_force, give that." in said
+    (said,) = foreign_variables.without_prefix(
+        "instance_delete", ["force", "mine", "drover_instance"]
+    )
+    assert (
+        "does not read the variable force" in said
+        and "If you mean drover_instance_force, give that." in said
+    )
 
 
 def test_walk_f03_from_a_file_several_at_once(tmp_path):
-    (tmp_path / "more.yml").write_text("drover_host: [kvm1, kvm2]\ndrover_migrate_cold: true\n", encoding="utf-8")
+    (tmp_path / "more.yml").write_text(
+        "drover_host: [kvm1, kvm2]\ndrover_migrate_cold: true\n", encoding="utf-8"
+    )
     said = refused(tmp_path, "drover.compute.rolling_maintenance", "-e", "@more.yml")
-    assert "takes no drover_host (kvm1, kvm2)" in said and "takes no drover_migrate_cold" in said and "Leave them out." in said
+    assert (
+        "takes no drover_host (kvm1, kvm2)" in said
+        and "takes no drover_migrate_cold" in said
+        and "Leave them out." in said
+    )
 
 
 def test_walk_f03_from_a_play_that_imports_the_playbook(tmp_path):
     """The mistake is the same: the whole fleet instead of one host."""
-    imported = [{"import_playbook": "drover.compute.rolling_maintenance", "vars": {"drover_host": "kvm1"}}]
+    imported = [
+        {"import_playbook": "drover.compute.rolling_maintenance", "vars": {"drover_host": "kvm1"}}
+    ]
     (tmp_path / "own.yml").write_text(yaml.safe_dump(imported), encoding="utf-8")
     assert "takes no drover_host (kvm1)" in refused(tmp_path, "own.yml")
 
 
 def test_walk_f03_from_the_inventory(tmp_path):
     said = refused(
-        tmp_path, "drover.compute.rolling_maintenance", inventory="all: {vars: {drover_host: kvm1}}\nhypervisors: {hosts: {kvm1: {}}}\n"
+        tmp_path,
+        "drover.compute.rolling_maintenance",
+        inventory="all: {vars: {drover_host: kvm1}}\nhypervisors: {hosts: {kvm1: {}}}\n",
     )
     assert "takes no drover_host (kvm1)" in said
 
 
 def test_walk_f03_a_file_and_a_list_of_definitions(tmp_path):
     """The list was ignored without a message."""
-    (tmp_path / "hosts.yml").write_text("all: {vars: {drover_definitions: fleet.yml}}\n", encoding="utf-8")
-    (tmp_path / "fleet.yml").write_text("instances: [{name: web, memory_mb: 64}]\n", encoding="utf-8")
-    typed = '{"drover_instance_definitions": [{"name": "db", "memory_mb": 64}]}'
-    status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", "drover.compute.place", "-e", typed)
-    said = " ".join(output.split())
-    assert status == 2 and "drover_definitions names the file fleet.yml, and drover_instance_definitions has definitions too." in said, (
-        output
+    (tmp_path / "hosts.yml").write_text(
+        "all: {vars: {drover_definitions: fleet.yml}}\n", encoding="utf-8"
     )
-    assert "leave one out. Nothing was done." in said and not (tmp_path / ".ansible" / "drover" / "store.db").exists()
+    (tmp_path / "fleet.yml").write_text(
+        "instances: [{name: web, memory_mb: 64}]\n", encoding="utf-8"
+    )
+    typed = '{"drover_instance_definitions": [{"name": "db", "memory_mb": 64}]}'
+    status, output = ansible(
+        tmp_path, "playbook", "-i", "hosts.yml", "drover.compute.place", "-e", typed
+    )
+    said = " ".join(output.split())
+    assert (
+        status == 2
+        and "drover_definitions names the file fleet.yml, and drover_instance_definitions has definitions too."
+        in said
+    ), output
+    assert (
+        "leave one out. Nothing was done." in said
+        and not (tmp_path / ".ansible" / "drover" / "store.db").exists()
+    )
 
 
 def test_settings_in_the_inventory_are_for_those_who_read_them():
     """A default of the fleet, such as drover_unmovable, is for the playbooks that read it. AWX gives artifacts to the next job."""
-    assert run("_variables", {"drover_unmovable": "skip", "drover_max_migrations": 2, "drover_store_url": "x"}, playbook="hosts")
+    assert run(
+        "_variables",
+        {"drover_unmovable": "skip", "drover_max_migrations": 2, "drover_store_url": "x"},
+        playbook="hosts",
+    )
     assert foreign_variables.of_others("hosts", {"drover_drain_result", "drover_audit"}, ()) == []
 
 
@@ -133,8 +172,12 @@ def test_it_is_the_first_task_of_the_first_plays(path):
     """With a limit the first play of discover is left out."""
     plays = [play for play in yaml.safe_load(path.read_text(encoding="utf-8")) if "hosts" in play]
     for play in plays[: 2 if path.stem == "discover" else 1]:
-        assert play["tasks"][0].get("drover.compute._variables") == {"playbook": path.stem}, play["name"]
-        assert play["tasks"][0].get("run_once", False) == ("hypervisors" in play["hosts"]), play["name"]
+        assert play["tasks"][0].get("drover.compute._variables") == {"playbook": path.stem}, play[
+            "name"
+        ]
+        assert play["tasks"][0].get("run_once", False) == ("hypervisors" in play["hosts"]), play[
+            "name"
+        ]
 
 
 def test_every_command_of_the_pages_gives_what_is_read():
@@ -142,16 +185,24 @@ def test_every_command_of_the_pages_gives_what_is_read():
     for page in (examples.ROOT / "README.md", *(examples.ROOT / "docs").glob("*.md")):
         for command in pages.commands(page.read_text(encoding="utf-8")):
             words = shlex.split(command)
-            names = [word.removeprefix(foreign_variables.NAMESPACE) for word in words if word.startswith(foreign_variables.NAMESPACE)]
+            names = [
+                word.removeprefix(foreign_variables.NAMESPACE)
+                for word in words
+                if word.startswith(foreign_variables.NAMESPACE)
+            ]
             if words[0] == "ansible-playbook" and len(names) == 1 and names[0] in READ:
                 given = set(re.findall(r"(drover_\w+)(?==|\")", command))
-                assert foreign_variables.of_others(names[0], given, given) == [], f"{page.name}: {command}"
+                assert foreign_variables.of_others(names[0], given, given) == [], (
+                    f"{page.name}: {command}"
+                )
                 found += bool(given)
     assert found > 50
 
 
 def test_every_job_of_awx_gives_what_is_read():
-    text = (examples.ROOT / "playbooks/vars/awx/objects/job_templates.yml").read_text(encoding="utf-8")
+    text = (examples.ROOT / "playbooks/vars/awx/objects/job_templates.yml").read_text(
+        encoding="utf-8"
+    )
     for job in yaml.safe_load(text)["controller_templates"]:
         name = job["playbook"].rpartition("}")[2].removesuffix(".yml")
         spec = job.get("survey_spec", {}).get("spec", ())
@@ -164,15 +215,20 @@ def test_every_rulebook_gives_what_is_read():
     found = 0
     for path in (examples.ROOT / "extensions/eda/rulebooks").glob("*.yml"):
         for each in re.finditer(
-            r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2  .*\n)+)", path.read_text(encoding="utf-8")
+            r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2  .*\n)+)",
+            path.read_text(encoding="utf-8"),
         ):
             given = set(re.findall(r"^ +(drover_\w+):", each[3], re.MULTILINE))
-            assert foreign_variables.of_others(each[1].replace("-", "_"), given, given) == [], f"{path.name}: {each[1]}"
+            assert foreign_variables.of_others(each[1].replace("-", "_"), given, given) == [], (
+                f"{path.name}: {each[1]}"
+            )
             found += 1
     assert found >= 4
 
 
-@pytest.mark.parametrize("name", ["drain", "undrain", "place", "instance_stop", "rolling_maintenance", "evacuate"])
+@pytest.mark.parametrize(
+    "name", ["drain", "undrain", "place", "instance_stop", "rolling_maintenance", "evacuate"]
+)
 def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
     """Such a run reads each host as discover does, with the same variables."""
     given = ("drover_shared_pools", "drover_uris", "drover_instances_path", "drover_migration_uri")
@@ -181,9 +237,13 @@ def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
 
 def test_walk_f15_an_option_that_is_missing_has_its_variable():
     """The message named the options of a module, although a person types variables."""
-    said = failure("instance_disk", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
+    said = failure(
+        "instance_disk", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db"
+    )
     assert "Set drover_disk_path (option path)." in said
-    said = failure("instance_cdrom", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
+    said = failure(
+        "instance_cdrom", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db"
+    )
     assert "Set drover_disk_path (option path) or drover_disk (option target)." in said
     # A user of the module alone types options.
     assert "drover_" not in failure("instance_disk", name="web", store_url="sqlite:///nowhere.db")

@@ -35,8 +35,17 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
     code, said = play(
         tmp_path,
         [
-            {"drover.compute.compute_node": read, "timeout": 4, "register": "seen", "ignore_errors": True},
-            {"ansible.builtin.debug": {"msg": "{{ 'no nodes' if seen.nodes is not defined else seen.nodes }}"}},
+            {
+                "drover.compute.compute_node": read,
+                "timeout": 4,
+                "register": "seen",
+                "ignore_errors": True,
+            },
+            {
+                "ansible.builtin.debug": {
+                    "msg": "{{ 'no nodes' if seen.nodes is not defined else seen.nodes }}"
+                }
+            },
         ],
         vars={"ansible_python_interpreter": sys.executable},
     )
@@ -50,8 +59,16 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
 def test_a_name_that_is_no_host_is_not_recorded_as_one_that_is_down(prepared_url, tmp_path):
     """The host is in no inventory. It could never be read, and would block every new placement for
     ever."""
-    read = {"uris": ["qemu:///system?socket=/nowhere/libvirt-sock"], "host": "kmv1", "store_url": prepared_url}
-    code, said = play(tmp_path, [{"drover.compute.compute_node": read}], vars={"ansible_python_interpreter": sys.executable})
+    read = {
+        "uris": ["qemu:///system?socket=/nowhere/libvirt-sock"],
+        "host": "kmv1",
+        "store_url": prepared_url,
+    }
+    code, said = play(
+        tmp_path,
+        [{"drover.compute.compute_node": read}],
+        vars={"ansible_python_interpreter": sys.executable},
+    )
     assert code != 0 and "/nowhere/libvirt-sock" in said
     with Store.open(prepared_url).read() as connection:
         with pytest.raises(DroverError, match="which is empty"):

@@ -9,16 +9,34 @@ import time
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, fleet_cpus, recorded_hosts, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    fleet_cpus,
+    recorded_hosts,
+    services,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.conductor import test_fleet_cpu
-from ansible_collections.drover.compute.tests.unit.conductor.test_fleet_cpu import NEW, OLD, cpus, model
+from ansible_collections.drover.compute.tests.unit.conductor.test_fleet_cpu import (
+    NEW,
+    OLD,
+    cpus,
+    model,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 
 def host(name, **more):
     facts = {
-        key: more.pop(key) for key in ("libvirt_version", "host_uuid", "hypervisor_hostname", "addresses", "missing_drivers") if key in more
+        key: more.pop(key)
+        for key in (
+            "libvirt_version",
+            "host_uuid",
+            "hypervisor_hostname",
+            "addresses",
+            "missing_drivers",
+        )
+        if key in more
     }
     node = test_fleet_cpu.host(name, more.pop("found", None), more.pop("version", 7002000), **more)
     node["hypervisor"].update({"libvirt_version": 9000000, "addresses": ["192.0.2.1"], **facts})
@@ -33,7 +51,12 @@ def warned(url):
 
 def test_hosts_that_are_alike_give_no_warning(prepared_url):
     assert warned(prepared_url) == []
-    fleets.discover(prepared_url, host("kvm1"), host("kvm2", migration_address="192.0.2.1"), host("kvm3", migration_address="kvm3-fast"))
+    fleets.discover(
+        prepared_url,
+        host("kvm1"),
+        host("kvm2", migration_address="192.0.2.1"),
+        host("kvm3", migration_address="kvm3-fast"),
+    )
     assert warned(prepared_url) == []
 
 
@@ -51,8 +74,13 @@ def test_each_problem_is_one_sentence_with_its_remedy(prepared_url):
         services.record_unreachable(connection, "gone", "no route", time.time())
     found = warned(prepared_url)
     assert [each.partition(":")[0] for each in found] == ["kvm1, kvm2", "kvm3", "kvm1, kvm2"]
-    assert f"they have the same host uuid {uuid}" in found[0] and "Give each its own host_uuid" in found[0]
-    assert "its drover_migration_address is 192.0.2.9, which is no address of it. Correct" in found[1]
+    assert (
+        f"they have the same host uuid {uuid}" in found[0]
+        and "Give each its own host_uuid" in found[0]
+    )
+    assert (
+        "its drover_migration_address is 192.0.2.9, which is no address of it. Correct" in found[1]
+    )
     assert "it has QEMU 7.2.0, others have 10.0.0" in found[2] and "Upgrade QEMU there" in found[2]
 
 
@@ -60,15 +88,25 @@ def test_hosts_that_lack_features_of_the_cpu_of_the_fleet(prepared_url):
     fleets.discover(prepared_url, host("kvm1", found=model(NEW)))
     cpus(prepared_url).of_guest("kvm1", None, "kvm")
     fleets.discover(
-        prepared_url, host("kvm2", found=model(OLD)), host("kvm3", found=model(OLD)), host("amd", found=model([], vendor="AMD"))
+        prepared_url,
+        host("kvm2", found=model(OLD)),
+        host("kvm3", found=model(OLD)),
+        host("amd", found=model([], vendor="AMD")),
     )
     (found,) = warned(prepared_url)
-    assert found.startswith("kvm2, kvm3: it lacks avx2 of the CPU of the fleet (Nehalem). ") and "drover_fleet_cpu_renew=true" in found
+    assert (
+        found.startswith("kvm2, kvm3: it lacks avx2 of the CPU of the fleet (Nehalem). ")
+        and "drover_fleet_cpu_renew=true" in found
+    )
 
 
 def test_missing_drivers_are_one_sentence_for_all_hosts_that_lack_one(prepared_url):
     storage = {"driver": "storage", "package": "libvirt-daemon-driver-storage", "daemon": None}
-    interface = {"driver": "interface", "package": "libvirt-daemon-driver-interface", "daemon": None}
+    interface = {
+        "driver": "interface",
+        "package": "libvirt-daemon-driver-interface",
+        "daemon": None,
+    }
     fleets.discover(
         prepared_url,
         host("kvm1", missing_drivers=[storage, interface]),
@@ -77,11 +115,14 @@ def test_missing_drivers_are_one_sentence_for_all_hosts_that_lack_one(prepared_u
     )
     first, second = sorted(warned(prepared_url))
     assert (
-        first.startswith("kvm1, kvm2: its libvirt has no interface driver: ") and "Install libvirt-daemon-driver-interface there" in first
+        first.startswith("kvm1, kvm2: its libvirt has no interface driver: ")
+        and "Install libvirt-daemon-driver-interface there" in first
     )
     assert second.startswith("kvm1: its libvirt has no storage driver: no disk can be copied to it")
     # The next discovery finds the package installed.
-    fleets.discover(prepared_url, host("kvm1", missing_drivers=[]), host("kvm2", missing_drivers=[]))
+    fleets.discover(
+        prepared_url, host("kvm1", missing_drivers=[]), host("kvm2", missing_drivers=[])
+    )
     assert warned(prepared_url) == []
 
 

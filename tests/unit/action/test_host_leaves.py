@@ -31,7 +31,12 @@ GROUPS = {"groups": {"all": [*HOSTS, "new1"], "hypervisors": HOSTS}}
 
 def discover(url, *names, **args):
     for name in names:
-        run("compute_node", {"inventory_hostname": name, "drover_cpu_allocation_ratio": 1.0, **GROUPS}, store_url=url, **args)
+        run(
+            "compute_node",
+            {"inventory_hostname": name, "drover_cpu_allocation_ratio": 1.0, **GROUPS},
+            store_url=url,
+            **args,
+        )
 
 
 @pytest.fixture
@@ -53,14 +58,20 @@ def room(url):
     listed = sum(each["vcpus_capacity"] for each in hosts(url).values())
     text = run("metrics", store_url=url)["metrics"]
     metrics = sum(
-        float(line.split()[-1]) for line in text.splitlines() if line.startswith("drover_resource_capacity{") and '"VCPU"' in line
+        float(line.split()[-1])
+        for line in text.splitlines()
+        if line.startswith("drover_resource_capacity{") and '"VCPU"' in line
     )
     fits = capacity(url)
     return {"listed": listed, "metrics": metrics, "fits": fits, "up": text.count("drover_host_up{")}
 
 
 def capacity(url):
-    return run("capacity_info", store_url=url, requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0}])["capacity"][0]["total"]
+    return run(
+        "capacity_info",
+        store_url=url,
+        requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0}],
+    )["capacity"][0]["total"]
 
 
 def refused(*args, **options):
@@ -84,7 +95,10 @@ def test_b6_one_machine_under_two_names_is_refused_and_counts_once(fleet, there)
         "ansible_host",
     ):
         assert part in str(caught.value)
-    assert room(fleet) == {**before, "up": before["up"] + 1} and hosts(fleet)["new1"]["state"] == "down"
+    assert (
+        room(fleet) == {**before, "up": before["up"] + 1}
+        and hosts(fleet)["new1"]["state"] == "down"
+    )
     discover(fleet, "kvm2")
     assert hosts(fleet)["kvm2"]["state"] == "up"
 
@@ -102,14 +116,20 @@ def test_b6_a_second_name_that_an_earlier_release_has_let_in_counts_once(fleet, 
 
 
 def test_b6_clones_are_two_machines(fleet):
-    fleets.identify(fleet, "kvm2", host_uuid=uuid_of("kvm3"), machine_id="a clone has one of its own")
+    fleets.identify(
+        fleet, "kvm2", host_uuid=uuid_of("kvm3"), machine_id="a clone has one of its own"
+    )
     discover(fleet, "kvm3")
 
 
 def test_b6_two_names_for_one_machine_in_one_discovery(prepared_url):
     facts = {**node.flat_facts(host("a")), "host_uuid": uuid_of("a"), "machine_id": "m"}
-    given = [{"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("b", "a")]
-    assert "b is the same machine as a" in refused("compute_node", store_url=prepared_url, nodes=given)
+    given = [
+        {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("b", "a")
+    ]
+    assert "b is the same machine as a" in refused(
+        "compute_node", store_url=prepared_url, nodes=given
+    )
     with Store.open(prepared_url).read() as connection:
         assert not connection.execute(sa.select(tables.compute_nodes)).all()
 
@@ -122,10 +142,18 @@ def test_f08_a_host_that_is_not_reported_any_more_counts_nowhere_and_is_said(fle
     before, gone = room(fleet), hosts(fleet)["kvm1"]["vcpus_capacity"]
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
     now, found = room(fleet), hosts(fleet)["kvm1"]
-    assert now["listed"] == now["metrics"] == before["listed"] - gone and now["up"] == before["up"] - 1
-    assert (found["state"], found["down_reason"], found["vcpus_free"]) == ("unreported", "no longer reported by its host", 0)
+    assert (
+        now["listed"] == now["metrics"] == before["listed"] - gone and now["up"] == before["up"] - 1
+    )
+    assert (found["state"], found["down_reason"], found["vcpus_free"]) == (
+        "unreported",
+        "no longer reported by its host",
+        0,
+    )
     answer = refused(
-        "schedule_info", store_url=fleet, requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0, "force_hosts": ["kvm1"]}]
+        "schedule_info",
+        store_url=fleet,
+        requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0, "force_hosts": ["kvm1"]}],
     )
     assert answer.startswith("No valid host for x") and "kvm1" in answer
 
@@ -148,10 +176,14 @@ def test_f08_a_host_that_is_not_reported_any_more_takes_nothing(fleet):
     before = candidates()
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
     assert len(before) == 3 and len(candidates()) == 2 and candidates() < before
-    assert "no longer reported by its host" in refused("allocation", store_url=fleet, selections=[wanted("new", host="kvm1", node="kvm1")])
+    assert "no longer reported by its host" in refused(
+        "allocation", store_url=fleet, selections=[wanted("new", host="kvm1", node="kvm1")]
+    )
     # The node is back, with another hostname.
     fleets.discover(fleet, host("kvm1", hypervisor_hostname="kvm1.new"))
-    claimed = run("allocation", store_url=fleet, selections=[wanted("new", host="kvm1")])["claims"][0]
+    claimed = run("allocation", store_url=fleet, selections=[wanted("new", host="kvm1")])["claims"][
+        0
+    ]
     assert (claimed["host"], claimed["node"]) == ("kvm1", "kvm1.new")
 
 
@@ -162,8 +194,14 @@ def test_f08_the_report_has_a_host_that_has_left_as_that_alone(fleet):
     run("host", store_url=fleet, host="kvm1", state="disabled", reason="old")
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
     with Store.open(fleet).write() as connection:
-        connection.execute(sa.update(tables.compute_nodes).values(memory_mb_used=1000, local_gb_used=10))
-        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm1").values(last_seen_up=1000))
+        connection.execute(
+            sa.update(tables.compute_nodes).values(memory_mb_used=1000, local_gb_used=10)
+        )
+        connection.execute(
+            sa.update(tables.services)
+            .where(tables.services.c.host == "kvm1")
+            .values(last_seen_up=1000)
+        )
     with Store.open(fleet).read() as connection:
         found = report_data.read(connection, Policy.from_mapping({}), time.time())
     by_name = {each["host"]: each for each in found["hosts"]}
@@ -178,9 +216,16 @@ def test_f08_the_report_has_a_host_that_has_left_as_that_alone(fleet):
 
 def test_walk_f10_a_host_leaves_at_the_first_time(fleet):
     run("aggregate", store_url=fleet, name="fast", hosts=["kvm3"])
-    assert run("host", check=True, store_url=fleet, host="kvm3", state="absent")["changed"] and "kvm3" in hosts(fleet)
+    assert run("host", check=True, store_url=fleet, host="kvm3", state="absent")[
+        "changed"
+    ] and "kvm3" in hosts(fleet)
     found = run("host", store_url=fleet, host="kvm3", state="absent")
-    assert found["changed"] and found["removed"] == {"host": "kvm3", "nodes": ["kvm3"], "aggregates": ["fast"], "evacuated": []}
+    assert found["changed"] and found["removed"] == {
+        "host": "kvm3",
+        "nodes": ["kvm3"],
+        "aggregates": ["fast"],
+        "evacuated": [],
+    }
     assert set(hosts(fleet)) == {"kvm1", "kvm2"}
     assert not run("host", store_url=fleet, host="kvm3", state="absent")["changed"]
     # It comes back as a new one.
@@ -190,7 +235,15 @@ def test_walk_f10_a_host_leaves_at_the_first_time(fleet):
 
 def test_walk_f10_what_is_there_holds_it(fleet):
     words = refused("host", store_url=fleet, host="kvm1", state="absent")
-    for part in ("not removed", "db, web", "drover.compute.drain", "drover.compute.evacuate", "instance_delete", "released", uuid_of("db")):
+    for part in (
+        "not removed",
+        "db, web",
+        "drover.compute.drain",
+        "drover.compute.evacuate",
+        "instance_delete",
+        "released",
+        uuid_of("db"),
+    ):
         assert part in words, words
     run("lease", store_url=fleet, host="kvm2", purpose="drain")
     assert "kvm2 is held by" in refused("host", store_url=fleet, host="kvm2", state="absent")
@@ -204,8 +257,17 @@ def test_walk_f10_what_was_lost_with_a_dead_machine_is_released(fleet):
     another host shows it."""
     given = {"store_url": fleet, "state": "released", "instances": [uuid_of("db"), uuid_of("web")]}
     assert "kvm1 is dead: drover.compute.evacuate" in refused("allocation", **given)
-    event = run("_power_event", store_url=fleet, host="kvm1", action="fence", driver="ipmi")["event"]["uuid"]
-    run("_power_event", store_url=fleet, host="kvm1", uuid=event, status="completed", power_state="off")
+    event = run("_power_event", store_url=fleet, host="kvm1", action="fence", driver="ipmi")[
+        "event"
+    ]["uuid"]
+    run(
+        "_power_event",
+        store_url=fleet,
+        host="kvm1",
+        uuid=event,
+        status="completed",
+        power_state="off",
+    )
     fleets.discover(fleet, host("kvm2", domain("db")), now=time.time())
     assert "on kvm2" in refused("allocation", **given)
     discover(fleet, "kvm2")
@@ -222,19 +284,34 @@ def test_walk_f10_a_new_name_keeps_all(fleet, there):
     with pytest.raises(AnsibleActionFail):
         discover(fleet, "new1")
     before = room(fleet)
-    assert run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")["renamed"]["instances"] == 2
+    assert (
+        run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")["renamed"][
+            "instances"
+        ]
+        == 2
+    )
     discover(fleet, "new1")
     found = hosts(fleet)
-    assert set(found) == {"kvm2", "kvm3", "new1"} and (found["new1"]["state"], found["new1"]["disabled_reason"]) == ("up", "fan")
-    assert {name: fleets.where(fleet)[name] for name in ("web", "db")} == {"web": "new1", "db": "new1"}
+    assert set(found) == {"kvm2", "kvm3", "new1"} and (
+        found["new1"]["state"],
+        found["new1"]["disabled_reason"],
+    ) == ("up", "fan")
+    assert {name: fleets.where(fleet)[name] for name in ("web", "db")} == {
+        "web": "new1",
+        "db": "new1",
+    }
     assert room(fleet)["listed"] == before["listed"]
     assert run("aggregate", store_url=fleet, name="fast")["aggregate"]["hosts"] == ["new1"]
     assert run("store_audit_info", store_url=fleet)["findings"] == []
-    assert not run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")["changed"]
+    assert not run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")[
+        "changed"
+    ]
 
 
 def test_walk_f10_a_new_name_of_another_machine_is_none(fleet):
-    assert "another machine" in refused("host", store_url=fleet, host="kvm3", state="renamed", new_name="kvm2")
+    assert "another machine" in refused(
+        "host", store_url=fleet, host="kvm3", state="renamed", new_name="kvm2"
+    )
     assert set(hosts(fleet)) == set(HOSTS)
 
 
@@ -267,10 +344,18 @@ def test_b2_another_machine_is_accepted_when_a_person_says_so(fleet, there):
     run("host", store_url=fleet, host="kvm3", state="disabled", reason="no fan")
     with pytest.raises(AnsibleConnectionFailure, match="host_replace -e drover_host=kvm3"):
         discover(fleet, "kvm3")
-    found = run("compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True)
-    assert uuid_of("kvm3") in found["machines"]["before"] and uuid_of("spare") in found["machines"]["after"]
+    found = run(
+        "compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True
+    )
+    assert (
+        uuid_of("kvm3") in found["machines"]["before"]
+        and uuid_of("spare") in found["machines"]["after"]
+    )
     discover(fleet, "kvm3")
-    assert (hosts(fleet)["kvm3"]["state"], hosts(fleet)["kvm3"]["disabled_reason"]) == ("up", "no fan")
+    assert (hosts(fleet)["kvm3"]["state"], hosts(fleet)["kvm3"]["disabled_reason"]) == (
+        "up",
+        "no fan",
+    )
 
 
 def test_b2_the_disks_of_the_old_machine_are_in_the_new_one(fleet, there):
@@ -278,14 +363,25 @@ def test_b2_the_disks_of_the_old_machine_are_in_the_new_one(fleet, there):
         there.hosts["kvm3"].define(name, uuid_of(name), state="shutoff")
     run("host", store_url=fleet, host="kvm3", state="absent")
     there.addresses = {"kvm1": "kvm3"}
-    found = run("compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True)
-    assert found["instances"] == 2 and fleets.where(fleet)["web"] == "kvm1" and found["missing"] == []
+    found = run(
+        "compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True
+    )
+    assert (
+        found["instances"] == 2 and fleets.where(fleet)["web"] == "kvm1" and found["missing"] == []
+    )
 
 
 def test_b2_what_the_new_machine_does_not_show_is_not_given_up(fleet, there):
     there.addresses = {"kvm1": "spare"}
-    words = refused("compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True)
-    for part in ("kvm1 was not replaced", "db, web", "does not show them", "drover.compute.evacuate"):
+    words = refused(
+        "compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True
+    )
+    for part in (
+        "kvm1 was not replaced",
+        "db, web",
+        "does not show them",
+        "drover.compute.evacuate",
+    ):
         assert part in words, words
     with Store.open(fleet).read() as connection:
         assert set(connection.execute(sa.select(tables.instances.c.state)).scalars()) == {"active"}
@@ -293,7 +389,9 @@ def test_b2_what_the_new_machine_does_not_show_is_not_given_up(fleet, there):
 
 def test_b2_another_host_of_the_store_takes_no_second_place(fleet, there):
     there.addresses = {"kvm3": "kvm2"}
-    words = refused("compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True)
+    words = refused(
+        "compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True
+    )
     assert "kvm3 is the same machine as kvm2" in words
 
 
@@ -303,13 +401,26 @@ def test_b2_another_host_of_the_store_takes_no_second_place(fleet, there):
 def test_walk_f06_a_forecast_counts_disks_that_only_the_lost_host_has(fleet, tmp_path):
     """Give web and db one file each that no other host is known to see."""
     sentence = "an evacuation leaves these instances: 2 on kvm1"
-    assert sentence in " ".join(run("capacity_info", store_url=fleet, requests=[{"vcpus": 1, "memory_mb": 1, "disk_gb": 0}])["lines"])
+    assert sentence in " ".join(
+        run(
+            "capacity_info", store_url=fleet, requests=[{"vcpus": 1, "memory_mb": 1, "disk_gb": 0}]
+        )["lines"]
+    )
     assert sentence in json.dumps(run("report", store_url=fleet, path=str(tmp_path / "fleet.html")))
     assert sentence in (tmp_path / "fleet.html").read_text(encoding="utf-8")
-    assert re.search(r'drover_instances_left_by_evacuation\{zone=""\} 2\b', run("metrics", store_url=fleet)["metrics"])
-    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm1"]}])["simulation"]["changes"][0]
-    assert "2 of its 2 have disks that only kvm1 has: an evacuation leaves them" in made["text"], made
-    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm2"]}])["simulation"]["changes"][0]
+    assert re.search(
+        r'drover_instances_left_by_evacuation\{zone=""\} 2\b',
+        run("metrics", store_url=fleet)["metrics"],
+    )
+    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm1"]}])["simulation"][
+        "changes"
+    ][0]
+    assert "2 of its 2 have disks that only kvm1 has: an evacuation leaves them" in made["text"], (
+        made
+    )
+    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm2"]}])["simulation"][
+        "changes"
+    ][0]
     assert "evacuation" not in made["text"]
 
 
@@ -319,17 +430,30 @@ def test_walk_f06_a_forecast_counts_disks_that_only_the_lost_host_has(fleet, tmp
 def test_b7_the_host_of_a_new_definition_is_no_wish_and_that_is_said(fleet):
     wanted = [{"name": name, "memory_mb": 64, "host": "kvm3"} for name in ("neu", "neu2")]
     (sentence,) = run("_definitions", store_url=fleet, instances=wanted)["warnings"]
-    for part in ("Instance neu is new", "host: kvm3", "requested_destination: {host: kvm3}", "The same for neu2."):
+    for part in (
+        "Instance neu is new",
+        "host: kvm3",
+        "requested_destination: {host: kvm3}",
+        "The same for neu2.",
+    ):
         assert part in sentence, sentence
     known = [{"name": "web", "memory_mb": 64, "host": "kvm1"}]
     assert not run("_definitions", store_url=fleet, instances=known).get("warnings")
 
 
 def test_b7_after_a_restore_nothing_is_said_to_be_gone():
-    from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_unmovable
+    from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import (
+        why_unmovable,
+    )
 
     for state in ("missing", "active"):
-        words = why_unmovable({"name": "web", "state": state, "may_run_elsewhere": "kvm2 was not read since the store was brought back"})
+        words = why_unmovable(
+            {
+                "name": "web",
+                "state": state,
+                "may_run_elsewhere": "kvm2 was not read since the store was brought back",
+            }
+        )
         assert "brought back" in words and "release" not in words
     assert "release" in why_unmovable({"name": "web", "state": "missing"})
 
@@ -338,11 +462,16 @@ def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
     """DNS does not have its name either; the reason contains the way out."""
     there.hosts["kvm1"].reached = False
     left = {"groups": {"all": ["kvm2", "kvm3"], "hypervisors": ["kvm2", "kvm3"]}}
-    for module, args in (("drain", {"host": "kvm1"}), ("instance", {"name": "web", "state": "rebooted"})):
+    for module, args in (
+        ("drain", {"host": "kvm1"}),
+        ("instance", {"name": "web", "state": "rebooted"}),
+    ):
         with pytest.raises(AnsibleActionFail) as caught:
             run(module, left, store_url=fleet, **args)
         said = f"{caught.value} {json.dumps(caught.value.result)}"
-        assert "kvm1 is not in the inventory" in said and "host_remove -e drover_host=kvm1" in said, said
+        assert (
+            "kvm1 is not in the inventory" in said and "host_remove -e drover_host=kvm1" in said
+        ), said
 
 
 def test_c2_one_discovery_finds_what_was_moved_by_hand(fleet, there, tmp_path):

@@ -15,11 +15,20 @@ import pytest
 import yaml
 
 from ansible_collections.drover.compute.plugins.filter import _without_tags
-from ansible_collections.drover.compute.tests.unit.action.test_rolling_role import HOSTS, of_three_hosts
+from ansible_collections.drover.compute.tests.unit.action.test_rolling_role import (
+    HOSTS,
+    of_three_hosts,
+)
 
 PLAYBOOKS = sorted(_without_tags.PLAYBOOKS.glob("*.yml"))
 #: The keyword of each play, for each setting that would change the play.
-KEYWORDS = {"strategy": "linear", "gather_facts": False, "any_errors_fatal": False, "timeout": 0, "debugger": "never"}
+KEYWORDS = {
+    "strategy": "linear",
+    "gather_facts": False,
+    "any_errors_fatal": False,
+    "timeout": 0,
+    "debugger": "never",
+}
 #: More lines of [defaults] in ansible.cfg.
 HOSTILE = """\
 strategy = free
@@ -57,17 +66,35 @@ def test_f17_rolling_under_a_hostile_configuration(fleet):
     """With the strategy free it ended in "object of type 'HostVarsVars' has no attribute 'rolling_seen'"."""
     with (fleet.folder / "ansible.cfg").open("a", encoding="utf-8") as config:
         config.write(HOSTILE)
-    fail = {"name": "Refuse", "ansible.builtin.fail": {"msg": "the mirror is down"}, "when": "inventory_hostname == 'kvm2'"}
-    slow = {"name": "Take longer than the limit of the configuration", "ansible.builtin.command": "sleep 5"}
+    fail = {
+        "name": "Refuse",
+        "ansible.builtin.fail": {"msg": "the mirror is down"},
+        "when": "inventory_hostname == 'kvm2'",
+    }
+    slow = {
+        "name": "Take longer than the limit of the configuration",
+        "ansible.builtin.command": "sleep 5",
+    }
     code, said = fleet.roll(
-        drover_rolling_hooks={"before_drain": fleet.hook("before_drain"), "after_drain": fleet.hook("after_drain", slow, fail)},
+        drover_rolling_hooks={
+            "before_drain": fleet.hook("before_drain"),
+            "after_drain": fleet.hook("after_drain", slow, fail),
+        },
         drover_rolling_batch_size=2,
     )
     assert code == 2 and "Traceback" not in said and "HostVarsVars" not in said, said
     # A failure of one host of the batch does not affect the other; the next batch is not begun.
-    assert fleet.stages() == {"kvm1": ("back", None), "kvm2": ("after_drain", "Refuse: the mirror is down"), "kvm3": ("waiting", None)}
+    assert fleet.stages() == {
+        "kvm1": ("back", None),
+        "kvm2": ("after_drain", "Refuse: the mirror is down"),
+        "kvm3": ("waiting", None),
+    }
     # The hosts of a batch stay in step.
     begun = fleet.hooked()
-    assert sorted(begun[:2]) == ["before_drain kvm1", "before_drain kvm2"] and sorted(begun[2:]) == ["after_drain kvm1", "after_drain kvm2"]
+    assert sorted(begun[:2]) == ["before_drain kvm1", "before_drain kvm2"] and sorted(
+        begun[2:]
+    ) == ["after_drain kvm1", "after_drain kvm2"]
     code, said = fleet.roll(drover_rolling_hooks={"after_drain": fleet.hook("after_drain")})
-    assert code == 0 and fleet.stages() == {} and fleet.states() == dict.fromkeys(HOSTS, False), said
+    assert code == 0 and fleet.stages() == {} and fleet.states() == dict.fromkeys(HOSTS, False), (
+        said
+    )

@@ -64,15 +64,27 @@ CASES = {
         "value of drover_power_action must be one of",
     ),
     "no driver": ("power", {"drover_host": "kvm2"}, "kvm2 has no power driver"),
-    "a driver that is a path": ("power", {"drover_host": "path"}, "the power driver ../../../x, which does not exist"),
+    "a driver that is a path": (
+        "power",
+        {"drover_host": "path"},
+        "the power driver ../../../x, which does not exist",
+    ),
     "a driver that is a list": ("power", {"drover_host": "list"}, "which does not exist"),
     "a rule that does not exist": (
         "power",
         {"drover_host": "ssh", "drover_power_force": {"not_empty": 1, "all": 2}},
         "the rules are not_empty and not_disabled",
     ),
-    "a driver that cannot tell": ("power/fence", {"drover_host": "ssh"}, "the power driver ssh cannot do fence"),
-    "not in the inventory": ("power", {"drover_host": "gone"}, "gone is in the store but not in the inventory"),
+    "a driver that cannot tell": (
+        "power/fence",
+        {"drover_host": "ssh"},
+        "the power driver ssh cannot do fence",
+    ),
+    "not in the inventory": (
+        "power",
+        {"drover_host": "gone"},
+        "gone is in the store but not in the inventory",
+    ),
 }
 INVENTORY = {
     "kvm1": {},
@@ -91,10 +103,16 @@ def of_one_run(tmp_path_factory):
     with Store.open(url).write() as connection:
         services.heartbeat(connection, [*INVENTORY, "gone"], time.time())
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
-    tasks = [{"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}} for name, values in INVENTORY.items()]
+    tasks = [
+        {"ansible.builtin.add_host": {"name": name, "ansible_connection": "local", **values}}
+        for name, values in INVENTORY.items()
+    ]
     for number, (role, variables, dummy) in enumerate(CASES.values()):
         name, dummy, entry = role.partition("/")
-        include = {"name": f"drover.compute.{name}", "tasks_from": entry or ("begin" if name == "evacuate" else "main")}
+        include = {
+            "name": f"drover.compute.{name}",
+            "tasks_from": entry or ("begin" if name == "evacuate" else "main"),
+        }
         said = {
             "content": "{{ ansible_failed_result.msg | default(ansible_failed_result) | string }}",
             "dest": f"{folder}/{number}",
@@ -105,17 +123,28 @@ def of_one_run(tmp_path_factory):
                 "rescue": [{"ansible.builtin.copy": said}],
             }
         )
-    code, text = play(folder, tasks, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable})
+    code, text = play(
+        folder, tasks, vars={"drover_store_url": url, "ansible_python_interpreter": sys.executable}
+    )
     assert code == 0 and "Traceback" not in text, text
     files = {name: folder / str(number) for number, name in enumerate(CASES)}
     with Store.open(url).read() as connection:
         assert leases.read(connection) == []
-    return {name: file.read_text() if file.exists() else "it was not refused" for name, file in files.items()}
+    return {
+        name: file.read_text() if file.exists() else "it was not refused"
+        for name, file in files.items()
+    }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_refused_in_a_sentence(refusals, case):
     text = " ".join(refusals[case].split())
     # Before ansible-core 2.19 Ansible itself accepts any text.
-    assert CASES[case][2] in text or case.endswith("of null") and "argument 'drover_host' must be" in text
-    assert "Traceback" not in text and "has no attribute" not in text and "object of type" not in text
+    assert (
+        CASES[case][2] in text
+        or case.endswith("of null")
+        and "argument 'drover_host' must be" in text
+    )
+    assert (
+        "Traceback" not in text and "has no attribute" not in text and "object of type" not in text
+    )

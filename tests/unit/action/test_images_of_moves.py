@@ -27,9 +27,13 @@ def url(prepared_url):
 
 def place(url, name, image, at, policy):
     """Decide and claim as the role place does; then discovery sees the domain."""
-    wanted = [{"name": name, "memory_mb": 64, "image": image, "requested_destination": {"host": at}}]
+    wanted = [
+        {"name": name, "memory_mb": 64, "image": image, "requested_destination": {"host": at}}
+    ]
     (found,) = run("_definitions", instances=wanted, store_url=url)["instances"]
-    (selection,) = run("_schedule", requests=[found["request"]], policy=policy, store_url=url)["selections"]
+    (selection,) = run("_schedule", requests=[found["request"]], policy=policy, store_url=url)[
+        "selections"
+    ]
     run("allocation", selections=[selection], of_definitions=True, store_url=url)
     fleets.discover(url, host(at, domain(name, uuid=found["uuid"]), **HOSTS[at]))
 
@@ -37,12 +41,20 @@ def place(url, name, image, at, policy):
 def drained(url, at, policy):
     """Return the destinations of a drain, and the names of the instances that stay."""
     plan = run("plan_drain_info", host=at, policy=policy, store_url=url)["plan"]
-    return {move["name"]: move["host"] for move in plan["moves"]}, [each["name"] for each in plan["unmovable"]]
+    return {move["name"]: move["host"] for move in plan["moves"]}, [
+        each["name"] for each in plan["unmovable"]
+    ]
 
 
-@pytest.mark.parametrize("image", ["secret", {"name": "secret"}, {"id": "secret"}, {"name": "debian", "id": "secret"}])
+@pytest.mark.parametrize(
+    "image", ["secret", {"name": "secret"}, {"id": "secret"}, {"name": "debian", "id": "secret"}]
+)
 def test_isolated_image_and_isolated_hosts(url, image):
-    policy = {"enabled_filters": ["IsolatedHostsFilter"], "isolated_images": ["secret"], "isolated_hosts": ["kvm1", "kvm3"]}
+    policy = {
+        "enabled_filters": ["IsolatedHostsFilter"],
+        "isolated_images": ["secret"],
+        "isolated_hosts": ["kvm1", "kvm3"],
+    }
     place(url, "hidden", image, "kvm1", policy)
     place(url, "plain", "debian", "kvm2", policy)
     assert drained(url, "kvm1", policy) == ({"hidden": "kvm3"}, [])
@@ -69,7 +81,13 @@ def test_a_host_that_is_not_restricted_takes_other_images(url):
 
 def test_properties_of_the_image(url):
     policy = {"enabled_filters": ["ImagePropertiesFilter", "AggregateImagePropertiesIsolation"]}
-    place(url, "win", {"name": "win", "properties": {"hw_architecture": "x86_64", "os_type": "windows"}}, "kvm1", policy)
+    place(
+        url,
+        "win",
+        {"name": "win", "properties": {"hw_architecture": "x86_64", "os_type": "windows"}},
+        "kvm1",
+        policy,
+    )
     run("aggregate", name="free", hosts=["kvm2"], metadata={"os_type": "linux"}, store_url=url)
     assert drained(url, "kvm1", policy) == ({"win": "kvm3"}, [])
 

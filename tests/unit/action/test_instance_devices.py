@@ -17,8 +17,15 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    leases,
+    orders,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -75,7 +82,12 @@ def refused(url, state="present", /, **args):
 def files(url, name="web"):
     with Store.open(url).read() as connection:
         table = tables.domain_files
-        return {row.path for row in connection.execute(sa.select(table.c.path).where(table.c.uuid == uuid_of(name)))}
+        return {
+            row.path
+            for row in connection.execute(
+                sa.select(table.c.path).where(table.c.uuid == uuid_of(name))
+            )
+        }
 
 
 def row(url, name="web"):
@@ -95,30 +107,51 @@ def image(path, size="2G"):
 
 def targets(there, host="kvm1", name="web"):
     domain = there.hosts[host].domains()[uuid_of(name)]
-    return [hypervisors.disks_of(domain), domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).count("<disk ")]
+    return [
+        hypervisors.disks_of(domain),
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).count("<disk "),
+    ]
 
 
 def test_a_disk_is_attached_and_counted_and_the_next_discovery_says_the_same(url, there, tmp_path):
     path = str(tmp_path / "data.qcow2")
     before = fleets.snapshot(url)
     told = disk(url, path=path, size="2GiB", check=True, diff=True)
-    assert told["changed"] and told["created_disks"] == [path] and fleets.snapshot(url) == before and not os.path.exists(path)
+    assert (
+        told["changed"]
+        and told["created_disks"] == [path]
+        and fleets.snapshot(url) == before
+        and not os.path.exists(path)
+    )
     done = disk(url, path=path, size="2GiB", diff=True)
-    assert done["changed"] and done["host"] == "kvm1" and done["name"] == "web" and done["uuid"] == uuid_of("web") and is_plain(done)
+    assert (
+        done["changed"]
+        and done["host"] == "kvm1"
+        and done["name"] == "web"
+        and done["uuid"] == uuid_of("web")
+        and is_plain(done)
+    )
     assert done["diff"] == told["diff"] and f"vdb: {path} (virtio, qcow2)" in done["diff"]["after"]
     assert gib(url) == (3, 3) and path in files(url) and row(url).order_uuid is None
     recorded = fleets.snapshot(url)
     assert not disk(url, path=path, size="2GiB")["changed"] and fleets.snapshot(url) == recorded
     discover(url)
     assert gib(url) == (3, 3) and path in files(url)
-    assert disk(url, "absent", path=path)["changed"] and gib(url) == (1, 1) and path not in files(url) and os.path.exists(path)
+    assert (
+        disk(url, "absent", path=path)["changed"]
+        and gib(url) == (1, 1)
+        and path not in files(url)
+        and os.path.exists(path)
+    )
     discover(url)
     assert gib(url) == (1, 1) and not disk(url, "absent", path=path)["changed"]
 
 
 def test_a_disk_to_read_takes_no_room(url, tmp_path):
     path = image(tmp_path / "data.qcow2")
-    assert disk(url, path=path, readonly=True)["changed"] and gib(url) == (1, 1) and path in files(url)
+    assert (
+        disk(url, path=path, readonly=True)["changed"] and gib(url) == (1, 1) and path in files(url)
+    )
     assert disk(url, name="db", path=path, readonly=True)["changed"], "several may read it"
     assert disk(url, "absent", path=path)["changed"]
     assert "is a file that db on kvm2 uses" in refused(url, path=path)
@@ -127,18 +160,25 @@ def test_a_disk_to_read_takes_no_room(url, tmp_path):
 def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
     path = image(tmp_path / "data.qcow2")
     overlay = str(tmp_path / "overlay.qcow2")
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True
+    )
     os.unlink(overlay)
     disk(url, name="db", path=path)
     link = str(tmp_path / "link.qcow2")
     os.symlink(path, link)
     # The store knows the disk by its path; the host knows it by all its names.
-    for each, user, verb_end in ((path, "is a file that db on kvm2", ""), (link, "the domain db", " it")):
+    for each, user, verb_end in (
+        (path, "is a file that db on kvm2", ""),
+        (link, "the domain db", " it"),
+    ):
         assert f"{user} uses{verb_end}" in refused(url, path=each)
         assert f"{user} writes to{verb_end}" in refused(url, path=each, readonly=True)
     # kvm1 does not see the domain of kvm2, but it sees that its image is backed by the file of that
     # domain.
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True
+    )
     assert f"the image {path} is a file that db on kvm2 writes to" in refused(url, path=overlay)
     assert targets(there)[1] == 1
 
@@ -146,22 +186,32 @@ def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
 def test_a_file_that_an_instance_of_another_host_uses_otherwise_is_refused(url, there, tmp_path):
     """A discovery knows it, and a later look at that instance keeps it."""
     for name in ("vars", "kernel", "log"):
-        subprocess.run(["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / name), "1M"], check=True)
+        subprocess.run(
+            ["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / name), "1M"], check=True
+        )
     (tmp_path / "given").mkdir()
     inside = image(tmp_path / "given" / "data.qcow2")
     db = there.hosts["kvm2"].domains()[uuid_of("db")]
     text = db.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     boot = f"<loader>/usr/share/code.fd</loader><kernel>{tmp_path}/kernel</kernel><nvram>{tmp_path}/vars</nvram>"
     text = text.replace("</type>", f"</type>{boot}", 1)
-    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='x'/></filesystem>"
+    folder = (
+        f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='x'/></filesystem>"
+    )
     serial = f"<serial type='file'><source path='{tmp_path}/log'/></serial>"
-    there.hosts["kvm2"].connection.defineXML(text.replace("</devices>", f"{folder}{serial}</devices>"))
+    there.hosts["kvm2"].connection.defineXML(
+        text.replace("</devices>", f"{folder}{serial}</devices>")
+    )
     discover(url)
     disk(url, name="db", path=image(tmp_path / "more.qcow2"))
     for name in ("vars", "kernel", "log"):
-        assert "is a file that db on kvm2 uses" in refused(url, path=str(tmp_path / name), format="raw")
+        assert "is a file that db on kvm2 uses" in refused(
+            url, path=str(tmp_path / name), format="raw"
+        )
     assert "is a file that db on kvm2 uses" in refused(url, path=inside)
-    assert "is a file that db on kvm2 writes to" in refused(url, path=str(tmp_path / "log"), format="raw", readonly=True)
+    assert "is a file that db on kvm2 writes to" in refused(
+        url, path=str(tmp_path / "log"), format="raw", readonly=True
+    )
 
 
 def test_of_two_runs_at_once_one_gets_the_disk(url, there, tmp_path):
@@ -195,9 +245,17 @@ def test_what_the_host_refuses_is_told_and_nothing_is_left(url, there, tmp_path)
     there.devices.ports = 0
     path = str(tmp_path / "data.qcow2")
     before = fleets.holdings(url)
-    with pytest.raises(AnsibleActionFail, match=r"Instance web on kvm1: libvirt on kvm1 refused: No more available PCI slots\."):
+    with pytest.raises(
+        AnsibleActionFail,
+        match=r"Instance web on kvm1: libvirt on kvm1 refused: No more available PCI slots\.",
+    ):
         disk(url, path=path, size=2)
-    assert fleets.holdings(url) == before and row(url).order_uuid is None and path not in files(url) and not os.path.exists(path)
+    assert (
+        fleets.holdings(url) == before
+        and row(url).order_uuid is None
+        and path not in files(url)
+        and not os.path.exists(path)
+    )
 
 
 def test_a_guest_that_keeps_its_disk_keeps_its_room(url, there, tmp_path):
@@ -223,7 +281,9 @@ def test_a_lost_host_leaves_it_open_and_the_next_run_ends_it(url, there, tmp_pat
             raise AnsibleConnectionFailure("Connection to kvm1 closed by remote host")
 
     there.after.append(lost)
-    with pytest.raises(AnsibleActionFail, match="kvm1 does not show what became of it, so it may be done") as caught:
+    with pytest.raises(
+        AnsibleActionFail, match="kvm1 does not show what became of it, so it may be done"
+    ) as caught:
         disk(url, path=path)
     assert caught.value.result["uncertain"] is True
     there.after.clear()
@@ -234,7 +294,9 @@ def test_a_lost_host_leaves_it_open_and_the_next_run_ends_it(url, there, tmp_pat
         ("instance_migrate", {"instances": ["web"], "host": "kvm3"}),
         ("instance_resize", {"instances": ["web"], "flavor": "big"}),
     ):
-        with pytest.raises(AnsibleActionFail, match="has a device attached.*the task that attaches it again"):
+        with pytest.raises(
+            AnsibleActionFail, match="has a device attached.*the task that attaches it again"
+        ):
             run(module, store_url=url, timeout=1, **args)
     discover(url)
     assert row(url).task_state == "attaching", "a discovery does not end it"
@@ -249,7 +311,8 @@ def test_an_order_that_never_came_is_withdrawn_by_the_opposite(url, there, tmp_p
         orders.begin(connection, uuid_of("web"), orders.ATTACHING, "late")
     assert not disk(url, "absent", path=path)["changed"] and row(url).order_uuid is None
     result = there.hand("kvm1").act(
-        "_domain_device", {"uuid": uuid_of("web"), "disk": {"path": path}, "order": "late", "uri": "test:///default"}
+        "_domain_device",
+        {"uuid": uuid_of("web"), "disk": {"path": path}, "order": "late", "uri": "test:///default"},
     )
     assert "was withdrawn" in result.message and targets(there)[1] == 1
 
@@ -266,20 +329,39 @@ def test_which_instances_are_refused(url, there, tmp_path):
     assert "No instance wbe is in the store" in refused(url, name="wbe", path=path)
     assert "disagree" in refused(url, uuid=uuid_of("db"), path=path)
     with Store.open(url).write() as connection:
-        migration_claims.begin(connection, uuid_of("web"), "kvm3", "kvm3", "live-migration", fleets.NOW, "kvm1")
+        migration_claims.begin(
+            connection, uuid_of("web"), "kvm3", "kvm3", "live-migration", fleets.NOW, "kvm1"
+        )
     said = refused(url, path=path)
-    assert "has an open live-migration from kvm1 to kvm3. Nothing is attached" in said and targets(there)[1] == 1
+    assert (
+        "has an open live-migration from kvm1 to kvm3. Nothing is attached" in said
+        and targets(there)[1] == 1
+    )
 
 
 def test_sizes_and_options_are_checked(url, tmp_path):
-    assert "size must be a whole number of GiB" in refused(url, path=str(tmp_path / "data.qcow2"), size="much")
+    assert "size must be a whole number of GiB" in refused(
+        url, path=str(tmp_path / "data.qcow2"), size="much"
+    )
     for module, args, words in (
         ("instance_disk", {"name": "web"}, "path"),
         ("instance_disk", {"path": "/a"}, "one of the following is required"),
         ("instance_interface", {"name": "web"}, "one of the following is required"),
-        ("instance_interface", {"name": "web", "mac": "52:54:00:00:00:01"}, "neither a network nor a bridge"),
-        ("instance_interface", {"name": "web", "bridge": "br0", "model": "virtoi"}, "did you mean virtio"),
-        ("instance_interface", {"name": "web", "network": "a", "bridge": "b"}, "mutually exclusive"),
+        (
+            "instance_interface",
+            {"name": "web", "mac": "52:54:00:00:00:01"},
+            "neither a network nor a bridge",
+        ),
+        (
+            "instance_interface",
+            {"name": "web", "bridge": "br0", "model": "virtoi"},
+            "did you mean virtio",
+        ),
+        (
+            "instance_interface",
+            {"name": "web", "network": "a", "bridge": "b"},
+            "mutually exclusive",
+        ),
         ("instance_cdrom", {"name": "web"}, "one of the following is required"),
         ("instance_cdrom", {"name": "web", "target": "sda"}, "has no path"),
     ):
@@ -288,27 +370,41 @@ def test_sizes_and_options_are_checked(url, tmp_path):
 
 
 def test_an_interface_and_a_medium_are_recorded(url, there, tmp_path):
-    there.hosts["kvm1"].connection.networkDefineXML("<network><name>default</name><bridge name='virbr0'/></network>").create()
-    assert run("instance_interface", store_url=url, name="web", network="default", check=True)["changed"]
+    there.hosts["kvm1"].connection.networkDefineXML(
+        "<network><name>default</name><bridge name='virbr0'/></network>"
+    ).create()
+    assert run("instance_interface", store_url=url, name="web", network="default", check=True)[
+        "changed"
+    ]
     done = run("instance_interface", store_url=url, name="web", network="default")
     assert done["changed"] and done["device"]["source"] == "default"
     assert not run("instance_interface", store_url=url, name="web", network="default")["changed"]
 
     def facts():
         with Store.open(url).read() as connection:
-            return connection.execute(sa.select(tables.domains.c.facts).where(tables.domains.c.uuid == uuid_of("web"))).scalar_one()
+            return connection.execute(
+                sa.select(tables.domains.c.facts).where(tables.domains.c.uuid == uuid_of("web"))
+            ).scalar_one()
 
     assert [each["mac"] for each in facts()["interfaces"]] == [done["device"]["mac"]]
     iso = str(tmp_path / "tools.iso")
     with open(iso, "wb") as handle:
         handle.write(b"medium")
-    with pytest.raises(AnsibleActionFail, match="has no CD-ROM drive, and a running guest gets none"):
+    with pytest.raises(
+        AnsibleActionFail, match="has no CD-ROM drive, and a running guest gets none"
+    ):
         run("instance_cdrom", store_url=url, name="web", path=iso)
     run("instance", store_url=url, instances=["web"], state="stopped", timeout=1)
-    assert run("instance_cdrom", store_url=url, name="web", path=iso)["changed"] and iso in files(url) and gib(url) == (1, 1)
+    assert (
+        run("instance_cdrom", store_url=url, name="web", path=iso)["changed"]
+        and iso in files(url)
+        and gib(url) == (1, 1)
+    )
     assert "is a file that web on kvm1 uses" in refused(url, name="db", path=iso, format="raw")
     run("instance", store_url=url, instances=["web"], state="running", timeout=1)
     ejected = run("instance_cdrom", store_url=url, name="web", path=iso, state="absent")
     assert ejected["changed"] and ejected["device"]["source"] is None and iso not in files(url)
-    assert run("instance_interface", store_url=url, name="web", network="default", state="absent")["changed"]
+    assert run("instance_interface", store_url=url, name="web", network="default", state="absent")[
+        "changed"
+    ]
     assert facts().get("interfaces") in (None, []) and gib(url) == (1, 1)

@@ -16,7 +16,12 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
-from ansible_collections.drover.compute.tests.unit.action.test_instances import acts, at, move, states
+from ansible_collections.drover.compute.tests.unit.action.test_instances import (
+    acts,
+    at,
+    move,
+    states,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -30,7 +35,10 @@ def refused(module, url, **given):
 
 
 def shown(url, **given):
-    return {each["name"]: each["labels"] for each in run("instance_info", store_url=url, **given)["instances"]}
+    return {
+        each["name"]: each["labels"]
+        for each in run("instance_info", store_url=url, **given)["instances"]
+    }
 
 
 @pytest.fixture
@@ -43,11 +51,17 @@ def labelled(fleet_url, there):
 
 def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     before = fleets.snapshot(fleet_url)
-    given = {"labels": {"project": "web", "tier": "db"}, "instances": ["web", "db"], "store_url": fleet_url}
+    given = {
+        "labels": {"project": "web", "tier": "db"},
+        "instances": ["web", "db"],
+        "store_url": fleet_url,
+    }
     told = run("instance_labels", check=True, **given)
     assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
     done = run("instance_labels", **given)
-    assert done["changed"] is True and acts(there) == [("kvm1", "_domain_settings", None)], "one call for all of a host"
+    assert done["changed"] is True and acts(there) == [("kvm1", "_domain_settings", None)], (
+        "one call for all of a host"
+    )
     assert (
         [each["labels"] for each in told["instances"]]
         == [each["labels"] for each in done["instances"]]
@@ -58,8 +72,12 @@ def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     assert run("instance_labels", **given)["changed"] is False
     # A dead host's instances are started from the store's data about them.
     with Store.open(fleet_url).read() as connection:
-        row = connection.execute(sa.select(tables.domains).where(tables.domains.c.uuid == uuid_of("web"))).one()
-    assert "project=web,tier=db" in row.xml and row.facts["metadata"] == {"labels": "project=web,tier=db"}
+        row = connection.execute(
+            sa.select(tables.domains).where(tables.domains.c.uuid == uuid_of("web"))
+        ).one()
+    assert "project=web,tier=db" in row.xml and row.facts["metadata"] == {
+        "labels": "project=web,tier=db"
+    }
     assert label(fleet_url, {"tier": None}, name="web")["changed"] is True
     assert shown(fleet_url)["web"] == {"project": "web"}
 
@@ -70,7 +88,13 @@ def test_the_host_counts_not_the_store(fleet_url, there):
     guest = there.hosts["kvm1"].domains()[uuid_of("web")]
     flags = libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG
     element = "<instance><labels>by=hand</labels></instance>"
-    guest.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, element, "drover", "https://drover.compute/instance/1", flags)
+    guest.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        element,
+        "drover",
+        "https://drover.compute/instance/1",
+        flags,
+    )
     label(fleet_url, {"project": "web"}, name="web")
     assert shown(fleet_url)["web"] == {"by": "hand", "project": "web"}
 
@@ -87,7 +111,11 @@ def test_a_new_store_finds_them_again(labelled, there, tmp_path):
     other = f"sqlite:///{tmp_path / 'other.db'}"
     facts = there.hand("kvm1").read("hypervisor_info", {})["hypervisor"]
     run("compute_node", store_url=other, nodes=[{"host": "kvm1", "hypervisor": facts}])
-    assert shown(other) == shown(labelled) == {"web": {"project": "shop", "tier": "front"}, "db": {"project": "shop", "tier": "db"}}
+    assert (
+        shown(other)
+        == shown(labelled)
+        == {"web": {"project": "shop", "tier": "front"}, "db": {"project": "shop", "tier": "db"}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,19 +137,39 @@ def test_bad_labels_reach_no_host(fleet_url, there, labels, said):
 
 def test_an_instance_that_moves_is_not_labelled(fleet_url, there):
     with Store.open(fleet_url).write() as connection:
-        values = {"uuid": uuid_of("m"), "instance_uuid": uuid_of("web"), "instance_name": "web", "source": "kvm1", "destination": "kvm2"}
+        values = {
+            "uuid": uuid_of("m"),
+            "instance_uuid": uuid_of("web"),
+            "instance_name": "web",
+            "source": "kvm1",
+            "destination": "kvm2",
+        }
         times = {"created_at": 1.0, "updated_at": 1.0}
-        connection.execute(sa.insert(tables.migrations).values(**values, type="live-migration", status="running", **times))
+        connection.execute(
+            sa.insert(tables.migrations).values(
+                **values, type="live-migration", status="running", **times
+            )
+        )
     said = refused("instance_labels", fleet_url, labels={"a": "b"}, name="web")
-    assert "Instance web has an open live-migration from kvm1 to kvm2. Its labels are not changed" in said and acts(there) == []
+    assert (
+        "Instance web has an open live-migration from kvm1 to kvm2. Its labels are not changed"
+        in said
+        and acts(there) == []
+    )
     with Store.open(fleet_url).write() as connection:
         connection.execute(sa.update(tables.migrations).values(type="resize", status="finished"))
-    assert "waits to be confirmed. Its labels are not changed" in refused("instance_labels", fleet_url, labels={"a": "b"}, name="web")
+    assert "waits to be confirmed. Its labels are not changed" in refused(
+        "instance_labels", fleet_url, labels={"a": "b"}, name="web"
+    )
 
 
 def test_one_host_that_fails_stops_no_other(fleet_url, there):
     move(there, "db", "kvm1", "kvm2")
-    fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1)), host("kvm2", domain("db", disk_gb=1, state="shutoff")))
+    fleets.discover(
+        fleet_url,
+        host("kvm1", domain("web", disk_gb=1)),
+        host("kvm2", domain("db", disk_gb=1, state="shutoff")),
+    )
     there.hosts["kvm1"].reached = False
     said = refused("instance_labels", fleet_url, labels={"a": "b"}, instances=["web", "db"])
     assert "kvm1" in said and shown(fleet_url) == {"web": {}, "db": {"a": "b"}}
@@ -130,7 +178,12 @@ def test_one_host_that_fails_stops_no_other(fleet_url, there):
 def test_instances_are_chosen_by_their_labels(labelled, there):
     assert shown(labelled, selector="tier=db") == {"db": {"project": "shop", "tier": "db"}}
     assert set(shown(labelled, selector="project=shop")) == {"web", "db"}
-    assert run("instance", store_url=labelled, selector="project=shop,tier!=db", state="stopped")["changed"] is True
+    assert (
+        run("instance", store_url=labelled, selector="project=shop,tier!=db", state="stopped")[
+            "changed"
+        ]
+        is True
+    )
     assert states(labelled) == {"web": "shutoff", "db": "running"}
     assert label(labelled, {"project": None}, selector="tier=db")["changed"] is True
     assert shown(labelled, selector="!project") == {"db": {"tier": "db"}}
@@ -141,8 +194,17 @@ def test_they_move_and_are_resized(labelled, there):
     assert [each["name"] for each in done["migrations"]] == ["web"]
     assert there.where() == {"web": [("kvm2", "running")], "db": [("kvm1", "running")]}
     assert at(there, "kvm2")["metadata"] == {"labels": "project=shop,tier=front"}
-    done = run("instance_resize", store_url=labelled, selector="tier=db", flavor="big", ending="confirm", timeout=1)
-    assert [each["name"] for each in done["resizes"]] == ["db"] and at(there, "kvm1", "db")["vcpus"] == 2
+    done = run(
+        "instance_resize",
+        store_url=labelled,
+        selector="tier=db",
+        flavor="big",
+        ending="confirm",
+        timeout=1,
+    )
+    assert [each["name"] for each in done["resizes"]] == ["db"] and at(there, "kvm1", "db")[
+        "vcpus"
+    ] == 2
 
 
 EVERYWHERE = [
@@ -160,26 +222,52 @@ def test_a_wrong_selector_changes_nothing(labelled, there, module, given):
     before = fleets.snapshot(labelled)
     assert "cannot be read at 'a==b'" in refused(module, labelled, selector="a==b", **given)
     assert "is empty or no text" in refused(module, labelled, selector="", **given)
-    assert "The selector project=shpo selects no instance. Nothing was done." in refused(module, labelled, selector="project=shpo", **given)
-    assert "No instance has a label teir (did you mean tier?)" in refused(module, labelled, selector="project=shop,!teir", **given)
+    assert "The selector project=shpo selects no instance. Nothing was done." in refused(
+        module, labelled, selector="project=shpo", **given
+    )
+    assert "No instance has a label teir (did you mean tier?)" in refused(
+        module, labelled, selector="project=shop,!teir", **given
+    )
     both = refused(module, labelled, selector="project=shop", instances=["web"], **given)
-    assert "Give instances or a selector, not both: instances (drover_instances) is ['web']" in both and "Nothing was done." in both
+    assert (
+        "Give instances or a selector, not both: instances (drover_instances) is ['web']" in both
+        and "Nothing was done." in both
+    )
     assert acts(there) == [] and fleets.snapshot(labelled) == before
 
 
 def test_a_selector_is_no_further_name(labelled):
-    assert "Give name or a selector, not both" in refused("instance", labelled, selector="tier=db", name="web")
-    assert "Give name or a selector, not both" in refused("instance_info", labelled, selector="tier=db", name="web")
-    assert "Give host or a selector, not both" in refused("host_info", labelled, selector="rack=7", host="kvm1")
+    assert "Give name or a selector, not both" in refused(
+        "instance", labelled, selector="tier=db", name="web"
+    )
+    assert "Give name or a selector, not both" in refused(
+        "instance_info", labelled, selector="tier=db", name="web"
+    )
+    assert "Give host or a selector, not both" in refused(
+        "host_info", labelled, selector="rack=7", host="kvm1"
+    )
 
 
 def test_law_nothing_is_removed_by_a_selector(labelled, there):
     """The refusal names the instances of the selector, and a person must name the ones to remove."""
     before = fleets.snapshot(labelled)
-    told = run("instance", store_url=labelled, selector="tier=db", state="absent", check=True, force=True, timeout=0)
-    assert [(each["name"], bool(each["removed_disks"])) for each in told["instances"]] == [("db", True)]
+    told = run(
+        "instance",
+        store_url=labelled,
+        selector="tier=db",
+        state="absent",
+        check=True,
+        force=True,
+        timeout=0,
+    )
+    assert [(each["name"], bool(each["removed_disks"])) for each in told["instances"]] == [
+        ("db", True)
+    ]
     said = refused("instance", labelled, selector="project=shop", state="absent", force=True)
-    assert "Nothing was removed: a selector may select more than you have in mind. project=shop selects db, web." in said
+    assert (
+        "Nothing was removed: a selector may select more than you have in mind. project=shop selects db, web."
+        in said
+    )
     assert "-e drover_instances=db,web" in said
     assert acts(there) == [] and fleets.snapshot(labelled) == before
     assert set(there.where()) == {"web", "db"}
@@ -188,38 +276,61 @@ def test_law_nothing_is_removed_by_a_selector(labelled, there):
 def test_those_of_one_name_or_an_odd_name_are_told_by_their_uuids(prepared_url):
     metadata = {"labels": "old=1"}
     twins = [{**domain("a", metadata=metadata), "uuid": uuid_of(each)} for each in ("one", "two")]
-    fleets.discover(prepared_url, host("kvm1", *twins, domain("b, c", metadata=metadata), domain("-x", metadata=metadata)))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", *twins, domain("b, c", metadata=metadata), domain("-x", metadata=metadata)),
+    )
     said = refused("instance", prepared_url, selector="old", state="absent")
     words = said.partition("drover_instances=")[2].partition(",or ")[0].partition(", or")[0]
-    assert sorted(words.split(",")) == sorted(uuid_of(each) for each in ("one", "two", "b, c", "-x"))
+    assert sorted(words.split(",")) == sorted(
+        uuid_of(each) for each in ("one", "two", "b, c", "-x")
+    )
 
 
 def test_a_domain_that_was_renamed_is_not_touched(labelled, there):
     """The name belongs to another instance than the one that was shown."""
     with Store.open(labelled).write() as connection:
-        connection.execute(sa.update(tables.instances).where(tables.instances.c.name == "db").values(name="other"))
-    assert "is named 'db'" in refused("instance", labelled, selector="tier=db", state="stopped") and states(labelled)["other"] == "running"
+        connection.execute(
+            sa.update(tables.instances).where(tables.instances.c.name == "db").values(name="other")
+        )
+    assert (
+        "is named 'db'" in refused("instance", labelled, selector="tier=db", state="stopped")
+        and states(labelled)["other"] == "running"
+    )
 
 
 def test_lists_that_are_empty_say_why(labelled):
     found = run("instance_info", store_url=labelled, selector="tire=db")
-    assert found["table"] == ["The selector tire=db selects no instance. No instance has a label tire (did you mean tier?)."]
-    assert run("instance_info", store_url=labelled, selector="tier=db", host="kvm3")["table"] == ["No instances."]
+    assert found["table"] == [
+        "The selector tire=db selects no instance. No instance has a label tire (did you mean tier?)."
+    ]
+    assert run("instance_info", store_url=labelled, selector="tier=db", host="kvm3")["table"] == [
+        "No instances."
+    ]
     found = run("host_info", store_url=labelled, selector="rack=7")
-    assert found["table"] == ["The selector rack=7 selects no host. No host has a label rack."] and found["hosts"] == []
+    assert (
+        found["table"] == ["The selector rack=7 selects no host. No host has a label rack."]
+        and found["hosts"] == []
+    )
 
 
 def test_hosts_have_labels(prepared_url):
     given = {"store_url": prepared_url, "nodes": [{"host": "kvm2", "vcpus": 4}]}
     run("compute_node", {"drover_labels": {"rack": "7"}}, **given)
     for capacity in (True, False):
-        assert [each["labels"] for each in run("host_info", store_url=prepared_url, capacity=capacity)["hosts"]] == [{"rack": "7"}]
+        assert [
+            each["labels"]
+            for each in run("host_info", store_url=prepared_url, capacity=capacity)["hosts"]
+        ] == [{"rack": "7"}]
     assert run("host_info", store_url=prepared_url, selector="rack=7")["hosts"][0]["host"] == "kvm2"
     assert any("rack=7" in line for line in run("host_info", store_url=prepared_url)["table"])
     assert run("compute_node", **given)["changed"] is True
     assert run("host_info", store_url=prepared_url)["hosts"][0]["labels"] == {}
     said = failure("compute_node", {"drover_labels": {"rack": 7}}, **given)
-    assert "Host kvm2 (drover_labels): the label rack cannot be 7" in said and "Put it into quotes." in said
+    assert (
+        "Host kvm2 (drover_labels): the label rack cannot be 7" in said
+        and "Put it into quotes." in said
+    )
 
 
 @pytest.fixture
@@ -229,18 +340,37 @@ def stored(tmp_path):
     web, db = ({"labels": f"project=shop,tier={tier}"} for tier in ("front", "db"))
     fleets.discover(
         url,
-        host("kvm1", domain("web", metadata=web), domain("db", metadata=db), domain("bare"), labels={"rack": "7"}),
+        host(
+            "kvm1",
+            domain("web", metadata=web),
+            domain("db", metadata=db),
+            domain("bare"),
+            labels={"rack": "7"},
+        ),
         host("kvm2", labels={"rack": "8"}),
     )
     return url
 
 
 def test_playbooks_that_show(stored, tmp_path):
-    status, said = playbook("instances", stored, "-e", "drover_selector=project=shop,tier!=db", folder=tmp_path)
-    assert status == 0 and "web " in said and "db " not in said.replace("tier!=db", "") and "bare" not in said
+    status, said = playbook(
+        "instances", stored, "-e", "drover_selector=project=shop,tier!=db", folder=tmp_path
+    )
+    assert (
+        status == 0
+        and "web " in said
+        and "db " not in said.replace("tier!=db", "")
+        and "bare" not in said
+    )
     status, said = playbook("instances", stored, "-e", "drover_selector=tire", folder=tmp_path)
-    assert status == 0 and "The selector tire selects no instance. No instance has a label tire (did you mean tier?)." in said
-    status, said = playbook("instance_show", stored, "-e", "drover_selector=tier=db", folder=tmp_path)
+    assert (
+        status == 0
+        and "The selector tire selects no instance. No instance has a label tire (did you mean tier?)."
+        in said
+    )
+    status, said = playbook(
+        "instance_show", stored, "-e", "drover_selector=tier=db", folder=tmp_path
+    )
     assert status == 0 and "project=shop, tier=db" in said and "web (" not in said
     status, said = playbook("instance_show", stored, "-e", "drover_selector=tire", folder=tmp_path)
     assert status == 0 and "The selector tire selects no instance." in said
@@ -268,27 +398,53 @@ def test_a_playbook_with_names_and_a_selector_or_neither(stored, tmp_path):
     assert "Give instances or a selector, not both" in fails(
         "instance_stop", stored, tmp_path, "-e", "drover_selector=tier", "-e", "drover_instance=web"
     )
-    assert "Which instances?" in fails("instance_stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances=")
+    assert "Which instances?" in fails(
+        "instance_stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances="
+    )
 
 
 def test_the_playbook_that_deletes_names_what_is_selected(stored, tmp_path):
-    status, said = playbook("instance_delete", stored, "-e", "drover_selector=project=shop", folder=tmp_path)
+    status, said = playbook(
+        "instance_delete", stored, "-e", "drover_selector=project=shop", folder=tmp_path
+    )
     said = " ".join(said.split())
     assert status == 2 and "The selector project=shop selects 2: db, web" in said
     assert "Nothing was removed" in said and "-e drover_instances=db,web" in said
     with Store.open(stored).read() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(tables.instances)).scalar_one() == 3
+        assert (
+            connection.execute(
+                sa.select(sa.func.count()).select_from(tables.instances)
+            ).scalar_one()
+            == 3
+        )
 
 
 def test_the_playbook_that_aborts_never_aborts_all_for_a_selector(stored, tmp_path):
     """Without names it aborts all moves off the host."""
-    (tmp_path / "hosts.json").write_text(json.dumps({"hypervisors": {"hosts": {"kvm1": {"ansible_connection": "local"}}}}))
+    (tmp_path / "hosts.json").write_text(
+        json.dumps({"hypervisors": {"hosts": {"kvm1": {"ansible_connection": "local"}}}})
+    )
     words = ("-i", "hosts.json", "-e", "drover_host=kvm1")
-    status, said = playbook("migration_abort", stored, *words, "-e", "drover_selector=project=shpo", folder=tmp_path)
-    assert status == 2 and "The selector project=shpo selects no instance. Nothing was done." in " ".join(said.split())
     status, said = playbook(
-        "migration_abort", stored, *words, "-e", "drover_selector=tier=db", "-e", "drover_instance=web", folder=tmp_path
+        "migration_abort", stored, *words, "-e", "drover_selector=project=shpo", folder=tmp_path
+    )
+    assert (
+        status == 2
+        and "The selector project=shpo selects no instance. Nothing was done."
+        in " ".join(said.split())
+    )
+    status, said = playbook(
+        "migration_abort",
+        stored,
+        *words,
+        "-e",
+        "drover_selector=tier=db",
+        "-e",
+        "drover_instance=web",
+        folder=tmp_path,
     )
     assert status == 2 and "Give instances or a selector, not both" in " ".join(said.split())
-    status, said = playbook("migration_abort", stored, *words, "-e", "drover_selector=tier=db", folder=tmp_path)
+    status, said = playbook(
+        "migration_abort", stored, *words, "-e", "drover_selector=tier=db", folder=tmp_path
+    )
     assert status == 0 and "No move off kvm1 is under way of: db." in " ".join(said.split())

@@ -13,7 +13,10 @@ from ansible.errors import AnsibleActionFail
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_snapshots, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    instance_snapshots,
+    used_files,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
@@ -36,7 +39,9 @@ def url(fleet_url, there, monkeypatch):
 
 def snapshot(url, state=None, name=None, **args):
     args.setdefault("instances", ["web"])
-    given = {key: value for key, value in {"state": state, "snapshot": name}.items() if value is not None}
+    given = {
+        key: value for key, value in {"state": state, "snapshot": name}.items() if value is not None
+    }
     return run("instance_snapshot", store_url=url, **given, **args)
 
 
@@ -59,11 +64,18 @@ def test_made_listed_and_deleted(url, there):
     base, before = disk(there), fleets.snapshot(url)
     told = snapshot(url, "present", "one", check=True, diff=True)
     assert told["changed"] and told["diff"] == [
-        {"before": "", "after": "snapshot one (external)\n", "before_header": "web", "after_header": "web"}
+        {
+            "before": "",
+            "after": "snapshot one (external)\n",
+            "before_header": "web",
+            "after_header": "web",
+        }
     ]
     assert fleets.snapshot(url) == before and disk(there) == base
     done = snapshot(url, "present", "one", instances=["web", "db"], description="before it")
-    assert is_plain(done) and [(each["name"], each["changed"], each["consistency"]) for each in done["instances"]] == [
+    assert is_plain(done) and [
+        (each["name"], each["changed"], each["consistency"]) for each in done["instances"]
+    ] == [
         ("web", True, "off"),
         ("db", True, "off"),
     ]
@@ -81,8 +93,13 @@ def test_made_listed_and_deleted(url, there):
         "DESCRIPTION",
     ]
     assert re.match(r"web +one +external +\S+ \S+ UTC +- +yes +before it", listed["table"][1])
-    assert snapshot(url, "absent", "one", instances=["web", "db"])["changed"] and disk(there) == base
-    assert snapshot(url)["table"] == ["No snapshots."] and not snapshot(url, "absent", "one")["changed"]
+    assert (
+        snapshot(url, "absent", "one", instances=["web", "db"])["changed"] and disk(there) == base
+    )
+    assert (
+        snapshot(url)["table"] == ["No snapshots."]
+        and not snapshot(url, "absent", "one")["changed"]
+    )
 
 
 def test_one_that_fails_stops_no_other(url, there):
@@ -96,8 +113,14 @@ def test_one_that_fails_stops_no_other(url, there):
 def test_an_order_that_is_open_holds_the_instance_until_this_is_run_again(url, there):
     with Store.open(url).write() as connection:
         orders.begin(connection, uuid_of("web"), orders.SNAPSHOTTING, "cut off")
-    for module, given in (("instance", {"state": "running"}), ("instance_disk", {"path": "/srv/x.qcow2", "size": "1GiB"})):
-        with pytest.raises(AnsibleActionFail, match="has a snapshot made, deleted or reverted to, or that was cut off"):
+    for module, given in (
+        ("instance", {"state": "running"}),
+        ("instance_disk", {"path": "/srv/x.qcow2", "size": "1GiB"}),
+    ):
+        with pytest.raises(
+            AnsibleActionFail,
+            match="has a snapshot made, deleted or reverted to, or that was cut off",
+        ):
             run(module, store_url=url, name="web", **given)
     assert snapshot(url, "present", "one")["changed"] and row(url).order_uuid is None
 

@@ -45,7 +45,11 @@ def refuses(monkeypatch):
 
 def acts(there):
     """Return the calls that may change something: (host, module, state)."""
-    return [(host, module.rpartition(".")[2], args.get("state")) for host, module, args, check in there.calls if not check]
+    return [
+        (host, module.rpartition(".")[2], args.get("state"))
+        for host, module, args, check in there.calls
+        if not check
+    ]
 
 
 def on(target, module, url, **args):
@@ -59,7 +63,9 @@ def failure(target, module, url, **args):
 
 
 def states(url):
-    return {each["name"]: each["state"] for each in run("instance_info", store_url=url)["instances"]}
+    return {
+        each["name"]: each["state"] for each in run("instance_info", store_url=url)["instances"]
+    }
 
 
 def test_stopped_and_started_are_recorded_and_room_stays(fleet_url, there):
@@ -81,17 +87,23 @@ def test_the_failure_of_one_is_told_and_the_other_recorded(fleet_url, there):
     said = failure("kvm1", "instance", fleet_url, state="stopped", instances=["web", "db"])
     assert said.startswith("web on kvm1 is paused and cannot shut down")
     assert states(fleet_url) == {"web": "paused", "db": "shutoff"}
-    assert "Delegate it there" in failure("kvm2", "instance", fleet_url, state="stopped", instances=["web"])
+    assert "Delegate it there" in failure(
+        "kvm2", "instance", fleet_url, state="stopped", instances=["web"]
+    )
 
 
 def test_absent(fleet_url, there, tmp_path):
     args, disk = {"state": "absent", "instances": ["web"]}, str(tmp_path / "web.qcow2")
     before = fleets.snapshot(fleet_url)
-    assert on("kvm1", "instance", fleet_url, check=True, **args)["instances"][0]["removed_disks"] == [disk]
+    assert on("kvm1", "instance", fleet_url, check=True, **args)["instances"][0][
+        "removed_disks"
+    ] == [disk]
     assert fleets.snapshot(fleet_url) == before and os.path.exists(disk)
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is True
     assert not os.path.exists(disk) and at(there, "kvm1") is None
-    assert states(fleet_url) == {"db": "running"} and list(fleets.holdings(fleet_url)) == [uuid_of("db")]
+    assert states(fleet_url) == {"db": "running"} and list(fleets.holdings(fleet_url)) == [
+        uuid_of("db")
+    ]
     assert on("kvm1", "instance", fleet_url, **args)["changed"] is False
 
 
@@ -124,14 +136,18 @@ def killed(there, monkeypatch, when):
 def test_a_removal_that_was_killed_is_finished(fleet_url, there, monkeypatch, when):
     with contextlib.contextmanager(killed)(there, monkeypatch, when):
         on("kvm1", "instance", fleet_url, state="absent", instances=["web"])
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, "it holds its room until it is known to be gone"
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}, (
+        "it holds its room until it is known to be gone"
+    )
     assert on("kvm1", "instance", fleet_url, state="absent", instances=["web"])["changed"] is True
     assert states(fleet_url) == {"db": "running"} and at(there, "kvm1") is None
 
 
 def test_one_that_is_elsewhere_is_not_taken_for_removed(fleet_url, there):
     move(there, "web", "kvm1", "kvm2")
-    assert "it is not on kvm1 any more" in failure("kvm1", "instance", fleet_url, state="absent", instances=["web"])
+    assert "it is not on kvm1 any more" in failure(
+        "kvm1", "instance", fleet_url, state="absent", instances=["web"]
+    )
     assert uuid_of("web") in fleets.holdings(fleet_url)
 
 
@@ -146,7 +162,9 @@ def test_a_resize_step_by_step(fleet_url, there):
     begun = step(fleet_url, "begun", flavor="big", host="kvm2")
     assert begun["resize"]["running"] is True and begun["resize"]["order"]["destination"] == "kvm2"
     held = fleets.holdings(fleet_url)
-    assert held[uuid_of("web")] == {"kvm2": BIG} and held[begun["resize"]["migration"]] == {"kvm1": SMALL}
+    assert held[uuid_of("web")] == {"kvm2": BIG} and held[begun["resize"]["migration"]] == {
+        "kvm1": SMALL
+    }
     # Each step may be taken twice.
     for changed in (True, False):
         assert step(fleet_url, "left")["changed"] is changed
@@ -162,7 +180,10 @@ def test_a_resize_step_by_step(fleet_url, there):
     assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**30
     assert step(fleet_url, "confirmed", "kvm2")["changed"] is True
     assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**31
-    assert fleets.holdings(fleet_url) == {uuid_of("db"): {"kvm1": SMALL}, uuid_of("web"): {"kvm2": BIG}}
+    assert fleets.holdings(fleet_url) == {
+        uuid_of("db"): {"kvm1": SMALL},
+        uuid_of("web"): {"kvm2": BIG},
+    }
     assert step(fleet_url, "confirmed", "kvm2") == {"changed": False, "resize": None}
 
 
@@ -170,7 +191,9 @@ def test_a_resize_is_a_decision_also_one_that_is_refused(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "huge", {"vcpus": 64, "memory_mb": 64, "disk_gb": 2}, fleets.NOW)
-    assert "No valid host for db" in failure("kvm1", "_resize", fleet_url, state="begun", instance="db", flavor="huge")
+    assert "No valid host for db" in failure(
+        "kvm1", "_resize", fleet_url, state="begun", instance="db", flavor="huge"
+    )
     with Store.open(fleet_url).read() as connection:
         refused, begun = decisions.newest(connection, 10)
     assert (begun["purpose"], begun["instance_name"], begun["host"]) == ("resize", "web", "kvm2")
@@ -181,24 +204,33 @@ def test_a_resize_is_a_decision_also_one_that_is_refused(fleet_url, there):
 
 def test_a_resize_that_is_reverted(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "has not ended yet" in failure("kvm2", "_resize", fleet_url, state="confirmed", instance="web")
+    assert "has not ended yet" in failure(
+        "kvm2", "_resize", fleet_url, state="confirmed", instance="web"
+    )
     step(fleet_url, "left")
     move(there, "web", "kvm1", "kvm2")
     step(fleet_url, "arrived", "kvm2")
     back = step(fleet_url, "leaving_again", "kvm2")["resize"]["back"]
     assert back["destination"] == "kvm1" and at(there, "kvm2")["vcpus"] == 2
-    assert "Nothing was taken back" in failure("kvm1", "_resize", fleet_url, state="reverted", instance="web")
+    assert "Nothing was taken back" in failure(
+        "kvm1", "_resize", fleet_url, state="reverted", instance="web"
+    )
     move(there, "web", "kvm2", "kvm1")
     step(fleet_url, "reverted")
     assert (at(there, "kvm1")["state"], at(there, "kvm1")["vcpus"]) == ("running", 1)
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL} and fleets.where(fleet_url)["web"] == "kvm1"
+    assert (
+        fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}
+        and fleets.where(fleet_url)["web"] == "kvm1"
+    )
 
 
 def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, there, monkeypatch):
     before = fleets.holdings(fleet_url)
     refuses(monkeypatch)
     step(fleet_url, "begun", flavor="big", host="kvm2")
-    assert "did not shut down" in failure("kvm1", "_resize", fleet_url, state="left", instance="web", timeout=0)
+    assert "did not shut down" in failure(
+        "kvm1", "_resize", fleet_url, state="left", instance="web", timeout=0
+    )
     step(fleet_url, "undone", message="it did not shut down")
     assert fleets.holdings(fleet_url) == before and states(fleet_url)["web"] == "running"
     assert at(there, "kvm1")["vcpus"] == 1
@@ -208,7 +240,9 @@ def test_a_paused_guest_is_not_resized(fleet_url, there):
     """Otherwise the instance would come back running."""
     there.hosts["kvm1"].domains()[uuid_of("web")].suspend()
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(AnsibleActionFail, match="web on kvm1 is paused.*resume it, or shut it off, first"):
+    with pytest.raises(
+        AnsibleActionFail, match="web on kvm1 is paused.*resume it, or shut it off, first"
+    ):
         resize(fleet_url, flavor="big", host="kvm2")
     assert fleets.snapshot(fleet_url) == before and there.where()["web"] == [("kvm1", "paused")]
 
@@ -218,7 +252,9 @@ def test_another_resize_has_to_wait(fleet_url, there):
     assert "is being resized or moved cold to kvm2 already" in failure(
         "kvm1", "_resize", fleet_url, state="begun", instance="web", flavor="big", host="kvm3"
     )
-    assert "open resize" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
+    assert "open resize" in failure(
+        "kvm1", "instance", fleet_url, state="stopped", instances=["web"]
+    )
     assert step(fleet_url, "begun", flavor="big")["changed"] is True, "the same one is gone on with"
 
 
@@ -227,14 +263,34 @@ def resize(url, **more):
 
 
 def test_sizes_are_given_in_place_of_a_flavor(fleet_url, there):
-    foreseen = run("instance_resize", check=True, diff=True, store_url=fleet_url, instances=["web"], memory_mb="0.125GiB")
+    foreseen = run(
+        "instance_resize",
+        check=True,
+        diff=True,
+        store_url=fleet_url,
+        instances=["web"],
+        memory_mb="0.125GiB",
+    )
     (shown,) = foreseen["diff"]
-    assert (shown["before"]["memory_mb"], shown["after"]["memory_mb"], shown["after"]["vcpus"]) == (64, 128, 1)
+    assert (shown["before"]["memory_mb"], shown["after"]["memory_mb"], shown["after"]["vcpus"]) == (
+        64,
+        128,
+        1,
+    )
     assert at(there, "kvm1")["memory_mb"] == 64
-    (done,) = resize(fleet_url, vcpus=2, memory_mb="0.125GiB", host="kvm2", ending="confirm")["resizes"]
-    assert (done["status"], done["destination"], done["new"]["vcpus"], done["new"]["memory_mb"]) == ("confirmed", "kvm2", 2, 128)
+    (done,) = resize(fleet_url, vcpus=2, memory_mb="0.125GiB", host="kvm2", ending="confirm")[
+        "resizes"
+    ]
+    assert (
+        done["status"],
+        done["destination"],
+        done["new"]["vcpus"],
+        done["new"]["memory_mb"],
+    ) == ("confirmed", "kvm2", 2, 128)
     assert (at(there, "kvm2")["vcpus"], at(there, "kvm2")["memory_mb"]) == (2, 128)
-    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm2": {**BIG, "VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 1}}
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {
+        "kvm2": {**BIG, "VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 1}
+    }
     assert resize(fleet_url, vcpus=2, memory_mb=128)["changed"] is False
 
 
@@ -242,19 +298,35 @@ def test_an_open_resize_to_sizes_is_gone_on_with_by_the_same_sizes(fleet_url, th
     step(fleet_url, "begun", vcpus=2, memory_mb=128)
     for other in ({"flavor": "big"}, {"vcpus": 3}, {}):
         said = failure("kvm1", "_resize", fleet_url, state="begun", instance="web", **other)
-        assert "run drover.compute.instance_resize with drover_vcpus=2 and drover_memory_mb=128 again" in said
-    assert "with drover_vcpus=2 and drover_memory_mb=128" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
-    assert resize(fleet_url, vcpus=2, memory_mb="128MiB", ending="revert")["resizes"][0]["status"] == "reverted"
+        assert (
+            "run drover.compute.instance_resize with drover_vcpus=2 and drover_memory_mb=128 again"
+            in said
+        )
+    assert "with drover_vcpus=2 and drover_memory_mb=128" in failure(
+        "kvm1", "instance", fleet_url, state="stopped", instances=["web"]
+    )
+    assert (
+        resize(fleet_url, vcpus=2, memory_mb="128MiB", ending="revert")["resizes"][0]["status"]
+        == "reverted"
+    )
     assert at(there, "kvm1")["memory_mb"] == 64
     step(fleet_url, "begun", flavor="big")
-    assert "again, or drover.compute.instance_resize" in failure("kvm1", "_resize", fleet_url, state="begun", instance="web", vcpus=2)
+    assert "again, or drover.compute.instance_resize" in failure(
+        "kvm1", "_resize", fleet_url, state="begun", instance="web", vcpus=2
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or drover_disk_gb."),
-        ({"flavor": "big", "memory_mb": "8GiB", "vcpus": 1}, "drover_flavor is set together with drover_vcpus and drover_memory_mb, and"),
+        (
+            {},
+            "no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or drover_disk_gb.",
+        ),
+        (
+            {"flavor": "big", "memory_mb": "8GiB", "vcpus": 1},
+            "drover_flavor is set together with drover_vcpus and drover_memory_mb, and",
+        ),
         ({"vcpus": 0}, "drover_vcpus must be a whole number"),
         ({"memory_mb": "lots"}, "drover_memory_mb must be a whole number of MiB from 1 to "),
         ({"disk_gb": "500M"}, "drover_disk_gb is 500M, which is not a whole number of GiB"),
@@ -285,7 +357,10 @@ def with_policy(url, **policy):
     ("policy", "words"),
     [
         ({"move": "never"}, "its migration policy is 'never'"),
-        ({"move": "live"}, "its migration policy is 'live', and it would be shut down for this move"),
+        (
+            {"move": "live"},
+            "its migration policy is 'live', and it would be shut down for this move",
+        ),
         (
             {"move": "sideways"},
             "its policy cannot be read: Instance web: move must be never, cold or live, not 'sideways'. Nothing was done",
@@ -302,7 +377,10 @@ def test_a_policy_keeps_an_instance_on_its_host(fleet_url, there, policy, words)
     assert fleets.snapshot(fleet_url) == before and acts(there) == []
     (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
     assert bool(told["kept_by_policy"]) is (policy["move"] != "live"), "a live one moves live"
-    assert step(fleet_url, "begun", flavor="big", despite_policy=True)["resize"]["destination"] != "kvm1"
+    assert (
+        step(fleet_url, "begun", flavor="big", despite_policy=True)["resize"]["destination"]
+        != "kvm1"
+    )
 
 
 def test_a_policy_is_not_asked_about_a_resize_on_the_same_host(fleet_url, there):
@@ -325,7 +403,9 @@ def test_what_is_told_of_a_policy(fleet_url, move, state, cold, kept):
     fleets.discover(fleet_url, host("kvm1", domain("web", state=state, metadata={"move": move})))
     (told,) = run("instance_info", store_url=fleet_url, instances=["web"])["instances"]
     assert told["moves_cold"] is cold
-    assert told["kept_by_policy"] is None if kept is None else told["kept_by_policy"].startswith(kept)
+    assert (
+        told["kept_by_policy"] is None if kept is None else told["kept_by_policy"].startswith(kept)
+    )
 
 
 def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
@@ -333,10 +413,19 @@ def test_both_ways_of_a_resize_take_the_options_of_migrations(fleet_url, there):
     options = {"bandwidth_mib": "20", "copy_storage": "auto"}
     resize = step(fleet_url, "begun", host="kvm2", options=options)["resize"]
     for way in ("order", "back"):
-        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), "the policy is the stronger"
-    assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {"copy_storage"}
-    for wrong, words in (({"bandwidth_mib": 0}, "give 1 or more"), ({"speed": 1}, "Correct drover_migration")):
-        assert words in failure("kvm1", "_resize", fleet_url, state="left", instance="web", options=wrong)
+        assert (resize[way]["bandwidth_mib"], resize[way]["copy_storage"]) == (20, "never"), (
+            "the policy is the stronger"
+        )
+    assert step(fleet_url, "left")["resize"]["back"].keys() & {"bandwidth_mib", "copy_storage"} == {
+        "copy_storage"
+    }
+    for wrong, words in (
+        ({"bandwidth_mib": 0}, "give 1 or more"),
+        ({"speed": 1}, "Correct drover_migration"),
+    ):
+        assert words in failure(
+            "kvm1", "_resize", fleet_url, state="left", instance="web", options=wrong
+        )
 
 
 @pytest.mark.parametrize("done", ["running", "stopped", "absent"])
@@ -361,17 +450,25 @@ def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url
     """The store still has 1 vCPU: a size without a new value would change."""
     domain = there.hosts["kvm1"].domains()[uuid_of("web")]
     domain.destroy()
-    for flags in (libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_VCPU_MAXIMUM, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
+    for flags in (
+        libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_VCPU_MAXIMUM,
+        libvirt.VIR_DOMAIN_AFFECT_CONFIG,
+    ):
         domain.setVcpusFlags(3, flags)
     for given in ({"memory_mb": 128}, {"vcpus": 2}):
-        with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64 MiB.*drover.compute.discover"):
+        with pytest.raises(
+            AnsibleActionFail,
+            match="has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64 MiB.*drover.compute.discover",
+        ):
             resize(fleet_url, **given)
     with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB"):
         run("instance_migrate", store_url=fleet_url, instances=["web"], cold=True, host="kvm2")
     assert at(there, "kvm1")["vcpus"] == 3
 
 
-def test_b4_a_resize_goes_on_with_one_that_somebody_has_started_at_its_destination(fleet_url, there):
+def test_b4_a_resize_goes_on_with_one_that_somebody_has_started_at_its_destination(
+    fleet_url, there
+):
     """It was moved there with its old size, and the run was killed. The run stops it for the
     changes that need it to be off."""
     step(fleet_url, "begun", flavor="big", host="kvm2")
@@ -379,4 +476,6 @@ def test_b4_a_resize_goes_on_with_one_that_somebody_has_started_at_its_destinati
     move(there, "web", "kvm1", "kvm2")
     there.hosts["kvm2"].domains()[uuid_of("web")].create()
     assert resize(fleet_url, flavor="big")["resizes"][0]["arrived"] is True
-    assert (at(there, "kvm2")["vcpus"], at(there, "kvm2")["state"]) == (2, "running") and at(there, "kvm1") is None
+    assert (at(there, "kvm2")["vcpus"], at(there, "kvm2")["state"]) == (2, "running") and at(
+        there, "kvm1"
+    ) is None

@@ -41,10 +41,25 @@ OTHERS = {
 def named():
     """Return every such name in the code, the playbooks and the pages."""
     folders = ("plugins", "roles", "playbooks", "extensions", "docs", "inventory")
-    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yml", ".j2", ".md")]
-    found = {name for path in (*files, ROOT / "README.md") for name in NAME.findall(path.read_text(encoding="utf-8"))} - OTHERS
+    files = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".yml", ".j2", ".md")
+    ]
+    found = {
+        name
+        for path in (*files, ROOT / "README.md")
+        for name in NAME.findall(path.read_text(encoding="utf-8"))
+    } - OTHERS
     # Metrics have the prefix too; test_metrics.py checks that their page has all of them.
-    return found - set(NAME.findall((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").partition("## The figures")[2]))
+    return found - set(
+        NAME.findall(
+            (ROOT / "docs" / "metrics.md")
+            .read_text(encoding="utf-8")
+            .partition("## The figures")[2]
+        )
+    )
 
 
 def of_options():
@@ -56,7 +71,9 @@ def of_options():
             plugin = getattr(module, "ActionModule", None) or getattr(module, "LookupModule", None)
             variables = getattr(plugin, "VARIABLES", ())
             values = (
-                variables.values() if isinstance(variables, dict) else [each if isinstance(each, str) else each[1] for each in variables]
+                variables.values()
+                if isinstance(variables, dict)
+                else [each if isinstance(each, str) else each[1] for each in variables]
             )
             found.update(f"drover_{each}" for each in values)
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
@@ -77,10 +94,18 @@ def warned(monkeypatch):
 
 
 def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
-    run("host_info", {"drover_store_urls": "x", "drover_xyzzy": 1, "drovers": 1, "drover_reason": "x"}, store_url=prepared_url)
+    run(
+        "host_info",
+        {"drover_store_urls": "x", "drover_xyzzy": 1, "drovers": 1, "drover_reason": "x"},
+        store_url=prepared_url,
+    )
     assert len(warned) == 2
-    assert warned[0].startswith("drover.compute has no variable drover_store_urls (did you mean drover_store_url?), so that it")
-    assert warned[1].startswith("drover.compute has no variable drover_xyzzy, so that it changes nothing.")
+    assert warned[0].startswith(
+        "drover.compute has no variable drover_store_urls (did you mean drover_store_url?), so that it"
+    )
+    assert warned[1].startswith(
+        "drover.compute has no variable drover_xyzzy, so that it changes nothing."
+    )
 
 
 # The former names of variables, before the names had their topic.
@@ -100,7 +125,9 @@ def test_a_former_name_leads_to_the_new_one(former, now):
     assert f"drover_{now}" in re.search(r"\(did you mean (.+?)\?\)", said).group(1).split(" or ")
     # If there is only one variable of that kind, the message offers no other name.
     if former not in ("force", "timeout"):
-        assert said.startswith(f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so")
+        assert said.startswith(
+            f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so"
+        )
 
 
 @pytest.mark.parametrize(
@@ -116,12 +143,22 @@ def test_a_former_name_leads_to_the_new_one(former, now):
 )
 def test_a_mistyped_name_leads_to_the_right_one(typed, meant):
     (said,) = known_variables.unknown([f"drover_{typed}"])
-    assert said.startswith(f"drover.compute has no variable drover_{typed} (did you mean drover_{meant}?), so")
+    assert said.startswith(
+        f"drover.compute has no variable drover_{typed} (did you mean drover_{meant}?), so"
+    )
 
 
 def test_known_variables_are_not_named(prepared_url, warned):
-    others = known_variables.KNOWN - {"drover_store_url", "drover_service_down_time"} - known_variables.YES_OR_NO
-    run("host_info", {**dict.fromkeys(others, "x"), **dict.fromkeys(known_variables.YES_OR_NO, "yes")}, store_url=prepared_url)
+    others = (
+        known_variables.KNOWN
+        - {"drover_store_url", "drover_service_down_time"}
+        - known_variables.YES_OR_NO
+    )
+    run(
+        "host_info",
+        {**dict.fromkeys(others, "x"), **dict.fromkeys(known_variables.YES_OR_NO, "yes")},
+        store_url=prepared_url,
+    )
     assert warned == []
 
 
@@ -131,11 +168,22 @@ def yes_or_no():
     found = set()
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
-            found.update(name for name, option in (entry.get("options") or {}).items() if option.get("type") == "bool")
+            found.update(
+                name
+                for name, option in (entry.get("options") or {}).items()
+                if option.get("type") == "bool"
+            )
     for path in (*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/**/*.yml")):
-        found.update(re.findall(r"\b(drover_\w+) *\| *default\([^)]*\) *\| *bool\b", path.read_text(encoding="utf-8")))
+        found.update(
+            re.findall(
+                r"\b(drover_\w+) *\| *default\([^)]*\) *\| *bool\b",
+                path.read_text(encoding="utf-8"),
+            )
+        )
     for path in (ROOT / "plugins" / "action").glob("*.py"):
-        plugin = getattr(importlib.import_module(f"{PACKAGE}.action.{path.stem}"), "ActionModule", None)
+        plugin = getattr(
+            importlib.import_module(f"{PACKAGE}.action.{path.stem}"), "ActionModule", None
+        )
         for each in getattr(plugin, "VARIABLES", ()):
             option, variable = (each, each) if isinstance(each, str) else each
             if plugin.ARGUMENT_SPEC.get(option, {}).get("type") == "bool":
@@ -158,15 +206,21 @@ def test_what_is_neither_true_nor_false_stops_a_task(prepared_url, name, value):
     )
 
 
-@pytest.mark.parametrize("value", [True, False, "true", "False", "YES", "no", "on", "off", "1", "0", 1, 0])
+@pytest.mark.parametrize(
+    "value", [True, False, "true", "False", "YES", "no", "on", "off", "1", "0", 1, 0]
+)
 def test_what_is_true_or_false_is_taken(prepared_url, value):
     run("host_info", {"drover_plan_only": value}, store_url=prepared_url)
 
 
 def test_a_run_says_it_once(tmp_path, prepared_url):
     """The message comes once for any number of tasks and hosts."""
-    tasks = [{"drover.compute.host_info": {"store_url": prepared_url}, "delegate_to": "localhost"}] * 2
-    status, output = play(tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,"), vars={"drover_uri": "x"})
+    tasks = [
+        {"drover.compute.host_info": {"store_url": prepared_url}, "delegate_to": "localhost"}
+    ] * 2
+    status, output = play(
+        tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,"), vars={"drover_uri": "x"}
+    )
     assert status == 0, output
     # The variable belongs to more than one host and task.
     assert output.count("ok: [kvm") == 4, output
@@ -178,4 +232,8 @@ def test_a_wrong_name_on_the_command_line_stops_the_run(tmp_path, prepared_url):
     tasks = [{"drover.compute.host": {"name": "kvm1", "disabled": True, "store_url": prepared_url}}]
     status, output = play(tmp_path, tasks, options=("-e", "drover_plan_onyl=true"))
     said = " ".join(output.split())
-    assert status == 2 and "Nothing was done. drover.compute has no variable drover_plan_onyl (did you mean drover_plan_only?)" in said
+    assert (
+        status == 2
+        and "Nothing was done. drover.compute has no variable drover_plan_onyl (did you mean drover_plan_only?)"
+        in said
+    )

@@ -27,7 +27,9 @@ def test_one_run_takes_renews_and_gives_back(prepared_url, tmp_path):
 
 
 def test_a_run_that_ended_without_giving_back_does_not_stop_the_next(prepared_url, tmp_path):
-    task = [{"drover.compute.lease": {"name": "kvm1", "purpose": "drain", "store_url": prepared_url}}]
+    task = [
+        {"drover.compute.lease": {"name": "kvm1", "purpose": "drain", "store_url": prepared_url}}
+    ]
     assert play(tmp_path, task)[0] == 0
     status, said = play(tmp_path, task)
     assert status == 0 and "Its process is gone, so the lease was taken over" in said
@@ -37,6 +39,10 @@ def test_another_run_is_told(prepared_url, tmp_path):
     store = Store.open(prepared_url)
     with store.write() as connection:
         leases.take(connection, "kvm1", Other, "power off", seconds=10**9)
-    status, said = play(tmp_path, [{"drover.compute.lease": {"name": "kvm1", "store_url": prepared_url}}])
-    assert status != 0 and "kvm1 is being worked on by admin@far (power off)" in " ".join(said.split())
+    status, said = play(
+        tmp_path, [{"drover.compute.lease": {"name": "kvm1", "store_url": prepared_url}}]
+    )
+    assert status != 0 and "kvm1 is being worked on by admin@far (power off)" in " ".join(
+        said.split()
+    )
     assert run("lease", name="kvm1", state="absent", force=True, store_url=prepared_url)["changed"]

@@ -22,28 +22,53 @@ OF_HOSTS = {"check", "discover", "image_cache_clean", "migration_abort"}
 #: Playbooks that need all hypervisors.
 OF_ALL_HOSTS = {"migration_trust"}
 GROUPS = {"all": ["kvm1", "kvm2"], "hypervisors": ["kvm1", "kvm2"]}
-WITH_LOCALHOST = {"all": ["kvm1", "localhost"], "controllers": ["localhost"], "hypervisors": ["kvm1"]}
+WITH_LOCALHOST = {
+    "all": ["kvm1", "localhost"],
+    "controllers": ["localhost"],
+    "hypervisors": ["kvm1"],
+}
 
 
 @pytest.mark.parametrize("path", PLAYBOOKS, ids=lambda path: path.stem)
 def test_a_limit_without_localhost_is_refused(path, tmp_path):
     if path.stem in OF_HOSTS:
-        assert any("hypervisors" in play.get("hosts", "") for play in yaml.safe_load(path.read_text(encoding="utf-8")))
+        assert any(
+            "hypervisors" in play.get("hosts", "")
+            for play in yaml.safe_load(path.read_text(encoding="utf-8"))
+        )
         return
-    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8")
-    words = ("-i", "hosts.yml", f"drover.compute.{path.stem}", "--limit", "kvm1", "-e", "drover_host=kvm1")
+    (tmp_path / "hosts.yml").write_text(
+        "hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8"
+    )
+    words = (
+        "-i",
+        "hosts.yml",
+        f"drover.compute.{path.stem}",
+        "--limit",
+        "kvm1",
+        "-e",
+        "drover_host=kvm1",
+    )
     status, output = ansible(tmp_path, "playbook", *words)
     said = " ".join(output.split())
     assert status != 0 and "TASK" not in output, output
     if path.stem in OF_ALL_HOSTS:
         assert (
-            "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor." in said
+            "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor."
+            in said
             and "without --limit" in said
         )
     else:
         # The playbook that takes a limit (AWX, row 6).
-        advice = "Add it: --limit localhost,kvm1." if path.stem == "rolling_maintenance" else "Run it without --limit"
-        assert f"Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. {advice}" in said
+        advice = (
+            "Add it: --limit localhost,kvm1."
+            if path.stem == "rolling_maintenance"
+            else "Run it without --limit"
+        )
+        assert (
+            f"Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. {advice}"
+            in said
+        )
 
 
 @pytest.mark.parametrize(
@@ -89,12 +114,17 @@ def test_which_limits_have_localhost(limit, groups, works):
         ("localhost", "", True),
     ],
 )
-def test_f17_a_limit_that_leaves_out_a_later_play_is_refused_before_anything_is_done(limit, later, works):
+def test_f17_a_limit_that_leaves_out_a_later_play_is_refused_before_anything_is_done(
+    limit, later, works
+):
     """place claimed the room and built nothing."""
     if works:
         assert on_localhost(limit, GROUPS, later=later) == "localhost"
     else:
-        with pytest.raises(AnsibleFilterError, match=f"Nothing was done: --limit {limit} leaves out {later}, on which"):
+        with pytest.raises(
+            AnsibleFilterError,
+            match=f"Nothing was done: --limit {limit} leaves out {later}, on which",
+        ):
             on_localhost(limit, GROUPS, later=later)
 
 
@@ -107,9 +137,21 @@ def test_f17_a_limit_that_leaves_out_a_later_play_is_refused_before_anything_is_
         ("hypervisors", "kvm1", None),
         ("localhost", "", None),
         ("kmv1", "", "the inventory has no host that matches kmv1 (did you mean kvm1?)."),
-        ("hypervisor", "", "the inventory has no host that matches hypervisor (did you mean hypervisors?)."),
-        ("kvm1", "kvm2", "--limit kvm2 leaves out every host that matches kvm1. Run it without --limit."),
-        ("hypervisors", "localhost", "--limit localhost leaves out every host that matches hypervisors."),
+        (
+            "hypervisor",
+            "",
+            "the inventory has no host that matches hypervisor (did you mean hypervisors?).",
+        ),
+        (
+            "kvm1",
+            "kvm2",
+            "--limit kvm2 leaves out every host that matches kvm1. Run it without --limit.",
+        ),
+        (
+            "hypervisors",
+            "localhost",
+            "--limit localhost leaves out every host that matches hypervisors.",
+        ),
     ],
 )
 def test_a_play_that_must_have_hosts(pattern, limit, sentence):
@@ -124,27 +166,55 @@ def test_a_play_that_must_have_hosts(pattern, limit, sentence):
 @pytest.mark.parametrize(
     "words, sentence",
     [
-        (("migration_abort", "-e", "drover_host=kmv1"), "has no host that matches kmv1 (did you mean kvm1?)"),
-        (("migration_abort", "-e", "drover_host=kvm1", "--limit", "kvm2"), "--limit kvm2 leaves out every host that matches kvm1."),
-        (("migration_trust", "-e", "drover_hypervisors=hypervisor"), "has no host that matches hypervisor (did you mean hypervisors?)"),
-        (("rolling_maintenance", "-e", "drover_hypervisors=kvm"), "has no host that matches kvm. Correct the name"),
-        (("evacuate", "-e", "drover_host=kvm1", "-e", "drover_hypervisors=hyperviors"), "has no host that matches hyperviors (did"),
-        (("discover", "--limit", "db1"), "--limit db1 leaves out every host that matches hypervisors."),
+        (
+            ("migration_abort", "-e", "drover_host=kmv1"),
+            "has no host that matches kmv1 (did you mean kvm1?)",
+        ),
+        (
+            ("migration_abort", "-e", "drover_host=kvm1", "--limit", "kvm2"),
+            "--limit kvm2 leaves out every host that matches kvm1.",
+        ),
+        (
+            ("migration_trust", "-e", "drover_hypervisors=hypervisor"),
+            "has no host that matches hypervisor (did you mean hypervisors?)",
+        ),
+        (
+            ("rolling_maintenance", "-e", "drover_hypervisors=kvm"),
+            "has no host that matches kvm. Correct the name",
+        ),
+        (
+            ("evacuate", "-e", "drover_host=kvm1", "-e", "drover_hypervisors=hyperviors"),
+            "has no host that matches hyperviors (did",
+        ),
+        (
+            ("discover", "--limit", "db1"),
+            "--limit db1 leaves out every host that matches hypervisors.",
+        ),
     ],
 )
 def test_walk_f18_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
     """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 continued.
     The group of migration_trust is walk F18."""
-    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\nothers: {hosts: {db1: {}}}\n", encoding="utf-8")
+    (tmp_path / "hosts.yml").write_text(
+        "hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\nothers: {hosts: {db1: {}}}\n", encoding="utf-8"
+    )
     name, *options = words
-    status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options)
+    status, output = ansible(
+        tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options
+    )
     assert status != 0 and sentence in " ".join(output.split()), output
 
 
 @pytest.mark.parametrize("playbook", ["drain", "undrain"])
 @pytest.mark.parametrize("pool", ['""', "null", "[]", "true"])
 def test_an_empty_pool_is_no_drain_of_the_whole_host(playbook, pool, tmp_path):
-    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8")
+    (tmp_path / "hosts.yml").write_text(
+        "hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8"
+    )
     given = f'{{"drover_pool": {pool}, "drover_host": "kvm1"}}'
-    status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{playbook}", "-e", given)
-    assert status != 0 and "it is not known if a storage pool or a whole host is meant" in " ".join(output.split()), output
+    status, output = ansible(
+        tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{playbook}", "-e", given
+    )
+    assert status != 0 and "it is not known if a storage pool or a whole host is meant" in " ".join(
+        output.split()
+    ), output

@@ -25,10 +25,18 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, metrics_data
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    capacity,
+    metrics_data,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, recent, tables
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, playbook, run
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    playbook,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -50,7 +58,13 @@ def url(tmp_path):
         host("kvm3"),
         now=now,
     )
-    run("aggregate", store_url=url, name="a", hosts=["kvm1", "kvm2"], metadata={"availability_zone": "a"})
+    run(
+        "aggregate",
+        store_url=url,
+        name="a",
+        hosts=["kvm1", "kvm2"],
+        metadata={"availability_zone": "a"},
+    )
     run("host", store_url=url, host="kvm3", state="disabled", reason="new")
     run("quota", store_url=url, project="shop", cores=4)
     return url
@@ -73,12 +87,21 @@ def test_figures_are_those_of_the_store(url, tmp_path):
     path = tmp_path / "drover.prom"
     done = run("metrics", store_url=url, path=str(path))
     assert done["changed"] and done["path"] == str(path) and is_plain(done)
-    assert path.read_text() == done["metrics"] and done["metrics"].endswith("# EOF\n") and path.stat().st_mode & 0o777 == 0o644
+    assert (
+        path.read_text() == done["metrics"]
+        and done["metrics"].endswith("# EOF\n")
+        and path.stat().st_mode & 0o777 == 0o644
+    )
     found = samples(done["metrics"])
     assert (
-        value(found, "hosts", state="up") == 2 and value(found, "hosts", state="disabled") == 1 and value(found, "hosts", state="down") == 0
+        value(found, "hosts", state="up") == 2
+        and value(found, "hosts", state="disabled") == 1
+        and value(found, "hosts", state="down") == 0
     )
-    assert value(found, "host_up", host="kvm3", zone="") == 1 and value(found, "host_enabled", host="kvm3") == 0
+    assert (
+        value(found, "host_up", host="kvm3", zone="") == 1
+        and value(found, "host_enabled", host="kvm3") == 0
+    )
     assert value(found, "resource_capacity", zone="a", resource_class="MEMORY_MB") == 8192
     assert value(found, "resource_used", zone="a", resource_class="MEMORY_MB") == 7500
     assert value(found, "resource_free", zone="a", resource_class="MEMORY_MB") == 692
@@ -86,7 +109,10 @@ def test_figures_are_those_of_the_store(url, tmp_path):
     assert value(found, "resource_capacity", zone="", resource_class="MEMORY_MB") == 4096
     assert value(found, "resource_free", zone="", resource_class="MEMORY_MB") == 0
     print([key for key in found if key[0] == "drover_instances"])
-    assert value(found, "instances", zone="a", state="running") == 2 and value(found, "instances", zone="a", state="shutoff") == 1
+    assert (
+        value(found, "instances", zone="a", state="running") == 2
+        and value(found, "instances", zone="a", state="shutoff") == 1
+    )
     assert value(found, "project_limit", project="shop", resource="cores") == 4
     assert ("drover_project_limit", (("project", "shop"), ("resource", "ram"))) not in found
     # Neither host can take the instances of the other, and the third is disabled.
@@ -96,38 +122,101 @@ def test_figures_are_those_of_the_store(url, tmp_path):
 
 def test_a_new_time_alone_is_no_change(url, tmp_path, monkeypatch):
     path = tmp_path / "drover.prom"
-    assert run("metrics", store_url=url, path=str(path), check=True)["changed"] and not path.exists()
+    assert (
+        run("metrics", store_url=url, path=str(path), check=True)["changed"] and not path.exists()
+    )
     assert run("metrics", store_url=url, path=str(path))["changed"]
     before, now = path.read_text(), time.time()
     monkeypatch.setattr(time, "time", lambda: now + 5)
-    assert not run("metrics", store_url=url, path=str(path))["changed"] and path.read_text() != before
+    assert (
+        not run("metrics", store_url=url, path=str(path))["changed"] and path.read_text() != before
+    )
     assert run("metrics", store_url=url)["path"] is None
-    assert "you may not write" in failure("metrics", store_url=url, path="/proc/drover.prom") or os.getuid() == 0
+    assert (
+        "you may not write" in failure("metrics", store_url=url, path="/proc/drover.prom")
+        or os.getuid() == 0
+    )
 
 
 def test_loss_is_borne_once_there_is_room(url):
     run("host", store_url=url, host="kvm3", state="enabled")
     found = samples(run("metrics", store_url=url)["metrics"])
-    assert value(found, "unbearable_losses", zone="a") == 0 and value(found, "unbearable_losses", zone="") == 0
+    assert (
+        value(found, "unbearable_losses", zone="a") == 0
+        and value(found, "unbearable_losses", zone="") == 0
+    )
 
 
 def test_what_happened_in_the_last_day(url):
     with Store.open(url).write() as connection:
-        row = {"uuid": "", "instance_uuid": "i", "instance_name": "web", "source": "kvm1", "destination": "kvm2", "type": "live-migration"}
+        row = {
+            "uuid": "",
+            "instance_uuid": "i",
+            "instance_name": "web",
+            "source": "kvm1",
+            "destination": "kvm2",
+            "type": "live-migration",
+        }
         for number, (status, seconds, at) in enumerate(
-            (("completed", 2, 90), ("completed", 4, 95), ("failed", 9, 95), ("running", None, 99), ("completed", 9, 1))
+            (
+                ("completed", 2, 90),
+                ("completed", 4, 95),
+                ("failed", 9, 95),
+                ("running", None, 99),
+                ("completed", 9, 1),
+            )
         ):
-            given = {**row, "uuid": str(number), "status": status, "seconds": seconds, "created_at": at, "updated_at": at}
-            connection.execute(tables.migrations.insert().values({key: each for key, each in given.items() if key in tables.migrations.c}))
-        for name, where, rejected, at in (("a", "kvm1", 1, 90), ("b", None, 2, 90), ("c", None, 3, 1)):
-            why = {"hosts": 3, "filters": [{"name": "ComputeFilter", "before": 3, "after": 3 - rejected, "rejected": rejected}]}
-            given = {"created_at": at, "purpose": "place", "instance_name": name, "host": where, "alternates": [], "explanation": why}
+            given = {
+                **row,
+                "uuid": str(number),
+                "status": status,
+                "seconds": seconds,
+                "created_at": at,
+                "updated_at": at,
+            }
+            connection.execute(
+                tables.migrations.insert().values(
+                    {key: each for key, each in given.items() if key in tables.migrations.c}
+                )
+            )
+        for name, where, rejected, at in (
+            ("a", "kvm1", 1, 90),
+            ("b", None, 2, 90),
+            ("c", None, 3, 1),
+        ):
+            why = {
+                "hosts": 3,
+                "filters": [
+                    {
+                        "name": "ComputeFilter",
+                        "before": 3,
+                        "after": 3 - rejected,
+                        "rejected": rejected,
+                    }
+                ],
+            }
+            given = {
+                "created_at": at,
+                "purpose": "place",
+                "instance_name": name,
+                "host": where,
+                "alternates": [],
+                "explanation": why,
+            }
             connection.execute(tables.decisions.insert().values(given))
     with Store.open(url).read() as connection:
         found = recent.read(connection, 50)
-    assert found.migrations == {("live-migration", "completed"): 2, ("live-migration", "failed"): 1, ("live-migration", "running"): 1}
-    assert found.durations == {"live-migration": [2, 4]} and found.open_migrations == {"live-migration": 1}
-    assert found.decisions == {("place", True): 1, ("place", False): 1} and found.refusals == {"ComputeFilter": 2}
+    assert found.migrations == {
+        ("live-migration", "completed"): 2,
+        ("live-migration", "failed"): 1,
+        ("live-migration", "running"): 1,
+    }
+    assert found.durations == {"live-migration": [2, 4]} and found.open_migrations == {
+        "live-migration": 1
+    }
+    assert found.decisions == {("place", True): 1, ("place", False): 1} and found.refusals == {
+        "ComputeFilter": 2
+    }
 
 
 def test_an_empty_store(tmp_path):
@@ -170,17 +259,34 @@ def test_the_playbook_writes_and_pushes(url, tmp_path):
     assert code == 0, said
     ((where, text),) = got
     assert where == "/metrics/job/drover" and value(samples(text), "hosts", state="up") == 2
-    code, said = playbook("metrics", url, "-e", "drover_metrics_host=nobody", "-e", "drover_metrics=/tmp/drover.prom", folder=tmp_path)
+    code, said = playbook(
+        "metrics",
+        url,
+        "-e",
+        "drover_metrics_host=nobody",
+        "-e",
+        "drover_metrics=/tmp/drover.prom",
+        folder=tmp_path,
+    )
     assert code != 0 and "The inventory has no host nobody" in said, said
 
 
 @PROMTOOL
 def test_promtool_takes_metrics_and_rules(url):
     done = subprocess.run(
-        ["promtool", "check", "metrics"], input=run("metrics", store_url=url)["metrics"], capture_output=True, text=True, check=False
+        ["promtool", "check", "metrics"],
+        input=run("metrics", store_url=url)["metrics"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run(["promtool", "check", "rules", MONITORING / "alerts.yml"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["promtool", "check", "rules", MONITORING / "alerts.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -198,7 +304,9 @@ def server(log, *command):
 
 def free_ports(number):
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for dummy in range(number)]
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for dummy in range(number)
+        ]
         return [each.getsockname()[1] for each in sockets]
 
 
@@ -213,18 +321,25 @@ def test_prometheus_scrapes_node_exporter_and_the_rules_fire(url, tmp_path):
             {
                 "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
                 "rule_files": [str(MONITORING / "alerts.yml")],
-                "scrape_configs": [{"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}]}],
+                "scrape_configs": [
+                    {"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}]}
+                ],
             }
         )
     )
 
     def asked(what, **given):
         query = urllib.parse.urlencode(given)
-        with urllib.request.urlopen(f"http://127.0.0.1:{prometheus}/api/v1/{what}?{query}", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{prometheus}/api/v1/{what}?{query}", timeout=5
+        ) as answer:
             return json.load(answer)["data"]
 
     def figure(query):
-        return {each["metric"].get("state"): each["value"][1] for each in asked("query", query=query)["result"]}
+        return {
+            each["metric"].get("state"): each["value"][1]
+            for each in asked("query", query=query)["result"]
+        }
 
     with (
         server(
@@ -252,9 +367,13 @@ def test_prometheus_scrapes_node_exporter_and_the_rules_fire(url, tmp_path):
                 continue
             if "DroverLossCannotBeBorne" in pending:
                 break
-        said = "".join((tmp_path / name).read_text()[-2000:] for name in ("exporter.log", "prometheus.log"))
+        said = "".join(
+            (tmp_path / name).read_text()[-2000:] for name in ("exporter.log", "prometheus.log")
+        )
         assert "DroverLossCannotBeBorne" in pending and "DroverHostDown" not in pending, said
-        assert figure("drover_hosts")["up"] == "2" and figure("node_textfile_scrape_error") == {None: "0"}, said
+        assert figure("drover_hosts")["up"] == "2" and figure("node_textfile_scrape_error") == {
+            None: "0"
+        }, said
         assert {rule["alert"] for group in rules["groups"] for rule in group["rules"]} >= pending
 
 
@@ -264,7 +383,12 @@ def test_rules_and_dashboard_name_metrics_that_there_are(url):
     used = set()
     for name in ("alerts.yml", "dashboard.json"):
         used |= set(
-            re.findall(r"\bdrover_[a-z_]+", re.sub(r"drover_(host|audit_heal|instance_state)=", "", (MONITORING / name).read_text()))
+            re.findall(
+                r"\bdrover_[a-z_]+",
+                re.sub(
+                    r"drover_(host|audit_heal|instance_state)=", "", (MONITORING / name).read_text()
+                ),
+            )
         )
     assert used and used <= known, used - known
     assert {f"drover_{each}" for each in ("hosts", "instances")} <= used
@@ -274,11 +398,17 @@ def test_each_loss_is_judged_as_by_capacity(url):
     """The host in capacity's answer is one that the fleet cannot lose."""
     with Store.open(url).read() as connection:
         figures = metrics_data.read(connection, Policy.from_mapping(), time.time())
-        (plan,) = capacity.count(connection, [{"vcpus": 1, "memory_mb": 64}], Policy.from_mapping(), True)
+        (plan,) = capacity.count(
+            connection, [{"vcpus": 1, "memory_mb": 64}], Policy.from_mapping(), True
+        )
     assert (sum(figures["unbearable"].values()) > 0) is not plan["with_loss"]["survives"]
 
 
 def test_the_page_names_every_metric(url):
-    page = (MONITORING.parents[1] / "docs" / "metrics.md").read_text().partition("## The figures")[2]
-    known = set(re.findall(r"^# TYPE (\S+)", run("metrics", store_url=url)["metrics"], re.MULTILINE))
+    page = (
+        (MONITORING.parents[1] / "docs" / "metrics.md").read_text().partition("## The figures")[2]
+    )
+    known = set(
+        re.findall(r"^# TYPE (\S+)", run("metrics", store_url=url)["metrics"], re.MULTILINE)
+    )
     assert set(re.findall(r"\bdrover_[a-z_]+", page)) == known

@@ -50,7 +50,10 @@ def asked(tmp_path):
             "playbook",
             "drover.compute.discover",
             *("-i", "hosts.json", "--limit", f"{host},localhost", *words),
-            environment={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "DROVER_STORE_URL": f"sqlite:///{tmp_path}/store.db"},
+            environment={
+                "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+                "DROVER_STORE_URL": f"sqlite:///{tmp_path}/store.db",
+            },
         )
         assert code == 0, text
         return [line.split() for line in (tmp_path / "asked").read_text().splitlines()]
@@ -61,7 +64,14 @@ def asked(tmp_path):
 def test_the_peers_are_those_that_the_store_has(asked):
     # The libvirt of this host is no QEMU: hosts without a URI in the store are not examined.
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == []
-    assert asked("kvm2", ["kvm1", "kvm2", "kvm3"], kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"}) == []
+    assert (
+        asked(
+            "kvm2",
+            ["kvm1", "kvm2", "kvm3"],
+            kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"},
+        )
+        == []
+    )
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == [
         ["-G", "-o", "BatchMode=yes", "-l", "drover", "-p", "2222", "--", "10.0.0.2"],
     ]
@@ -71,4 +81,12 @@ def test_the_peers_are_those_that_the_store_has(asked):
 def test_hypervisors_that_are_a_list(asked, wanted):
     """The discovery works; with a limit the play has no other host to examine."""
     words = ("-e", json.dumps({"drover_hypervisors": wanted}))
-    assert asked("kvm2", ["kvm1", "kvm2"], *words, kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"}) == []
+    assert (
+        asked(
+            "kvm2",
+            ["kvm1", "kvm2"],
+            *words,
+            kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"},
+        )
+        == []
+    )

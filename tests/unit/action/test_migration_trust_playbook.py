@@ -33,36 +33,66 @@ def a_fleet(tmp_path):
     hosts = {}
     for name in HOSTS:
         (tmp_path / name / ".ssh").mkdir(parents=True)
-        (tmp_path / name / "python").write_text(PYTHON.format(home=tmp_path / name, folder=tmp_path, python=sys.executable))
+        (tmp_path / name / "python").write_text(
+            PYTHON.format(home=tmp_path / name, folder=tmp_path, python=sys.executable)
+        )
         (tmp_path / name / "python").chmod(0o755)
-        lines = [f"restrict ssh-ed25519 AAAA {mark(other)}\n" for other in ("kvm3", "kvm9") if name != "kvm3"]
+        lines = [
+            f"restrict ssh-ed25519 AAAA {mark(other)}\n"
+            for other in ("kvm3", "kvm9")
+            if name != "kvm3"
+        ]
         (tmp_path / name / ".ssh" / "authorized_keys").write_text("".join(["# by hand\n", *lines]))
-        hosts[name] = {"ansible_connection": "local", "ansible_python_interpreter": str(tmp_path / name / "python")}
+        hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": str(tmp_path / name / "python"),
+        }
         hosts[name]["drover_uris"] = ["test:///default"]
     (tmp_path / "hosts.json").write_text(json.dumps({"hypervisors": {"hosts": hosts}}))
 
     role = {"name": "drover.compute.hypervisor", "tasks_from": "migration_trust"}
     tasks = [{"ansible.builtin.include_role": role}]
-    (tmp_path / "role.json").write_text(json.dumps([{"hosts": "hypervisors", "gather_facts": False, "tasks": tasks}]))
+    (tmp_path / "role.json").write_text(
+        json.dumps([{"hosts": "hypervisors", "gather_facts": False, "tasks": tasks}])
+    )
 
     def run(*words, name="drover.compute.migration_trust"):
         code, text = ansible(tmp_path, "playbook", name, "-i", "hosts.json", *words)
-        accepted = {name: (tmp_path / name / ".ssh" / "authorized_keys").read_text().count(mark("")) for name in HOSTS}
+        accepted = {
+            name: (tmp_path / name / ".ssh" / "authorized_keys").read_text().count(mark(""))
+            for name in HOSTS
+        }
         return code, " ".join(text.split()), accepted
 
     return run
 
 
 def absent(*hosts):
-    return ("-e", json.dumps({"drover_migration_trust_state": "absent", **({"drover_host": hosts[0]} if hosts else {})}))
+    return (
+        "-e",
+        json.dumps(
+            {
+                "drover_migration_trust_state": "absent",
+                **({"drover_host": hosts[0]} if hosts else {}),
+            }
+        ),
+    )
 
 
 @pytest.mark.parametrize("given", ["kvm3,kvm9", ["kvm3", "kvm9"]])
 def test_several_hosts_are_removed(trust, given):
     code, text, accepted = trust(*absent(given), "--check")
-    assert code == 0 and "4 lines of kvm3, kvm9 would be removed." in text and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}, text
+    assert (
+        code == 0
+        and "4 lines of kvm3, kvm9 would be removed." in text
+        and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}
+    ), text
     code, text, accepted = trust(*absent(given))
-    assert code == 0 and "4 lines of kvm3, kvm9 were removed." in text and accepted == {"kvm1": 0, "kvm2": 0, "kvm3": 0}, text
+    assert (
+        code == 0
+        and "4 lines of kvm3, kvm9 were removed." in text
+        and accepted == {"kvm1": 0, "kvm2": 0, "kvm3": 0}
+    ), text
 
 
 def test_a_host_of_the_inventory_may_have_no_line(trust):
@@ -75,17 +105,30 @@ def test_an_unknown_name_is_no_success(trust):
     code, text, accepted = trust(*absent("kvm3,nope"))
     assert code == 2 and accepted == {"kvm1": 1, "kvm2": 1, "kvm3": 0}
     assert "2 lines of kvm3 were removed." in text, text
-    assert "nope is not in the inventory, and none of the 3 hosts that answered has a line of that name. Is it spelled right?" in text, text
+    assert (
+        "nope is not in the inventory, and none of the 3 hosts that answered has a line of that name. Is it spelled right?"
+        in text
+    ), text
 
 
 def test_no_name_is_not_all_hosts(trust):
     code, text, accepted = trust(*absent(","), name="role.json")
-    assert code == 2 and "Which host? drover_host has no name." in text and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}, text
+    assert (
+        code == 2
+        and "Which host? drover_host has no name." in text
+        and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}
+    ), text
     for given in ([], ",", " "):
         code, text, accepted = trust(*absent(given))
-        assert code == 2 and "Which host?" in text and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}, text
+        assert (
+            code == 2 and "Which host?" in text and accepted == {"kvm1": 2, "kvm2": 2, "kvm3": 0}
+        ), text
     code, text, accepted = trust(*absent())
-    assert code == 0 and "4 lines of kvm3, kvm9 were removed." in text and accepted == {"kvm1": 0, "kvm2": 0, "kvm3": 0}, text
+    assert (
+        code == 0
+        and "4 lines of kvm3, kvm9 were removed." in text
+        and accepted == {"kvm1": 0, "kvm2": 0, "kvm3": 0}
+    ), text
     assert "No line was found, so nothing was removed." in trust(*absent(""))[1]
 
 

@@ -47,11 +47,20 @@ def run(tmp_path):
 
     def ran(playbook, *words, tasks=WRITE):
         (tmp_path / "notify.yml").write_text(tasks.replace("FOLDER", str(tmp_path)))
-        given = ("-e", f"drover_store_url={url}", "-e", "drover_notify=notify.yml", "-i", "hosts.yml")
+        given = (
+            "-e",
+            f"drover_store_url={url}",
+            "-e",
+            "drover_notify=notify.yml",
+            "-i",
+            "hosts.yml",
+        )
         code, said = ansible(tmp_path, "playbook", *given, f"drover.compute.{playbook}", *words)
         assert "duplicate mapping key" not in said, said
         kept = tmp_path / "notices"
-        notices = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        notices = (
+            [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        )
         kept.unlink(missing_ok=True)
         return code, said, notices
 
@@ -71,7 +80,11 @@ def test_a_drain_that_fails(run):
 def test_a_notice_that_fails_hides_nothing(run):
     """The run fails for its own reason, or succeeds as it would without the task file."""
     code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=FAIL)
-    assert code != 0 and "No notice was given that the drain began: the mail server is down" in said and "failed=1" in said, said
+    assert (
+        code != 0
+        and "No notice was given that the drain began: the mail server is down" in said
+        and "failed=1" in said
+    ), said
     code, said, _notices = run("audit", tasks=FAIL)
     assert code == 0, said
 
@@ -80,28 +93,45 @@ def test_a_notice_that_fails_hides_nothing(run):
     ("tasks", "why"),
     [
         ("- ansible.builtin.debug: {msg: 'x'", "is no task file that Ansible can run. "),
-        ("- no.such.module: {}", "is no task file that Ansible can run. couldn't resolve module/action 'no.such.module'."),
+        (
+            "- no.such.module: {}",
+            "is no task file that Ansible can run. couldn't resolve module/action 'no.such.module'.",
+        ),
         ("- hosts: localhost\n  tasks: []", "is no task file that Ansible can run. "),
         ("hosts: localhost", "is no list of tasks"),
         ("- ansible.builtin.meta: end_play", "meta: end_play, which would end the run"),
         ("- block: [{ansible.builtin.meta: end_host}]", "meta: end_host, which would end the run"),
-        ("- ansible.builtin.set_fact: {drover_plan_only: true}", "sets drover_plan_only, which the run would take for its own variable"),
-        ("- ansible.builtin.fail: {msg: THE-TOKEN}\n  no_log: true", "a task failed, and its output is hidden by no_log"),
+        (
+            "- ansible.builtin.set_fact: {drover_plan_only: true}",
+            "sets drover_plan_only, which the run would take for its own variable",
+        ),
+        (
+            "- ansible.builtin.fail: {msg: THE-TOKEN}\n  no_log: true",
+            "a task failed, and its output is hidden by no_log",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_run_stops_nothing(run, tasks, why):
     """Ansible itself would end the run for most of these, and report success for some."""
     code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=tasks)
     assert code != 0 and "cannot be reached" in said, said
-    sentences = [line for line in said.splitlines() if line.startswith("No notice was given that the drain ")]
+    sentences = [
+        line for line in said.splitlines() if line.startswith("No notice was given that the drain ")
+    ]
     assert len(sentences) == 2 and all(why in line for line in sentences), said
     assert not any("THE-TOKEN" in line for line in sentences)
 
 
 @pytest.mark.parametrize("path", ["missing.yml", ".", ["notify.yml"], 5])
 def test_a_path_that_is_none_stops_nothing(run, path):
-    code, said, _notices = run("drain", "-e", "drover_host=kvm1", "-e", json.dumps({"drover_notify": path}))
-    assert code != 0 and "cannot be reached" in said and said.count("No notice was given that the drain ") == 2, said
+    code, said, _notices = run(
+        "drain", "-e", "drover_host=kvm1", "-e", json.dumps({"drover_notify": path})
+    )
+    assert (
+        code != 0
+        and "cannot be reached" in said
+        and said.count("No notice was given that the drain ") == 2
+    ), said
 
 
 def test_a_host_of_the_file_that_cannot_be_reached_stops_nothing(run):
@@ -124,24 +154,44 @@ exit 255
 RULES = "no_witness,many_down,just_started,too_early,quiet_time"
 
 
-NO_ANSWER = {"drover_power_driver": "libvirt", "drover_power_domain": "test", "drover_power_address": "test:///nowhere.xml"}
+NO_ANSWER = {
+    "drover_power_driver": "libvirt",
+    "drover_power_domain": "test",
+    "drover_power_address": "test:///nowhere.xml",
+}
 NO_FENCE = {"drover_storage_fence": "nothing"}
 
 
-@pytest.mark.parametrize(("driver", "storage"), [(NO_ANSWER, {}), ({}, NO_FENCE), (NO_ANSWER, NO_FENCE)], ids=["power", "storage", "both"])
+@pytest.mark.parametrize(
+    ("driver", "storage"),
+    [(NO_ANSWER, {}), ({}, NO_FENCE), (NO_ANSWER, NO_FENCE)],
+    ids=["power", "storage", "both"],
+)
 def test_an_evacuation_whose_fence_fails_says_why_in_the_notice(run, tmp_path, driver, storage):
     """The last message of the run does not repeat it."""
     ssh = tmp_path / "silent-ssh"
     ssh.write_text(SSH)
     ssh.chmod(0o755)
-    dead = {"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_port": 22, "ansible_ssh_executable": str(ssh)}
+    dead = {
+        "ansible_connection": "ssh",
+        "ansible_host": "nowhere.invalid",
+        "ansible_port": 22,
+        "ansible_ssh_executable": str(ssh),
+    }
     (tmp_path / "host_vars").mkdir()
-    (tmp_path / "host_vars" / "kvm1.yml").write_text(json.dumps({**dead, **driver, **storage, "drover_power_timeout": 1}))
+    (tmp_path / "host_vars" / "kvm1.yml").write_text(
+        json.dumps({**dead, **driver, **storage, "drover_power_timeout": 1})
+    )
     with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
-    code, said, notices = run("evacuate", "-e", "drover_host=kvm1", "-e", f"drover_evacuate_force={RULES}")
+    code, said, notices = run(
+        "evacuate", "-e", "drover_host=kvm1", "-e", f"drover_evacuate_force={RULES}"
+    )
     assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said
-    message, (why, _refuse, end) = notices[1]["message"], said.partition("TASK [drover.compute.evacuate : Refuse]")
+    message, (why, _refuse, end) = (
+        notices[1]["message"],
+        said.partition("TASK [drover.compute.evacuate : Refuse]"),
+    )
     reasons = ["kvm1 is not fenced, and nothing of it may be started elsewhere."] if driver else []
     reasons += ["drover_storage_fence of kvm1 is nothing, and that is neither"] if storage else []
     assert message.startswith(f"The evacuation of kvm1 restarted nothing. {reasons[0]}"), message

@@ -45,9 +45,17 @@ def test_walk_f15_an_odd_value_of_a_lookup_is_a_sentence(prepared_url):
     found = LookupModule(loader=loader, templar=Templar(loader=loader))
     with pytest.raises(AnsibleError, match="has the character"):
         found.run([{"name": "\ud800", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url)
-    for number, words in ((float("inf"), "must be a number, not inf"), (2**63, f"must be a number of at most {MOST}, not {2**63}")):
+    for number, words in (
+        (float("inf"), "must be a number, not inf"),
+        (2**63, f"must be a number of at most {MOST}, not {2**63}"),
+    ):
         with pytest.raises(AnsibleError, match=f"service_down_time {words}"):
-            found.run([{"name": "web", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url, service_down_time=number)
+            found.run(
+                [{"name": "web", "vcpus": 1, "memory_mb": 64}],
+                {},
+                store_url=prepared_url,
+                service_down_time=number,
+            )
 
 
 @pytest.mark.parametrize("term", [None, {}, 5])
@@ -58,4 +66,6 @@ def test_walk_f15_an_odd_term_of_a_rolling_plan_is_a_sentence(prepared_url, term
 
 
 def test_texts_of_other_languages_are_no_odd_values(prepared_url):
-    assert run("flavor", name="größe-日本", vcpus=1, memory_mb=64, store_url=prepared_url)["changed"]
+    assert run("flavor", name="größe-日本", vcpus=1, memory_mb=64, store_url=prepared_url)[
+        "changed"
+    ]

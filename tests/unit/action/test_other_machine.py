@@ -24,7 +24,11 @@ GROUPS = {"groups": {"all": HOSTS, "hypervisors": HOSTS}}
 
 def discover(url, *hosts):
     for host in hosts:
-        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS}, store_url=url)
+        run(
+            "compute_node",
+            {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS},
+            store_url=url,
+        )
 
 
 @pytest.fixture
@@ -42,7 +46,12 @@ def swapped(fleet_url, there):
 def test_a_discovery_refuses_it_and_the_record_stays(swapped, there):
     with pytest.raises(AnsibleConnectionFailure) as caught:
         discover(swapped, "kvm1")
-    for part in ("this is not kvm1, but another machine", uuid_of("kvm1"), uuid_of("kvm2"), "ansible_host"):
+    for part in (
+        "this is not kvm1, but another machine",
+        uuid_of("kvm1"),
+        uuid_of("kvm2"),
+        "ansible_host",
+    ):
         assert part in str(caught.value)
     assert fleets.where(swapped)["app"] == "kvm1"
     with Store.open(swapped).read() as connection:
@@ -61,7 +70,9 @@ def test_no_operation_touches_it(swapped, there, module, args):
     before = there.where()
     with pytest.raises(AnsibleActionFail) as caught:
         run(module, GROUPS, store_url=swapped, **args)
-    assert "not kvm1" in str(caught.value) or "another machine" in json.dumps(caught.value.result), caught.value
+    assert "not kvm1" in str(caught.value) or "another machine" in json.dumps(
+        caught.value.result
+    ), caught.value
     assert there.where() == before and fleets.where(swapped)["app"] == "kvm1"
 
 
@@ -78,7 +89,9 @@ def test_a_machine_that_was_exchanged_is_accepted_when_the_old_one_is_taken_out(
 
 def test_the_controller_refuses_an_answer_of_another_machine_by_itself(swapped, there, monkeypatch):
     """The module got no expectation, for example because a shell drops the environment."""
-    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import (
+        Machines,
+    )
 
     monkeypatch.setattr(Machines, "environment", lambda self, host: {})
     with pytest.raises(AnsibleConnectionFailure, match="not kvm1"):
@@ -91,13 +104,20 @@ def test_b2_tasks_of_roles_compare_the_machine_too(swapped, there, module, argum
     fence would count that as silence."""
     variables = {"inventory_hostname": "kvm1", "drover_store_url": swapped, **GROUPS}
     found = run("_on_host", variables, module=module, arguments=arguments)
-    assert found["failed"] and found["not_this_host"] and not found.get("unreachable") and "not kvm1" in found["msg"]
+    assert (
+        found["failed"]
+        and found["not_this_host"]
+        and not found.get("unreachable")
+        and "not kvm1" in found["msg"]
+    )
     there.addresses = {}
     assert not run("_on_host", variables, module=module, arguments=arguments).get("failed")
 
 
 def test_b2_a_module_of_ansible_runs_on_this_host_only(swapped, there):
-    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import (
+        Machines,
+    )
     from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import NotThisHost
 
     hand = there.hand("kvm1")
@@ -110,7 +130,9 @@ def test_b2_a_module_of_ansible_runs_on_this_host_only(swapped, there):
 
 def test_the_machines_of_a_look_are_one_query(swapped):
     """The same rule for one query on each host."""
-    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import (
+        Machines,
+    )
 
     opened = []
 
@@ -131,13 +153,19 @@ def test_the_machines_of_a_look_are_one_query(swapped):
         ("drain", {"host": "kvm1", "unmovable": "skip"}),
     ],
 )
-def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_url, there, module, more):
+def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(
+    fleet_url, there, module, more
+):
     """The source reaches the destination by another name, which the controller does not see."""
     discover(fleet_url, *HOSTS)
     for name, leads_to in (("kvm2", "kvm3"), ("kvm3", "kvm2")):
         run(
             "compute_node",
-            {"inventory_hostname": name, "drover_migration_uri": f"qemu+ssh://{leads_to}/system", **GROUPS},
+            {
+                "inventory_hostname": name,
+                "drover_migration_uri": f"qemu+ssh://{leads_to}/system",
+                **GROUPS,
+            },
             store_url=fleet_url,
         )
     before = there.where()
@@ -147,7 +175,9 @@ def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_
         with pytest.raises(AnsibleActionFail) as caught:
             run(module, GROUPS, store_url=fleet_url, **more)
         text = f"{caught.value} {json.dumps(caught.value.result)}"
-    assert "leads to another machine than kvm2: to kvm3" in text and "drover_migration_uri" in text, text
+    assert (
+        "leads to another machine than kvm2: to kvm3" in text and "drover_migration_uri" in text
+    ), text
     assert there.where() == before and fleets.where(fleet_url)["web"] == "kvm1"
     # With the right address it continues.
     discover(fleet_url, *HOSTS)
@@ -162,7 +192,12 @@ def test_b2_a_uri_that_leads_to_another_machine_is_refused(fleet_url, there):
     uris = {"drover_uris": ["qemu+ssh://root@kvm2/system"]}
     with pytest.raises(AnsibleConnectionFailure) as caught:
         run("compute_node", {"inventory_hostname": "kvm1", **uris, **GROUPS}, store_url=fleet_url)
-    for part in ("a libvirt of kvm1", uuid_of("kvm2"), "Correct drover_uris of kvm1", "host_replace"):
+    for part in (
+        "a libvirt of kvm1",
+        uuid_of("kvm2"),
+        "Correct drover_uris of kvm1",
+        "host_replace",
+    ):
         assert part in str(caught.value)
     assert fleets.where(fleet_url) == before
 
@@ -172,7 +207,15 @@ def test_b6_a_uri_to_a_machine_that_has_another_name_counts_once(fleet_url, ther
     discover(fleet_url, *HOSTS)
     monkeypatch.setattr(there, "hosts", {**there.hosts, "kvm9": there.hosts["kvm3"]})
     with pytest.raises(AnsibleActionFail, match="kvm9 is the same machine as kvm2"):
-        run("compute_node", {"inventory_hostname": "kvm9", "drover_uris": ["qemu+ssh://root@kvm2/system"], **GROUPS}, store_url=fleet_url)
+        run(
+            "compute_node",
+            {
+                "inventory_hostname": "kvm9",
+                "drover_uris": ["qemu+ssh://root@kvm2/system"],
+                **GROUPS,
+            },
+            store_url=fleet_url,
+        )
     del there.hosts["kvm9"]
 
 
@@ -180,7 +223,10 @@ def test_c2_a_dry_run_of_a_drain_leaves_nothing_out_that_its_host_shows(fleet_ur
     """The dry run reads the host and records nothing, and its plan uses the store."""
     discover(fleet_url, *HOSTS)
     there.hosts["kvm3"].define("new", uuid_of("new"))
-    with pytest.raises(AnsibleActionFail, match="kvm3 shows new, which the store does not have there.*drover.compute.discover"):
+    with pytest.raises(
+        AnsibleActionFail,
+        match="kvm3 shows new, which the store does not have there.*drover.compute.discover",
+    ):
         run("drain", GROUPS, check=True, store_url=fleet_url, host="kvm3")
     discover(fleet_url, "kvm3")
     assert run("drain", GROUPS, check=True, store_url=fleet_url, host="kvm3")["changed"] is True

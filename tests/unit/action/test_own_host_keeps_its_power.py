@@ -16,7 +16,11 @@ from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host
 
-DRIVER = {"drover_power_driver": "libvirt", "drover_power_domain": "test", "drover_power_address": "test:///default"}
+DRIVER = {
+    "drover_power_driver": "libvirt",
+    "drover_power_domain": "test",
+    "drover_power_address": "test:///default",
+}
 
 
 @pytest.fixture
@@ -31,14 +35,25 @@ def run(tmp_path):
         "all": {
             "hosts": {"localhost": local},
             "vars": {"drover_controller": "kvm1"},
-            "children": {"hypervisors": {"hosts": {"kvm1": {**local, **DRIVER}, "kvm2": {**local, **DRIVER}}}},
+            "children": {
+                "hypervisors": {"hosts": {"kvm1": {**local, **DRIVER}, "kvm2": {**local, **DRIVER}}}
+            },
         }
     }
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
 
     def ran(name, *options):
-        given = json.dumps({"drover_store_url": url, "drover_host": name, "drover_power_action": "hard_off", "drover_power_force": True})
-        code, said = ansible(tmp_path, "playbook", "-i", "hosts.json", "-e", given, "drover.compute.power", *options)
+        given = json.dumps(
+            {
+                "drover_store_url": url,
+                "drover_host": name,
+                "drover_power_action": "hard_off",
+                "drover_power_force": True,
+            }
+        )
+        code, said = ansible(
+            tmp_path, "playbook", "-i", "hosts.json", "-e", given, "drover.compute.power", *options
+        )
         with Store.open(url).read() as connection:
             return code, said, power.last(connection, name)
 
@@ -48,7 +63,11 @@ def run(tmp_path):
 @pytest.mark.parametrize("options", [[], ["--check"]], ids=["real", "check"])
 def test_issue_44_power_refuses_the_host_of_the_controller(run, options):
     code, said, event = run("kvm1", *options)
-    assert code == 2 and "kvm1: hard_off is refused and nothing was changed, because it is the controller and its store" in said, said
+    assert (
+        code == 2
+        and "kvm1: hard_off is refused and nothing was changed, because it is the controller and its store"
+        in said
+    ), said
     assert event is None
 
 

@@ -25,23 +25,36 @@ NEW = {"name": "new", "vcpus": 1, "memory_mb": 64}
 def test_hostile_c2_a_name_that_a_host_has_and_the_store_does_not_know(fleet_url, there):
     there.hosts["kvm3"].define("new", uuid_of("other"), "shutoff")
     sentence = failure("_schedule", None, store_url=fleet_url, requests=[NEW])
-    assert f"kvm3 has new (uuid {uuid_of('other')})" in sentence and "drover.compute.discover" in sentence
+    assert (
+        f"kvm3 has new (uuid {uuid_of('other')})" in sentence
+        and "drover.compute.discover" in sentence
+    )
 
 
 def test_hostile_c2_a_uuid_that_a_host_has(fleet_url, there):
     there.hosts["kvm2"].define("old-name", uuid_of("new"))
-    assert "kvm2 has new" in failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "uuid": uuid_of("new")}])
+    assert "kvm2 has new" in failure(
+        "_schedule", None, store_url=fleet_url, requests=[{**NEW, "uuid": uuid_of("new")}]
+    )
 
 
-@pytest.mark.parametrize("what", [{"name": "new"}, {"name": "old-name", "uuid": "new"}], ids=["name", "uuid"])
-def test_c2_in_a_large_fleet_old_looks_of_the_cell_are_made_anew(fleet_url, there, monkeypatch, what):
+@pytest.mark.parametrize(
+    "what", [{"name": "new"}, {"name": "old-name", "uuid": "new"}], ids=["name", "uuid"]
+)
+def test_c2_in_a_large_fleet_old_looks_of_the_cell_are_made_anew(
+    fleet_url, there, monkeypatch, what
+):
     monkeypatch.setattr(asking, "ALL", 2)
     there.hosts["kvm3"].define(what["name"], uuid_of(what.get("uuid", "other")), "shutoff")
     request = {**NEW, "uuid": uuid_of("new"), "force_hosts": ["kvm2"]}
     for age in (0, 1000):
         with Store.open(fleet_url).write() as connection:
             connection.execute(sa.update(tables.services).values(last_seen_up=time.time()))
-            connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm3").values(last_seen_up=time.time() - age))
+            connection.execute(
+                sa.update(tables.services)
+                .where(tables.services.c.host == "kvm3")
+                .values(last_seen_up=time.time() - age)
+            )
         if age == 0:
             assert run("_schedule", None, store_url=fleet_url, requests=[request])["selections"]
     assert "kvm3 has" in failure("_schedule", None, store_url=fleet_url, requests=[request])
@@ -61,7 +74,9 @@ def test_a_host_that_does_not_answer_is_named_and_holds_nothing_back(fleet_url, 
 
 def network(host, name):
     """Define a network in the libvirt of a host, and start it."""
-    found = host.connection.networkDefineXML(f"<network><name>{name}</name><ip address='192.0.2.1' netmask='255.255.255.0'/></network>")
+    found = host.connection.networkDefineXML(
+        f"<network><name>{name}</name><ip address='192.0.2.1' netmask='255.255.255.0'/></network>"
+    )
     found.create()
     return found
 
@@ -79,13 +94,23 @@ def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
     assert selection["host"] == "kvm2" and selection["alternates"] == []
     # The second of two instances is on another host.
     network(there.hosts["kvm3"], "dmz")
-    said = failure("_schedule", None, **{**needs, "networks": [[{"network": "lan"}, {"network": "dmz"}]]})
-    assert "the network lan does not exist on" in said and "the network dmz does not exist on" in said
+    said = failure(
+        "_schedule", None, **{**needs, "networks": [[{"network": "lan"}, {"network": "dmz"}]]}
+    )
+    assert (
+        "the network lan does not exist on" in said and "the network dmz does not exist on" in said
+    )
 
 
 def test_walk_f11_a_network_that_does_not_run(fleet_url, there):
     network(there.hosts["kvm2"], "lan").destroy()
-    said = failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "force_hosts": ["kvm2"]}], networks=[[{"network": "lan"}]])
+    said = failure(
+        "_schedule",
+        None,
+        store_url=fleet_url,
+        requests=[{**NEW, "force_hosts": ["kvm2"]}],
+        networks=[[{"network": "lan"}]],
+    )
     assert "the network lan is not active on" in said and "virsh net-start lan" in said
 
 
@@ -98,12 +123,17 @@ def kinds(url, **of_hosts):
     with Store.open(url).write() as connection:
         for host, offered in of_hosts.items():
             table = tables.compute_nodes
-            values = {"cpu_info": {"arch": "x86_64"}, "supported_instances": [["x86_64", each, "hvm"] for each in offered]}
+            values = {
+                "cpu_info": {"arch": "x86_64"},
+                "supported_instances": [["x86_64", each, "hvm"] for each in offered],
+            }
             connection.execute(sa.update(table).where(table.c.host == host).values(values))
 
 
 @pytest.mark.parametrize(
-    "guest", [{"domain_type": "kvm"}, {"cpu": {"mode": "host-passthrough", "model": None}}], ids=["type", "passthrough"]
+    "guest",
+    [{"domain_type": "kvm"}, {"cpu": {"mode": "host-passthrough", "model": None}}],
+    ids=["type", "passthrough"],
 )
 def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
     """Each host failed after the claim, and the alternates after it."""
@@ -126,5 +156,9 @@ def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
 def test_walk_f11_more_vcpus_than_a_guest_can_have(fleet_url, there):
     """libvirt refuses more than 255 without an IOMMU of extended interrupt mode, at the definition of the domain."""
     kinds(fleet_url, kvm1=["kvm"], kvm2=["kvm"], kvm3=["kvm"])
-    said = failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "vcpus": 256}], guests=[{}])
-    assert "a guest of x86_64 has at most 255 vCPUs, and it has 256" in said and "kvm2, kvm3" in said
+    said = failure(
+        "_schedule", None, store_url=fleet_url, requests=[{**NEW, "vcpus": 256}], guests=[{}]
+    )
+    assert (
+        "a guest of x86_64 has at most 255 vCPUs, and it has 256" in said and "kvm2, kvm3" in said
+    )

@@ -21,7 +21,9 @@ def of_a_store_with_kvm1(prepared_url):
 
 def test_before_and_after(url):
     assert run("_power_event", host="kvm1", store_url=url) == {"changed": False, "event": None}
-    begun = run("_power_event", host="kvm1", action="cycle", driver="ipmi", boot_id="old", store_url=url)
+    begun = run(
+        "_power_event", host="kvm1", action="cycle", driver="ipmi", boot_id="old", store_url=url
+    )
     assert begun["changed"] and begun["event"]["status"] == "running"
     ended = run(
         "_power_event",
@@ -37,7 +39,9 @@ def test_before_and_after(url):
 
 
 def test_check_mode_writes_nothing(url):
-    assert run("_power_event", check=True, host="kvm1", action="fence", driver="ipmi", store_url=url)["changed"]
+    assert run(
+        "_power_event", check=True, host="kvm1", action="fence", driver="ipmi", store_url=url
+    )["changed"]
     assert run("_power_event", host="kvm1", store_url=url)["event"] is None
 
 

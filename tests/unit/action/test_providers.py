@@ -12,12 +12,23 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    play,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-MODULES = ("resource_class", "trait", "resource_provider", "resource_provider_info", "allocation_info")
+MODULES = (
+    "resource_class",
+    "trait",
+    "resource_provider",
+    "resource_provider_info",
+    "allocation_info",
+)
 AGG = uuid_of("agg")
 NASTY = "x'); DROP TABLE resource_providers; --"
 
@@ -42,7 +53,11 @@ def test_resource_provider(url):
     assert fleets.snapshot(url) == before
     first = run("resource_provider", diff=True, **wanted)
     made = first["resource_provider"]
-    assert (first["changed"], first["diff"][0]["before"], first["diff"][0]["after"]) == (True, {}, made)
+    assert (first["changed"], first["diff"][0]["before"], first["diff"][0]["after"]) == (
+        True,
+        {},
+        made,
+    )
     assert (made["parent"], made["root"], made["compute_node"]["host"]) == ("kvm1", "kvm1", "kvm1")
     assert is_plain(first)
     after = fleets.snapshot(url)
@@ -50,20 +65,39 @@ def test_resource_provider(url):
     assert (second["changed"], second["resource_provider"]) == (False, made)
     assert second["diff"][0]["before"] == second["diff"][0]["after"]
     assert fleets.snapshot(url) == after
-    third = run("resource_provider", name="gpu", traits=[], generation=made["generation"], diff=True, store_url=url)
+    third = run(
+        "resource_provider",
+        name="gpu",
+        traits=[],
+        generation=made["generation"],
+        diff=True,
+        store_url=url,
+    )
     assert third["diff"][0]["before"]["traits"] == ["HW_GPU_API_VULKAN"]
     assert third["diff"][0]["after"]["traits"] == []
     gone = run("resource_provider", name="gpu", state="absent", diff=True, store_url=url)
-    assert (gone["changed"], gone["diff"][0]["after"], "resource_provider" in gone) == (True, {}, False)
+    assert (gone["changed"], gone["diff"][0]["after"], "resource_provider" in gone) == (
+        True,
+        {},
+        False,
+    )
     assert run("resource_provider", name="gpu", state="absent", store_url=url)["changed"] is False
 
 
 def test_a_dry_run_goes_on_past_what_a_task_before_would_have_made(url):
     before = fleets.snapshot(url)
-    wanted = {"name": "license", "inventories": {"CUSTOM_LICENSE": {"total": 4}}, "traits": ["CUSTOM_PAID"], "store_url": url}
+    wanted = {
+        "name": "license",
+        "inventories": {"CUSTOM_LICENSE": {"total": 4}},
+        "traits": ["CUSTOM_PAID"],
+        "store_url": url,
+    }
     run("resource_class", check=True, name="CUSTOM_LICENSE", store_url=url)
     dry = run("resource_provider", check=True, **wanted)
-    assert dry["changed"] is True and dry["resource_provider"]["inventories"]["CUSTOM_LICENSE"]["total"] == 4
+    assert (
+        dry["changed"] is True
+        and dry["resource_provider"]["inventories"]["CUSTOM_LICENSE"]["total"] == 4
+    )
     assert [text.partition(": ")[2].partition(" yet")[0] for text in dry["warnings"]] == [
         "there is no resource class CUSTOM_LICENSE",
         "there is no trait CUSTOM_PAID",
@@ -81,7 +115,9 @@ def test_resource_provider_warns(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     wanted = {"name": "pool", "store_url": prepared_url}
     run("resource_provider", inventories={"DISK_GB": {"total": 4}}, **wanted)
-    assert "warnings" not in run("resource_provider", inventories={"DISK_GB": {"total": 3}}, **wanted)
+    assert "warnings" not in run(
+        "resource_provider", inventories={"DISK_GB": {"total": 3}}, **wanted
+    )
 
 
 def test_names(url):
@@ -90,12 +126,16 @@ def test_names(url):
         assert run(module, check=True, **wanted)["changed"] is True
         found = run(module, diff=True, **wanted)
         assert (found["changed"], found["names"]) == (True, ["CUSTOM_A", "CUSTOM_B"])
-        assert found["diff"] == [{"before": {"names": []}, "after": {"names": ["CUSTOM_A", "CUSTOM_B"]}}]
+        assert found["diff"] == [
+            {"before": {"names": []}, "after": {"names": ["CUSTOM_A", "CUSTOM_B"]}}
+        ]
         assert run(module, **wanted)["changed"] is False
         assert run(module, name="CUSTOM_A", state="absent", store_url=url)["names"] == []
         assert run(module, name="CUSTOM_A", state="absent", store_url=url)["changed"] is False
     assert "is a standard one" in failure("trait", name="HW_CPU_X86_AVX", store_url=url)
-    assert "is a standard one" in failure("resource_class", name="VCPU", state="absent", store_url=url)
+    assert "is a standard one" in failure(
+        "resource_class", name="VCPU", state="absent", store_url=url
+    )
 
 
 def test_resource_provider_info(url):
@@ -117,7 +157,9 @@ def test_resource_provider_info(url):
     ):
         found = run("resource_provider_info", store_url=url, **filters)
         assert len(found["resource_providers"]) == count, filters
-    assert "did you mean VCPU?" in failure("resource_provider_info", resources={"VCPUX": 1}, store_url=url)
+    assert "did you mean VCPU?" in failure(
+        "resource_provider_info", resources={"VCPUX": 1}, store_url=url
+    )
     assert "uuid must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'x'" in failure(
         "resource_provider_info", uuid="x", store_url=url
     )
@@ -130,9 +172,15 @@ def test_allocation_info(url):
     one = run("allocation_info", consumer=uuid_of("web"), store_url=url)
     assert [(row["name"], row["type"]) for row in one["consumers"]] == [("web", "INSTANCE")]
     assert run("allocation_info", provider="kvm1", store_url=url)["consumers"] == one["consumers"]
-    assert run("allocation_info", project=NASTY, user="x", consumer_type="MIGRATION", store_url=url)["usages"] == {}
-    assert "consumers must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'x'" in failure(
-        "allocation_info", consumers=["x"], store_url=url
+    assert (
+        run("allocation_info", project=NASTY, user="x", consumer_type="MIGRATION", store_url=url)[
+            "usages"
+        ]
+        == {}
+    )
+    assert (
+        "consumers must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'x'"
+        in failure("allocation_info", consumers=["x"], store_url=url)
     )
     assert "no resource provider kvm9" in failure("allocation_info", provider="kvm9", store_url=url)
 
@@ -143,13 +191,23 @@ def test_allocation_info(url):
 def ran(folder, tasks, *options, **keywords):
     """Run a play with the store in a file of ``folder``; return (exit code, output) without line
     breaks."""
-    code, output = play(folder, tasks, f"[drover]\nstore_url = sqlite:///{folder}/store.db\n", None, options, **keywords)
+    code, output = play(
+        folder,
+        tasks,
+        f"[drover]\nstore_url = sqlite:///{folder}/store.db\n",
+        None,
+        options,
+        **keywords,
+    )
     assert "Traceback" not in output, output
     return code, re.sub(r"\s+", " ", output)
 
 
 def provider(**args):
-    return {"name": f"Provider {args.get('name', '')[:30]}", "drover.compute.resource_provider": args}
+    return {
+        "name": f"Provider {args.get('name', '')[:30]}",
+        "drover.compute.resource_provider": args,
+    }
 
 
 TASKS = [
@@ -186,7 +244,10 @@ def test_a_play_makes_checks_and_changes(tmp_path):
 
 REFUSALS = [
     (provider(name="n" * 201), "has 201 characters; 200 are the most"),
-    (provider(name="a", parent="gpus"), "there is no resource provider gpus to be its parent (did you mean gpu?)"),
+    (
+        provider(name="a", parent="gpus"),
+        "there is no resource provider gpus to be its parent (did you mean gpu?)",
+    ),
     (provider(name=NASTY, parent="gpu"), "gpu is below it, and a tree has no loops"),
     (provider(name=NASTY, state="absent"), "has children: gpu"),
     (
@@ -196,16 +257,28 @@ REFUSALS = [
     (provider(name="gpu", uuid=AGG), "The name gpu is taken"),
     (provider(name="a", traits=["CUSTOM_NVLINKS"]), "did you mean CUSTOM_NVLINK?"),
     (provider(name="a", traits=["gpu"]), "nothing but A-Z, 0-9 and _"),
-    (provider(name="a", inventories={"CUSTOM_GPU": {"total": -1}}), "total must be a whole number from 1 to 2147483647, not -1"),
-    (provider(name="a", inventories={"CUSTOM_GPU": {"total": 10**30}}), "total must be a whole number from 1 to 2147483647"),
+    (
+        provider(name="a", inventories={"CUSTOM_GPU": {"total": -1}}),
+        "total must be a whole number from 1 to 2147483647, not -1",
+    ),
+    (
+        provider(name="a", inventories={"CUSTOM_GPU": {"total": 10**30}}),
+        "total must be a whole number from 1 to 2147483647",
+    ),
     (provider(name="a", inventories={"CUSTOM_GPU": 4}), "must be a mapping such as"),
     (
         provider(name="a", inventories={"CUSTOM_GPU": {"total": 1, "reserved": 2}}),
         "2 cannot be reserved of a total of 1",
     ),
-    (provider(name="a", aggregates=["fast"]), "aggregates must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'fast'"),
+    (
+        provider(name="a", aggregates=["fast"]),
+        "aggregates must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not 'fast'",
+    ),
     (provider(state="absent"), "one of the following is required: name, uuid"),
-    ({"drover.compute.trait": {"name": "CUSTOM_NVLINK", "state": "absent"}}, "in use by the resource providers gpu"),
+    (
+        {"drover.compute.trait": {"name": "CUSTOM_NVLINK", "state": "absent"}},
+        "in use by the resource providers gpu",
+    ),
     (
         {"drover.compute.resource_class": {"name": "CUSTOM_GPU", "state": "absent"}},
         "in use by the resource providers gpu",
@@ -213,7 +286,10 @@ REFUSALS = [
     ({"drover.compute.resource_class": {"name": NASTY}}, "nothing but A-Z, 0-9 and _"),
     ({"drover.compute.resource_provider_info": {"required": "!"}}, "without an empty name"),
     ({"drover.compute.resource_provider_info": {"resources": [1]}}, "expected a text"),
-    ({"drover.compute.allocation_info": {"provider": "y" * 300}}, "There is no resource provider yyy"),
+    (
+        {"drover.compute.allocation_info": {"provider": "y" * 300}},
+        "There is no resource provider yyy",
+    ),
 ]
 
 
@@ -237,9 +313,16 @@ def test_a_play_warns_of_capacity_below_use(tmp_path):
     hold(store, "pool", {"DISK_GB": 8})
     code, output = ran(tmp_path, [provider(name="pool", inventories={"DISK_GB": {"total": 4}})])
     assert code == 0 and "[WARNING]: Resource provider pool: 8 of DISK_GB are in use" in output
-    tasks = [{**provider(name="pool", inventories={}), "ignore_errors": True}, provider(name="pool", state="absent")]
+    tasks = [
+        {**provider(name="pool", inventories={}), "ignore_errors": True},
+        provider(name="pool", state="absent"),
+    ]
     code, output = ran(tmp_path, tasks)
-    assert code == 2 and "cannot be removed while it is in use" in output and "has allocations: INSTANCE" in output
+    assert (
+        code == 2
+        and "cannot be removed while it is in use" in output
+        and "has allocations: INSTANCE" in output
+    )
 
 
 def hold(url, name, held):
@@ -262,7 +345,9 @@ def test_the_examples_run_as_they_stand(tmp_path, discovered):
         folder.mkdir()
         if discovered:
             fleets.discover(f"sqlite:///{folder}/store.db", host("kvm1"), host("kvm2"))
-        stub = importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{module}")
+        stub = importlib.import_module(
+            f"ansible_collections.drover.compute.plugins.modules.{module}"
+        )
         (example,) = yaml.safe_load(stub.EXAMPLES)
         tasks = example.pop("tasks")
         code, output = ran(folder, tasks, **example)

@@ -25,8 +25,16 @@ ADDRESSES = ["192.0.2.7", "2001:db8::7"]
 
 @pytest.fixture
 def url(prepared_url):
-    web = domain("web", interfaces=[{"addresses": ADDRESSES[:1]}, {"addresses": ADDRESSES[1:]}], project="shop")
-    fleets.discover(prepared_url, host("kvm1", web, domain("off", state="shutoff"), uri="qemu:///system"), host("kvm2", domain("db")))
+    web = domain(
+        "web",
+        interfaces=[{"addresses": ADDRESSES[:1]}, {"addresses": ADDRESSES[1:]}],
+        project="shop",
+    )
+    fleets.discover(
+        prepared_url,
+        host("kvm1", web, domain("off", state="shutoff"), uri="qemu:///system"),
+        host("kvm2", domain("db")),
+    )
     return prepared_url
 
 
@@ -54,7 +62,9 @@ def moved(url, name, *ways):
 def test_which_instances(url, wanted, names):
     found = run("instance_info", store_url=url, **wanted)
     assert [each["name"] for each in found["instances"]] == names
-    assert [line.split()[0] for line in found["table"]] == (["INSTANCE", *names] if names else ["No"])
+    assert [line.split()[0] for line in found["table"]] == (
+        ["INSTANCE", *names] if names else ["No"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +87,11 @@ def test_an_unknown_host_is_refused_as_for_hosts(url, wanted, sentence):
 @pytest.mark.long
 def test_the_playbook_refuses_an_unknown_host(url, tmp_path):
     code, said = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm9"})
-    assert code == 2 and "Host kvm9 is not in the store." in " ".join(said.split()) and "No instances." not in said, said
+    assert (
+        code == 2
+        and "Host kvm9 is not in the store." in " ".join(said.split())
+        and "No instances." not in said
+    ), said
 
 
 def test_a_store_without_hosts(prepared_url):
@@ -93,13 +107,19 @@ def test_a_host_without_instances(url):
 
 
 def test_a_state_that_does_not_exist_is_refused(url):
-    assert "value of state must be one of" in failure("instance_info", state="runing", store_url=url)
+    assert "value of state must be one of" in failure(
+        "instance_info", state="runing", store_url=url
+    )
 
 
 def test_addresses(url):
-    found = {each["name"]: each["addresses"] for each in run("instance_info", store_url=url)["instances"]}
+    found = {
+        each["name"]: each["addresses"] for each in run("instance_info", store_url=url)["instances"]
+    }
     assert found == {"web": ADDRESSES, "off": [], "db": []}
-    assert run("instance_info", host="kvm1", store_url=url)["table"][2].endswith("192.0.2.7, 2001:db8::7")
+    assert run("instance_info", host="kvm1", store_url=url)["table"][2].endswith(
+        "192.0.2.7, 2001:db8::7"
+    )
 
 
 def test_where_an_instance_is(url):
@@ -108,31 +128,46 @@ def test_where_an_instance_is(url):
     found = run("instance_info", variables, instances=["web"], store_url=url)
     (instance,) = found["instances"]
     # The newest five events.
-    assert [each["created_at"] for each in instance["migrations"]] == [NOW + number for number in (5, 4, 3, 2, 1)]
+    assert [each["created_at"] for each in instance["migrations"]] == [
+        NOW + number for number in (5, 4, 3, 2, 1)
+    ]
     text = "\n".join(found["lines"])
     assert text.startswith(f"web ({uuid_of('web')})\n")
     assert re.search(r"^  state +running on kvm1 \(seen ", text, re.MULTILINE), text
     assert re.search(r"^  addresses +192\.0\.2\.7, 2001:db8::7$", text, re.MULTILINE), text
     assert "ssh -t root@198.51.100.1 'virsh -c qemu:///system console web'" in text
-    assert re.search(r"^  \d{4}-\S+ \S+ UTC  live-migration  kvm2 -> kvm1  completed  12 s", text, re.MULTILINE), text
+    assert re.search(
+        r"^  \d{4}-\S+ \S+ UTC  live-migration  kvm2 -> kvm1  completed  12 s", text, re.MULTILINE
+    ), text
 
 
 def test_one_that_is_not_in_the_store(url):
-    assert "No instance nobody is in the store" in failure("instance_info", instances=["nobody"], store_url=url)
+    assert "No instance nobody is in the store" in failure(
+        "instance_info", instances=["nobody"], store_url=url
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "variables", "command"),
     [
         ("web1", {}, "ssh -t kvm1 'virsh -c qemu:///system console web1'"),
-        ("web1", {"ansible_port": 2222, "ansible_user": "ops"}, "ssh -t -p 2222 ops@kvm1 'virsh -c qemu:///system console web1'"),
+        (
+            "web1",
+            {"ansible_port": 2222, "ansible_user": "ops"},
+            "ssh -t -p 2222 ops@kvm1 'virsh -c qemu:///system console web1'",
+        ),
         # virsh reads a number as an id, and a shell reads special characters.
         ("7", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
         ("a; reboot", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
     ],
 )
 def test_console(name, variables, command):
-    assert console({"name": name, "uuid": "the-uuid", "host": "kvm1", "uri": "qemu:///system"}, variables) == command
+    assert (
+        console(
+            {"name": name, "uuid": "the-uuid", "host": "kvm1", "uri": "qemu:///system"}, variables
+        )
+        == command
+    )
     assert console({"name": name, "uuid": "the-uuid", "host": None, "uri": None}, variables) is None
 
 
@@ -150,7 +185,13 @@ def test_times_have_a_text_beside_them():
         "created_at_iso": "1970-01-01T00:00:00Z",
         "ended_at": None,
         "ended_at_iso": None,
-        "hosts": [{"last_seen_up": 1795337314.238, "last_seen_up_iso": "2026-11-22T08:48:34Z", "name": "kvm1"}],
+        "hosts": [
+            {
+                "last_seen_up": 1795337314.238,
+                "last_seen_up_iso": "2026-11-22T08:48:34Z",
+                "name": "kvm1",
+            }
+        ],
         "format": 1,
         "at": 2,
         "is_at": True,
@@ -159,38 +200,69 @@ def test_times_have_a_text_beside_them():
 
 def test_times_of_modules(url):
     (seen, _other) = run("host_info", store_url=url)["hosts"]
-    assert datetime.datetime.fromisoformat(seen["last_seen_up_iso"].replace("Z", "+00:00")).timestamp() == int(seen["last_seen_up"])
+    assert datetime.datetime.fromisoformat(
+        seen["last_seen_up_iso"].replace("Z", "+00:00")
+    ).timestamp() == int(seen["last_seen_up"])
     event = run("_power_event", host="kvm1", action="reboot", driver="ssh", store_url=url)["event"]
     assert {"created_at_iso", "updated_at_iso"} <= set(event)
 
 
 @pytest.mark.long
 def test_the_playbooks(url, tmp_path):
-    code, said = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm1", "drover_instance_state": "running"})
-    assert code == 0 and re.search(r"^web +running +kvm1 ", said, re.MULTILINE) and "\noff " not in said, said
-    code, said = playbook("instance_show", url, folder=tmp_path, variables={"drover_instance": "db"})
+    code, said = playbook(
+        "instances",
+        url,
+        folder=tmp_path,
+        variables={"drover_host": "kvm1", "drover_instance_state": "running"},
+    )
+    assert (
+        code == 0
+        and re.search(r"^web +running +kvm1 ", said, re.MULTILINE)
+        and "\noff " not in said
+    ), said
+    code, said = playbook(
+        "instance_show", url, folder=tmp_path, variables={"drover_instance": "db"}
+    )
     assert code == 0 and re.search(r"^  state +running on kvm2 ", said, re.MULTILINE), said
     code, said = playbook("instance_show", url, folder=tmp_path)
     assert code != 0 and "Which instances? Set drover_instance" in " ".join(said.split()), said
 
 
 def state(url):
-    return {each["host"]: (each["status"], each["disabled_reason"]) for each in run("host_info", store_url=url)["hosts"]}
+    return {
+        each["host"]: (each["status"], each["disabled_reason"])
+        for each in run("host_info", store_url=url)["hosts"]
+    }
 
 
 @pytest.mark.long
 def test_a_host_is_disabled_and_enabled(url, tmp_path):
     def play(name, *options, **variables):
-        return playbook(name, url, *options, folder=tmp_path, variables={"drover_host": "kvm1", **variables})
+        return playbook(
+            name, url, *options, folder=tmp_path, variables={"drover_host": "kvm1", **variables}
+        )
 
     code, said = play("host_disable", "--check", drover_reason="bad fan")
-    assert code == 0 and "changed=1" in said and "kvm1 would be disabled" in said and state(url)["kvm1"] == ("enabled", None), said
+    assert (
+        code == 0
+        and "changed=1" in said
+        and "kvm1 would be disabled" in said
+        and state(url)["kvm1"] == ("enabled", None)
+    ), said
     code, said = play("host_disable", drover_reason="bad fan")
-    assert code == 0 and "kvm1 is disabled (bad fan): it gets no new" in said and state(url)["kvm1"] == ("disabled", "bad fan"), said
+    assert (
+        code == 0
+        and "kvm1 is disabled (bad fan): it gets no new" in said
+        and state(url)["kvm1"] == ("disabled", "bad fan")
+    ), said
     code, said = play("host_disable")
     assert code == 0 and "changed=0" in said, said
     code, said = play("host_enable")
-    assert code == 0 and "kvm1 is enabled: it gets new instances." in said and state(url)["kvm1"] == ("enabled", None), said
+    assert (
+        code == 0
+        and "kvm1 is enabled: it gets new instances." in said
+        and state(url)["kvm1"] == ("enabled", None)
+    ), said
     code, said = playbook("host_enable", url, folder=tmp_path)
     assert code != 0 and "Which host? Name one host" in said, said
 
@@ -207,4 +279,6 @@ def test_what_a_drain_did_is_not_undone(url, tmp_path):
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "maintenance", "new kernel")
     code, said = playbook("host_disable", url, folder=tmp_path, variables={"drover_host": "kvm2"})
-    assert code == 2 and "kvm2 is in maintenance, so it is disabled already" in " ".join(said.split()), said
+    assert code == 2 and "kvm2 is in maintenance, so it is disabled already" in " ".join(
+        said.split()
+    ), said

@@ -32,13 +32,23 @@ def quota(url, **given):
 
 def test_limits_are_declared(url):
     seen = run("quota", check=True, diff=True, store_url=url, project="shop", cores=4, ram="2GiB")
-    assert seen["changed"] is True and seen["diff"][0]["after"] == {"cores": 4, "ram": 2048} and seen["diff"][0]["before"] == {}
+    assert (
+        seen["changed"] is True
+        and seen["diff"][0]["after"] == {"cores": 4, "ram": 2048}
+        and seen["diff"][0]["before"] == {}
+    )
     assert run("quota_info", store_url=url)["quotas"] == []
     made = quota(url, cores="4", ram="2GiB", resources={"DISK_GB": "1T"})
-    assert made == {"changed": True, "quota": {"project": "shop", "limits": {"cores": 4, "ram": 2048, "DISK_GB": 1024}}}
+    assert made == {
+        "changed": True,
+        "quota": {"project": "shop", "limits": {"cores": 4, "ram": 2048, "DISK_GB": 1024}},
+    }
     assert quota(url, cores=4)["changed"] is False
     assert quota(url, cores=-1, resources={"DISK_GB": "-1"})["quota"]["limits"] == {"ram": 2048}
-    assert quota(url, state="absent")["changed"] is True and quota(url, state="absent")["changed"] is False
+    assert (
+        quota(url, state="absent")["changed"] is True
+        and quota(url, state="absent")["changed"] is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +59,10 @@ def test_limits_are_declared(url):
         ({"instances": -2}, "Quota of project shop: instances must be a whole number"),
         ({"ram": "1.0005G"}, "not a whole number of MiB"),
         ({"resources": {"DISK_G": 4}}, "there is no resource class DISK_G (did you mean DISK_GB"),
-        ({"resources": {"CUSTOM_LICENSE": 4}}, "Make it first with the module drover.compute.resource_class"),
+        (
+            {"resources": {"CUSTOM_LICENSE": 4}},
+            "Make it first with the module drover.compute.resource_class",
+        ),
     ],
 )
 def test_what_is_no_limit_is_refused(url, given, words):
@@ -59,14 +72,22 @@ def test_what_is_no_limit_is_refused(url, given, words):
 
 def test_use_is_shown_beside_the_limits(url):
     quota(url, cores=4, ram="2GiB")
-    fleets.claim(url, selection("a", "kvm1", vcpus=3, memory_mb=1024, project="shop"), selection("b", "kvm1", project="other"))
+    fleets.claim(
+        url,
+        selection("a", "kvm1", vcpus=3, memory_mb=1024, project="shop"),
+        selection("b", "kvm1", project="other"),
+    )
     found = run("quota_info", store_url=url)
     assert [each["project"] for each in found["quotas"]] == ["other", "shop"]
     assert found["quotas"][1]["resources"][:2] == [
         {"resource": "instances", "limit": None, "in_use": 1},
         {"resource": "cores", "limit": 4, "in_use": 3},
     ]
-    assert found["table"][-1].split("  ")[0] == "shop" and "3 of 4" in found["table"][-1] and "1 GiB of 2 GiB" in found["table"][-1]
+    assert (
+        found["table"][-1].split("  ")[0] == "shop"
+        and "3 of 4" in found["table"][-1]
+        and "1 GiB of 2 GiB" in found["table"][-1]
+    )
     (one,) = run("quota_info", store_url=url, project="shop")["quotas"]
     assert one["project"] == "shop"
 
@@ -74,7 +95,9 @@ def test_use_is_shown_beside_the_limits(url):
 def test_a_claim_of_a_playbook_is_refused(url):
     quota(url, instances=1)
     wanted = [selection(name, "kvm1", project="shop") for name in ("a", "b")]
-    assert "Project shop has a limit of 1 for instances" in failure("allocation", selections=wanted, store_url=url)
+    assert "Project shop has a limit of 1 for instances" in failure(
+        "allocation", selections=wanted, store_url=url
+    )
     run("allocation", selections=wanted[:1], store_url=url)
     raised = quota(url, instances=2)
     assert raised["changed"] is True
@@ -85,7 +108,10 @@ def test_a_resize_is_refused_before_anything_is_done(fleet_of_one):
     url, there = fleet_of_one
     quota(url, cores=2)
     before = fleets.snapshot(url)
-    with pytest.raises(AnsibleActionFail, match="Project shop has a limit of 2 for cores. It uses 1, and 2 more are wanted"):
+    with pytest.raises(
+        AnsibleActionFail,
+        match="Project shop has a limit of 2 for cores. It uses 1, and 2 more are wanted",
+    ):
         run("instance_resize", store_url=url, instances=["web"], vcpus=2)
     assert fleets.snapshot(url) == before and not [each for each in there.calls if not each[3]]
     quota(url, cores=3)
@@ -97,7 +123,12 @@ def test_a_resize_is_refused_before_anything_is_done(fleet_of_one):
 @pytest.fixture
 def fleet_of_one(fleet_url, there):
     """Return a fleet with the instance web in the project shop."""
-    fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1, metadata={"project": "shop"}), domain("db", disk_gb=1)))
+    fleets.discover(
+        fleet_url,
+        host(
+            "kvm1", domain("web", disk_gb=1, metadata={"project": "shop"}), domain("db", disk_gb=1)
+        ),
+    )
     there.calls.clear()
     return fleet_url, there
 

@@ -9,7 +9,9 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
+    Hand,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain
 
 
@@ -18,9 +20,19 @@ def test_what_a_module_warns_of_is_a_sentence():
     messages = pytest.importorskip("ansible.module_utils._internal._messages")
     warning = messages.WarningSummary(event=messages.Event(msg="The room below /srv is unknown."))
     deprecation = messages.DeprecationSummary(event=messages.Event(msg="old"))
-    answer = {"changed": False, "warnings": [warning, "Plain."], "deprecations": [deprecation], "exception": object()}
+    answer = {
+        "changed": False,
+        "warnings": [warning, "Plain."],
+        "deprecations": [deprecation],
+        "exception": object(),
+    }
     task = types.SimpleNamespace(environment=None, timeout=0)
-    action = types.SimpleNamespace(_execute_module=lambda **dummy: answer, _task=task, _connection=None)
+    action = types.SimpleNamespace(
+        _execute_module=lambda **dummy: answer, _task=task, _connection=None
+    )
     machines = types.SimpleNamespace(environment=lambda host: {}, refusal=lambda host, result: None)
     found = Hand(action, "kvm1", {}, machines).read("hypervisor_info", {})
-    assert found == {"changed": False, "warnings": ["The room below /srv is unknown.", "Plain."]} and is_plain(found)
+    assert found == {
+        "changed": False,
+        "warnings": ["The room below /srv is unknown.", "Plain."],
+    } and is_plain(found)

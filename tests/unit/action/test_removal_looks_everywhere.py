@@ -50,7 +50,11 @@ def url(fleet_url, there, tmp_path):
 
 def discover(url, folder):
     for name in HOSTS:
-        run("compute_node", {"inventory_hostname": name, "drover_instances_path": str(folder)}, store_url=url)
+        run(
+            "compute_node",
+            {"inventory_hostname": name, "drover_instances_path": str(folder)},
+            store_url=url,
+        )
 
 
 def path_of(there, name="web"):
@@ -61,7 +65,16 @@ def path_of(there, name="web"):
 def delete(url, check=False, variables=None, **more):
     """Delete web; return the result."""
     given = {"inventory_hostname": "kvm1", **(variables or {})}
-    result = run("instance", given, store_url=url, state="absent", instances=["web"], timeout=2, check=check, **more)
+    result = run(
+        "instance",
+        given,
+        store_url=url,
+        state="absent",
+        instances=["web"],
+        timeout=2,
+        check=check,
+        **more,
+    )
     return result["instances"][0]
 
 
@@ -75,13 +88,19 @@ def kept(result, path):
 def image(path, base=None):
     what = ["1M"] if base is None else []
     behind = [] if base is None else ["-b", base, "-F", "qcow2"]
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *behind, str(path), *what], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", *behind, str(path), *what], check=True
+    )
     return str(path)
 
 
 def define(there, host, name, devices="", disks=(), more=""):
     """Define a domain that is off; devices and other elements as XML."""
-    text = hypervisors.xml(name, uuid_of(name), disks).replace("</devices>", f"{devices}</devices>").replace("</os>", f"{more}</os>")
+    text = (
+        hypervisors.xml(name, uuid_of(name), disks)
+        .replace("</devices>", f"{devices}</devices>")
+        .replace("</os>", f"{more}</os>")
+    )
     return there.hosts[host].connection.defineXML(text)
 
 
@@ -108,7 +127,10 @@ def as_link(there, path, tmp_path):
 
 def as_medium(there, path, tmp_path):
     define(
-        there, "kvm2", "other", f"<disk type='file' device='cdrom'><source file='{path}'/><target dev='hdc' bus='ide'/><readonly/></disk>"
+        there,
+        "kvm2",
+        "other",
+        f"<disk type='file' device='cdrom'><source file='{path}'/><target dev='hdc' bus='ide'/><readonly/></disk>",
     )
 
 
@@ -117,7 +139,12 @@ def as_kernel(there, path, tmp_path):
 
 
 def as_variables(there, path, tmp_path):
-    define(there, "kvm2", "other", more=f"<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader><nvram>{path}</nvram>")
+    define(
+        there,
+        "kvm2",
+        "other",
+        more=f"<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader><nvram>{path}</nvram>",
+    )
 
 
 def as_next_start(there, path, tmp_path):
@@ -137,7 +164,18 @@ def as_twin(there, path, tmp_path):
     define(there, "kvm2", "web", disks=[path])
 
 
-WAYS = [as_disk, as_base, as_base_of_a_base, as_link, as_medium, as_kernel, as_variables, as_next_start, as_running, as_twin]
+WAYS = [
+    as_disk,
+    as_base,
+    as_base_of_a_base,
+    as_link,
+    as_medium,
+    as_kernel,
+    as_variables,
+    as_next_start,
+    as_running,
+    as_twin,
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -187,12 +225,21 @@ def test_b3_an_image_in_the_cache_that_another_host_needs_stays(url, there, tmp_
     os.utime(base + notes.NOTE, (long_ago, long_ago))
 
     def clean():
-        return run("_image_cache", {"inventory_hostname": "kvm1"}, store_url=url, folder=str(folder), state="clean", check=False)
+        return run(
+            "_image_cache",
+            {"inventory_hostname": "kvm1"},
+            store_url=url,
+            folder=str(folder),
+            state="clean",
+            check=False,
+        )
 
     (tmp_path / "kids").mkdir()
     child = define(there, "kvm2", "other", disks=[image(tmp_path / "kids" / "kid.qcow2", base)])
     result = clean()
-    assert result["removed"] == [] and "kvm2" in result["kept"][0]["reason"] and os.path.exists(base)
+    assert (
+        result["removed"] == [] and "kvm2" in result["kept"][0]["reason"] and os.path.exists(base)
+    )
     child.undefine()
     os.unlink(tmp_path / "kids" / "kid.qcow2")
     assert clean()["removed"] == [base]
@@ -204,7 +251,9 @@ def test_b3_the_old_file_of_a_disk_move_that_another_host_needs_stays(url, there
     (tmp_path / "new").mkdir()
     given = {"instance": "web", "disk": "vda", "pool": str(tmp_path / "new")}
     result = run("_disk_move", {"inventory_hostname": "localhost"}, store_url=url, **given)
-    assert os.path.exists(path) and result["removed"] == [] and "kvm2" in result["kept"][0]["reason"]
+    assert (
+        os.path.exists(path) and result["removed"] == [] and "kvm2" in result["kept"][0]["reason"]
+    )
 
 
 @pytest.mark.parametrize("way", ["instance_resize", "instance_migrate"])
@@ -215,7 +264,10 @@ def test_b3_a_move_with_its_disks_knows_what_another_host_has_come_to_need(url, 
     more = {"flavor": "big", "host": "kvm2"} if way == "instance_resize" else {"host": "kvm2"}
     run(way, None, store_url=url, instances=["web"], **more)
     moves = [
-        move for _host, module, args, check in there.calls if module.endswith("_domain_migration") and not check for move in args["start"]
+        move
+        for _host, module, args, check in there.calls
+        if module.endswith("_domain_migration") and not check
+        for move in args["start"]
     ]
     needed = [each for move in moves for each in move.get("used_elsewhere") or ()]
     assert {"path": path, "who": "on kvm3", "how": "the domain other uses it"} in needed, moves
@@ -224,18 +276,24 @@ def test_b3_a_move_with_its_disks_knows_what_another_host_has_come_to_need(url, 
 # B5: one file under two names
 
 
-SOURCE = (
-    "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='vda'/><alias name='{}0'/></disk>"
-)
+SOURCE = "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='vda'/><alias name='{}0'/></disk>"
 
 
 def build(url, path, variables=None, check=False):
     """Build thief on kvm3 with a file that exists already; return the reason of a refusal, or None."""
     fleets.claim(url, fleets.selection("thief", "kvm3"))
-    text = hypervisors.xml("thief", uuid_of("thief")).replace("</devices>", f"{SOURCE.format(path, SOURCE_ALIAS)}</devices>")
+    text = hypervisors.xml("thief", uuid_of("thief")).replace(
+        "</devices>", f"{SOURCE.format(path, SOURCE_ALIAS)}</devices>"
+    )
     given = {"uuid": uuid_of("thief"), "name": "thief", "xml": text, "uri": "test:///default"}
     try:
-        run("_instance_build", {"inventory_hostname": "kvm3", **(variables or {})}, store_url=url, check=check, **given)
+        run(
+            "_instance_build",
+            {"inventory_hostname": "kvm3", **(variables or {})},
+            store_url=url,
+            check=check,
+            **given,
+        )
     except AnsibleActionFail as problem:
         return str(problem)
     return None
@@ -244,7 +302,16 @@ def build(url, path, variables=None, check=False):
 def attach(url, path, variables=None, **more):
     """Attach a file to web on kvm1; return the reason of a refusal, or None."""
     try:
-        run("instance_disk", variables, store_url=url, name="web", state="present", path=path, timeout=0, **more)
+        run(
+            "instance_disk",
+            variables,
+            store_url=url,
+            name="web",
+            state="present",
+            path=path,
+            timeout=0,
+            **more,
+        )
     except AnsibleActionFail as problem:
         return str(problem)
     return None
@@ -272,14 +339,22 @@ def test_b5_a_hard_link_of_a_disk_is_not_given_to_another_instance(url, there, t
 def test_b5_a_file_with_two_names_is_nobodys_alone(url, there, tmp_path, give):
     path = image(tmp_path / "free.qcow2")
     os.link(path, tmp_path / "link.qcow2")
-    assert "hard links" in give(url, path) and not has(there, "kvm3", path) and not has(there, "kvm1", path)
+    assert (
+        "hard links" in give(url, path)
+        and not has(there, "kvm3", path)
+        and not has(there, "kvm1", path)
+    )
 
 
 @pytest.mark.parametrize("give", [build, attach])
 def test_b5_a_file_that_another_host_has_come_to_use_is_not_given(url, there, tmp_path, give):
     path = image(tmp_path / "other.qcow2")
     define(there, "kvm2", "other", disks=[path])
-    assert "kvm2 the domain other uses it" in give(url, path) and not has(there, "kvm3", path) and not has(there, "kvm1", path)
+    assert (
+        "kvm2 the domain other uses it" in give(url, path)
+        and not has(there, "kvm3", path)
+        and not has(there, "kvm1", path)
+    )
 
 
 @pytest.mark.parametrize("give", [build, attach])
@@ -287,7 +362,9 @@ def test_b5_a_file_that_a_silent_host_may_use_is_not_given(url, there, tmp_path,
     path = image(tmp_path / "free.qcow2")
     there.hosts["kvm2"].reached = False
     assert "drover_absent_hosts=kvm2" in give(url, path)
-    assert give(url, path, {"drover_absent_hosts": "kvm2"}) is None and (has(there, "kvm3", path) or has(there, "kvm1", path))
+    assert give(url, path, {"drover_absent_hosts": "kvm2"}) is None and (
+        has(there, "kvm3", path) or has(there, "kvm1", path)
+    )
 
 
 def test_b5_a_medium_that_another_host_writes_to_is_not_read(url, there, tmp_path):
@@ -296,7 +373,10 @@ def test_b5_a_medium_that_another_host_writes_to_is_not_read(url, there, tmp_pat
     assert "the domain other writes to it" in attach(url, path, readonly=True)
     free = image(tmp_path / "free.qcow2")
     define(
-        there, "kvm2", "reader", f"<disk type='file' device='cdrom'><source file='{free}'/><target dev='hdc' bus='ide'/><readonly/></disk>"
+        there,
+        "kvm2",
+        "reader",
+        f"<disk type='file' device='cdrom'><source file='{free}'/><target dev='hdc' bus='ide'/><readonly/></disk>",
     )
     assert attach(url, free, readonly=True) is None
 
@@ -304,20 +384,34 @@ def test_b5_a_medium_that_another_host_writes_to_is_not_read(url, there, tmp_pat
 def test_b5_the_names_of_a_file_are_one_and_a_copy_is_another(url, there, tmp_path):
     """A bind mount looks like this to a host: another path, with the same number in the same file
     system."""
-    path, link, copy = image(tmp_path / "other.qcow2"), str(tmp_path / "link.qcow2"), str(tmp_path / "copy.qcow2")
+    path, link, copy = (
+        image(tmp_path / "other.qcow2"),
+        str(tmp_path / "link.qcow2"),
+        str(tmp_path / "copy.qcow2"),
+    )
     os.link(path, link)
     shutil.copyfile(path, copy)
     define(there, "kvm2", "other", disks=[path])
     names = there.run("kvm1", "_file_users", {"paths": [link, copy]})["names"]
-    files = [{"name": each["path"], "paths": [each["path"]], "inode": each["inode"], "shared_id": None} for each in names]
-    assert there.run("kvm2", "_file_users", {"files": files})["users"] == {link: "the domain other uses it"}
+    files = [
+        {"name": each["path"], "paths": [each["path"]], "inode": each["inode"], "shared_id": None}
+        for each in names
+    ]
+    assert there.run("kvm2", "_file_users", {"files": files})["users"] == {
+        link: "the domain other uses it"
+    }
 
 
 def test_b3_the_images_of_the_instance_itself_do_not_keep_its_files(url, there):
     """Its snapshot is in a folder that other hosts see too, and no instance there needs it."""
     path = path_of(there)
     run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="present")
-    assert run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="absent")["changed"] is True
+    assert (
+        run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="absent")[
+            "changed"
+        ]
+        is True
+    )
     assert os.path.exists(path) and delete(url)["removed_disks"] == [path]
 
 

@@ -11,7 +11,13 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, playbook, run
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    play,
+    playbook,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host
@@ -40,7 +46,10 @@ def test_its_time_is_always_that_of_the_last_run(url, tmp_path, monkeypatch):
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 7200)
     before = written(path)
-    assert not run("report", path=str(path), store_url=url, check=True)["changed"] and written(path) == before
+    assert (
+        not run("report", path=str(path), store_url=url, check=True)["changed"]
+        and written(path) == before
+    )
     assert not run("report", path=str(path), store_url=url)["changed"]
     assert written(path) > before
     fleets.discover(url, host("kvm7"))
@@ -71,7 +80,9 @@ def test_a_link_stays_one(url, tmp_path):
     path = tmp_path / "link.html"
     path.symlink_to(tmp_path / "real" / "page.html")
     run("report", path=str(path), store_url=url)
-    assert path.is_symlink() and (tmp_path / "real" / "page.html").read_bytes().startswith(b"<!DOCTYPE html>")
+    assert path.is_symlink() and (tmp_path / "real" / "page.html").read_bytes().startswith(
+        b"<!DOCTYPE html>"
+    )
 
 
 def test_check_mode_writes_nothing(url, tmp_path):
@@ -86,7 +97,9 @@ def test_check_mode_writes_nothing(url, tmp_path):
 
 def test_a_long_page_is_only_named_in_a_difference(tmp_path):
     url = pages.large(f"sqlite:///{tmp_path / 'store.db'}", hosts=100, instances=3)
-    (difference,) = run("report", path=str(tmp_path / "x.html"), store_url=url, check=True, diff=True)["diff"]
+    (difference,) = run(
+        "report", path=str(tmp_path / "x.html"), store_url=url, check=True, diff=True
+    )["diff"]
     assert difference["src_larger"] and "after" not in difference and difference["before"] == ""
 
 
@@ -97,14 +110,18 @@ def test_a_page_of_somebody_else_is_replaced(url, tmp_path):
     assert b"Fleet report" in path.read_bytes()
 
 
-@pytest.mark.parametrize("path, why", [("none/x.html", "there is no folder"), (".", "it is no regular file")])
+@pytest.mark.parametrize(
+    "path, why", [("none/x.html", "there is no folder"), (".", "it is no regular file")]
+)
 def test_where_nothing_can_be_written(url, tmp_path, path, why):
     said = failure("report", path=str(tmp_path / path), store_url=url)
     assert why in said and "Give drover_report a path" in said
 
 
 def test_without_a_store(tmp_path):
-    said = failure("report", path=str(tmp_path / "x.html"), store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    said = failure(
+        "report", path=str(tmp_path / "x.html"), store_url=f"sqlite:///{tmp_path / 'none.db'}"
+    )
     assert "drover.compute.discover first" in said and not (tmp_path / "x.html").exists()
 
 
@@ -116,13 +133,21 @@ def test_what_is_no_plan(url, tmp_path):
 @pytest.mark.long
 def test_the_playbook(url, tmp_path):
     code, said = report(url, "--check", folder=tmp_path)
-    assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), said
+    assert code == 0 and "changed=1" in said and not (tmp_path / "drover-report.html").exists(), (
+        said
+    )
     code, said = report(url, folder=tmp_path)
     assert code == 0 and "changed=1" in said, said
-    assert "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
+    assert (
+        "6 hosts: 5 up, 1 down" in said and "Need a look" in said and "no route to <kvm5>" in said
+    )
     assert (tmp_path / "drover-report.html").exists()
     code, said = report(url, folder=tmp_path)
-    assert code == 0 and "changed=0" in said and "nothing but the times changed" in " ".join(said.split()), said
+    assert (
+        code == 0
+        and "changed=0" in said
+        and "nothing but the times changed" in " ".join(said.split())
+    ), said
 
 
 @pytest.mark.long
@@ -135,7 +160,9 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Drain of kvm2" in page
-    variables["drover_plan"] = "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
+    variables["drover_plan"] = (
+        "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
+    )
     code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
@@ -149,11 +176,18 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
 )
 def test_the_playbook_plans_a_drain_by_a_short_word(url, tmp_path, value, titles):
     """The option is ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""
-    variables = {"drover_plan_drain": value, "drover_plan": "{{ lookup('drover.compute.rebalance_plan') }}", "drover_fleet": "prod"}
+    variables = {
+        "drover_plan_drain": value,
+        "drover_plan": "{{ lookup('drover.compute.rebalance_plan') }}",
+        "drover_fleet": "prod",
+    }
     code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "drover-report.html").read_text()
-    assert re.findall("Plan: (.*?)</h2>", page) == ["Rebalance", *(f"Drain of {name}" for name in titles)]
+    assert re.findall("Plan: (.*?)</h2>", page) == [
+        "Rebalance",
+        *(f"Drain of {name}" for name in titles),
+    ]
     assert "<h1>prod: fleet report</h1>" in page
 
 
@@ -164,7 +198,12 @@ def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     tasks = [
         {
             "drover.compute.compute_node": {
-                "nodes": [{"host": "{{ inventory_hostname }}", "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}"}],
+                "nodes": [
+                    {
+                        "host": "{{ inventory_hostname }}",
+                        "vcpus": "{{ 4 if inventory_hostname != 'kvm030' else -1 }}",
+                    }
+                ],
                 "store_url": f"sqlite:///{tmp_path / 'fleet.db'}",
             }
         }

@@ -11,7 +11,9 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._domain.definition import METADATA_NAMESPACE
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
+    METADATA_NAMESPACE,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
@@ -33,17 +35,28 @@ def there(prepared_url, tmp_path, monkeypatch):
     host."""
     fleet = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
     hypervisors.connect_actions(fleet, monkeypatch)
-    fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4", drover_reserved_host_cpus=0)
+    fleet.variables.update(
+        drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4", drover_reserved_host_cpus=0
+    )
     for hypervisor in fleet.hosts.values():
         hypervisor.show_cells((0, 2, 4))
     for name, host, cpu in (("web", "kvm1", 0), ("beside", "kvm1", 2), ("db", "kvm2", 0)):
-        fleet.hosts[host].connection.defineXML(hypervisors.xml(name, uuid_of(name), metadata=METADATA)).create()
+        fleet.hosts[host].connection.defineXML(
+            hypervisors.xml(name, uuid_of(name), metadata=METADATA)
+        ).create()
         fleet.hosts[host].pin(uuid_of(name), 1, cpu)
     with Store.open(prepared_url).write() as connection:
         for name, (vcpus, memory_mb) in FLAVORS.items():
-            sizes = {"vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
+            sizes = {
+                "vcpus": vcpus,
+                "memory_mb": memory_mb,
+                "disk_gb": 0,
+                "extra_specs": {"hw:cpu_policy": "dedicated"},
+            }
             flavors.ensure(connection, name, sizes, fleets.NOW)
-        flavors.ensure(connection, "floating", {"vcpus": 1, "memory_mb": 128, "disk_gb": 0}, fleets.NOW)
+        flavors.ensure(
+            connection, "floating", {"vcpus": 1, "memory_mb": 128, "disk_gb": 0}, fleets.NOW
+        )
     for name in fleet.hosts:
         discover(fleet, prepared_url, name)
     yield fleet
@@ -59,7 +72,9 @@ def discover(there, url, host):
 
 
 def resize(there, url, **more):
-    return on(there, "localhost", "instance_resize", url, instances=["web"], timeout=1, force=True, **more)
+    return on(
+        there, "localhost", "instance_resize", url, instances=["web"], timeout=1, force=True, **more
+    )
 
 
 def pinned(there, host, name="web"):
@@ -81,7 +96,12 @@ def watch(there):
     seen = set()
 
     def look(*dummy):
-        seen.update((host, *sorted(found)) for host in CPUS for found in [pinned(there, host)] if found is not None)
+        seen.update(
+            (host, *sorted(found))
+            for host in CPUS
+            for found in [pinned(there, host)]
+            if found is not None
+        )
 
     there.libvirt_answers.append(look)
     return seen
@@ -106,7 +126,9 @@ def killed(there, monkeypatch, moment, work):
 
 
 def findings(url, kind):
-    return [each for each in run("store_audit_info", store_url=url)["findings"] if each["kind"] == kind]
+    return [
+        each for each in run("store_audit_info", store_url=url)["findings"] if each["kind"] == kind
+    ]
 
 
 def test_each_host_sees_only_the_cpus_that_are_claimed_there(there, prepared_url):
@@ -123,13 +145,23 @@ def test_each_host_sees_only_the_cpus_that_are_claimed_there(there, prepared_url
 
 def test_one_that_has_the_size_needs_no_room_for_both(there, prepared_url):
     resize(there, prepared_url, flavor="large", host="kvm2", ending="confirm")
-    assert resize(there, prepared_url, flavor="large", host="kvm2", ending="confirm")["changed"] is False
+    assert (
+        resize(there, prepared_url, flavor="large", host="kvm2", ending="confirm")["changed"]
+        is False
+    )
 
 
-@pytest.mark.parametrize(("flavor", "host", "there_then"), [("large", "kvm2", {2}), ("wide", "kvm3", {0, 2}), ("floating", "kvm2", {4})])
+@pytest.mark.parametrize(
+    ("flavor", "host", "there_then"),
+    [("large", "kvm2", {2}), ("wide", "kvm3", {0, 2}), ("floating", "kvm2", {4})],
+)
 @pytest.mark.parametrize("moment", [("after", 1), ("before", 2), ("after", 2), ("before", 3)])
-def test_a_resize_that_is_killed_leaves_no_foreign_cpus(there, prepared_url, monkeypatch, moment, flavor, host, there_then):
-    killed(there, monkeypatch, moment, lambda: resize(there, prepared_url, flavor=flavor, host=host))
+def test_a_resize_that_is_killed_leaves_no_foreign_cpus(
+    there, prepared_url, monkeypatch, moment, flavor, host, there_then
+):
+    killed(
+        there, monkeypatch, moment, lambda: resize(there, prepared_url, flavor=flavor, host=host)
+    )
     assert pinned(there, "kvm1") in (None, {0})
     assert pinned(there, host) in (None, there_then)
     for each in there.hosts:
@@ -144,9 +176,16 @@ def test_a_resize_that_is_killed_leaves_no_foreign_cpus(there, prepared_url, mon
 
 
 def test_the_audit_names_foreign_cpus_of_a_guest_that_is_resized(there, prepared_url, monkeypatch):
-    killed(there, monkeypatch, ("after", 1), lambda: resize(there, prepared_url, flavor="large", host="kvm2"))
+    killed(
+        there,
+        monkeypatch,
+        ("after", 1),
+        lambda: resize(there, prepared_url, flavor="large", host="kvm2"),
+    )
     domain = there.hosts["kvm1"].domains()[uuid_of("web")]
-    there.hosts["kvm1"].connection.defineXML(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace("cpuset='0'", "cpuset='2'"))
+    there.hosts["kvm1"].connection.defineXML(
+        domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace("cpuset='0'", "cpuset='2'")
+    )
     discover(there, prepared_url, "kvm1")
     (found,) = findings(prepared_url, "pins_unclaimed")
     assert (found["name"], found["host"]) == ("web", "kvm1")

@@ -39,7 +39,11 @@ def failure(work, url, **args):
 
 def discover(url, *hosts):
     for host in hosts:
-        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0}, store_url=url)
+        run(
+            "compute_node",
+            {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0},
+            store_url=url,
+        )
 
 
 def undefine(there, host):
@@ -60,7 +64,9 @@ def resized(there, url, place):
 
 def of_migration(url):
     with Store.open(url).read() as connection:
-        return connection.execute(sa.select(tables.migrations.c.status, tables.migrations.c.message)).one()
+        return connection.execute(
+            sa.select(tables.migrations.c.status, tables.migrations.c.message)
+        ).one()
 
 
 @PLACES
@@ -95,7 +101,11 @@ def test_the_audit_names_it(fleet_url, there, place):
     assert "instance_missing" not in run("store_audit_info", store_url=fleet_url)["counts"]
     undefine(there, place)
     discover(fleet_url, *there.hosts)
-    (found,) = [each for each in run("store_audit_info", store_url=fleet_url)["findings"] if each["kind"] == "instance_missing"]
+    (found,) = [
+        each
+        for each in run("store_audit_info", store_url=fleet_url)["findings"]
+        if each["kind"] == "instance_missing"
+    ]
     assert (found["name"], found["host"]) == ("web", place)
     assert "Its resize from" in found["why"] and "instance_delete" in found["advice"]
 
@@ -131,7 +141,9 @@ def test_one_that_is_at_its_source_again_is_reverted(fleet_url, there):
     """A revert was killed, or a person defined the old domain again."""
     resized(there, fleet_url, "kvm2")
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()
-    there.moved(there.hosts["kvm2"], there.hosts["kvm1"], there.hosts["kvm2"].domains()[uuid_of("web")])
+    there.moved(
+        there.hosts["kvm2"], there.hosts["kvm1"], there.hosts["kvm2"].domains()[uuid_of("web")]
+    )
     assert "drover_resize=revert" in failure(resize, fleet_url, ending="confirm")
     assert "waits to be confirmed" in failure(delete, fleet_url)
     resize(fleet_url, ending="revert")
@@ -147,7 +159,10 @@ def test_a_store_that_was_brought_back_removes_nothing_before_all_hosts_were_rea
         continuity.come_back(connection)
     held = fleets.holdings(fleet_url)
     said = failure(delete, fleet_url)
-    assert "Instance web: It is not removed: kvm1, kvm2" in said and "not read since the store was made or brought back" in said
+    assert (
+        "Instance web: It is not removed: kvm1, kvm2" in said
+        and "not read since the store was made or brought back" in said
+    )
     discover(fleet_url, "kvm1", "kvm2")
     others = sorted(set(there.hosts) - {"kvm1", "kvm2"})
     if others:
@@ -160,25 +175,37 @@ def test_a_store_that_was_brought_back_removes_nothing_before_all_hosts_were_rea
 def test_one_that_a_third_host_shows_is_not_removed(fleet_url, there):
     resized(there, fleet_url, "kvm2")
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()
-    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("web")])
+    there.moved(
+        there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("web")]
+    )
     discover(fleet_url, *there.hosts)
     assert "kvm3 shows its domain" in failure(delete, fleet_url)
     assert uuid_of("web") in fleets.holdings(fleet_url)
 
 
 @PLACES
-def test_one_that_a_third_host_shows_is_not_confirmed_or_reverted_and_the_host_is_named(fleet_url, there, place):
+def test_one_that_a_third_host_shows_is_not_confirmed_or_reverted_and_the_host_is_named(
+    fleet_url, there, place
+):
     resized(there, fleet_url, place)
     there.hosts[place].domains()[uuid_of("web")].destroy()
-    there.moved(there.hosts[place], there.hosts["kvm3"], there.hosts[place].domains()[uuid_of("web")])
+    there.moved(
+        there.hosts[place], there.hosts["kvm3"], there.hosts[place].domains()[uuid_of("web")]
+    )
     discover(fleet_url, *there.hosts)
     held, where = fleets.holdings(fleet_url), there.where()
     nowhere = "kvm1 has no domain" if place == "kvm1" else "neither kvm1 nor kvm2 has a domain"
     for ending in ("confirm", "revert"):
         said = failure(resize, fleet_url, ending=ending)
-        assert f"{nowhere} of it, but kvm3 has one" in said and f"take it back to {place} by hand" in said and "instance_delete" not in said
+        assert (
+            f"{nowhere} of it, but kvm3 has one" in said
+            and f"take it back to {place} by hand" in said
+            and "instance_delete" not in said
+        )
         assert fleets.holdings(fleet_url) == held and there.where() == where
-    there.moved(there.hosts["kvm3"], there.hosts[place], there.hosts["kvm3"].domains()[uuid_of("web")])
+    there.moved(
+        there.hosts["kvm3"], there.hosts[place], there.hosts["kvm3"].domains()[uuid_of("web")]
+    )
     discover(fleet_url, *there.hosts)
     assert resize(fleet_url, ending="confirm")["changed"] is True
 

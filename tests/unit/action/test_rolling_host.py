@@ -28,12 +28,28 @@ def test_from_the_beginning_to_the_end(url):
     begun = run("_rolling_host", hosts=["kvm1", "kvm2"], store_url=url)
     assert begun["changed"] and stages(begun) == {"kvm1": "waiting", "kvm2": "waiting"}
     home = [{"uuid": "u", "host": "kvm1", "node": "kvm1"}]
-    run("_rolling_host", hosts=["kvm1"], stage="drain", instances=home, message="no room", store_url=url)
-    after = run("_rolling_host", hosts=["kvm1"], stage="reboot", boot_id="b1", message="", store_url=url)
+    run(
+        "_rolling_host",
+        hosts=["kvm1"],
+        stage="drain",
+        instances=home,
+        message="no room",
+        store_url=url,
+    )
+    after = run(
+        "_rolling_host", hosts=["kvm1"], stage="reboot", boot_id="b1", message="", store_url=url
+    )
     (found,) = [each for each in after["hosts"] if each["host"] == "kvm1"]
-    assert (found["stage"], found["boot_id"], found["instances"], found["message"]) == ("reboot", "b1", home, None)
+    assert (found["stage"], found["boot_id"], found["instances"], found["message"]) == (
+        "reboot",
+        "b1",
+        home,
+        None,
+    )
     assert not run("_rolling_host", hosts=["kvm1"], stage="reboot", store_url=url)["changed"]
-    assert stages(run("_rolling_host", hosts=["kvm2"], state="absent", store_url=url)) == {"kvm1": "reboot"}
+    assert stages(run("_rolling_host", hosts=["kvm2"], state="absent", store_url=url)) == {
+        "kvm1": "reboot"
+    }
     gone = run("_rolling_host", state="absent", store_url=url)
     assert gone["changed"] and gone["hosts"] == []
     assert not run("_rolling_host", state="absent", store_url=url)["changed"]

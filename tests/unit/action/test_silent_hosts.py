@@ -15,13 +15,18 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power, services
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
-SILENT = [{"item": "kvm2", "reached": False, "storage": "unknown"}, {"item": "kvm3", "reached": False}]
+SILENT = [
+    {"item": "kvm2", "reached": False, "storage": "unknown"},
+    {"item": "kvm3", "reached": False},
+]
 
 
 def disk(name, **more):
@@ -31,7 +36,9 @@ def disk(name, **more):
 @pytest.fixture(name="url")
 def of_a_fleet(prepared_url, monkeypatch):
     monkeypatch.setattr(evidence, "uptime", lambda: 10_000.0)
-    web = fleets.domain("web", disks=[disk("web"), disk("base", readonly=True), disk("all", shareable=True)])
+    web = fleets.domain(
+        "web", disks=[disk("web"), disk("base", readonly=True), disk("all", shareable=True)]
+    )
     moving = fleets.domain("moving", disks=[disk("moving")])
     hosts = [
         fleets.host("kvm1", web, moving, pools=[POOL]),
@@ -45,14 +52,24 @@ def of_a_fleet(prepared_url, monkeypatch):
 
 
 def decide(url, **args):
-    found = run("_silent_host", **{"host": "kvm1", "store_url": url, "power": "on", "seen": SILENT, **args})
+    found = run(
+        "_silent_host", **{"host": "kvm1", "store_url": url, "power": "on", "seen": SILENT, **args}
+    )
     assert found["changed"] is False and is_plain(found)
     return found["decision"], found["rule"]
 
 
 def test_whom_to_ask(url):
     with Store.open(url).write() as connection:
-        migration_claims.begin(connection, fleets.uuid_of("moving"), "kvm2", "kvm2", "live-migration", time.time(), "kvm1")
+        migration_claims.begin(
+            connection,
+            fleets.uuid_of("moving"),
+            "kvm2",
+            "kvm2",
+            "live-migration",
+            time.time(),
+            "kvm1",
+        )
     others = ["kvm6", "kvm5", "kvm4", "kvm3", "kvm2", "kvm1"]
     found = run("_silent_host", host="kvm1", state="asked", others=others, store_url=url)
     assert found["peers"] == ["kvm2", "kvm4", "kvm5"]  # kvm3 is down
@@ -73,10 +90,20 @@ def test_images_of_ceph_are_asked_for_unless_the_host_is_to_be_shut_out_of_them(
         }
         for at, (kind, more) in enumerate([("rbd", {}), ("rbd", {"readonly": True}), ("nbd", {})])
     ]
-    fleets.discover(url, fleets.host("kvm1", fleets.domain("web", disks=[disk("web"), *images]), pools=[POOL]), now=time.time())
+    fleets.discover(
+        url,
+        fleets.host("kvm1", fleets.domain("web", disks=[disk("web"), *images]), pools=[POOL]),
+        now=time.time(),
+    )
 
     def asked(**variables):
-        return run("_silent_host", {"hostvars": {"kvm1": variables}}, host="kvm1", state="asked", store_url=url)["disks"]
+        return run(
+            "_silent_host",
+            {"hostvars": {"kvm1": variables}},
+            host="kvm1",
+            state="asked",
+            store_url=url,
+        )["disks"]
 
     assert asked() == ["/nfs/web", "rbd:192.0.2.9:/vms/0"]
     assert asked(drover_storage_fence="ceph") == ["/nfs/web"]
@@ -84,9 +111,20 @@ def test_images_of_ceph_are_asked_for_unless_the_host_is_to_be_shut_out_of_them(
 
 def test_what_they_say(url):
     assert decide(url) == ("hard_fence", None)
-    assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "peers_reach")
-    assert decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
-    assert decide(url, seen=[{**SILENT[0], "storage": "active"}, SILENT[1]]) == ("wait", "storage_active")
+    assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == (
+        "nothing",
+        "peers_reach",
+    )
+    assert (
+        decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[
+            1
+        ]
+        == "no_witness"
+    )
+    assert decide(url, seen=[{**SILENT[0], "storage": "active"}, SILENT[1]]) == (
+        "wait",
+        "storage_active",
+    )
     # Hosts that this controller cannot call look dead as well.
     lost = [{"item": "kvm4", "unreachable": True}]
     assert decide(url, seen=SILENT + lost) == ("wait", "many_down")
@@ -112,7 +150,10 @@ def test_mistakes(url):
     for args, words in (
         ({"host": "kvm9"}, "Host kvm9 is not in the store"),
         ({"host": "kvm 1\n"}, "is not in the store"),
-        ({"force": ["everything"]}, "no rule named everything to lift; the rules are driver_says_on, login_refused, unclear_answer, "),
+        (
+            {"force": ["everything"]},
+            "no rule named everything to lift; the rules are driver_says_on, login_refused, unclear_answer, ",
+        ),
         ({"force": ["true"]}, "no rule named true to lift"),
         ({"quiet_seconds": -1}, "quiet_seconds must be 0 or more"),
         ({"quiet_seconds": "soon"}, "quiet_seconds"),
@@ -125,7 +166,10 @@ def test_addresses_are_what_the_operator_says(url):
     """The host's own name for itself does not count: another machine may have that name, for
     example localhost."""
     node = fleets.host(
-        "kvm1", hypervisor_hostname="localhost", migration_uri="qemu+tls://m1.example.com/system", migration_address="10.0.0.1"
+        "kvm1",
+        hypervisor_hostname="localhost",
+        migration_uri="qemu+tls://m1.example.com/system",
+        migration_address="10.0.0.1",
     )
     fleets.discover(url, node, now=time.time())
     variables = {"hostvars": {"kvm1": {"ansible_host": "192.0.2.1"}}}
@@ -133,12 +177,20 @@ def test_addresses_are_what_the_operator_says(url):
     assert found == ["m1.example.com", "10.0.0.1", "192.0.2.1", "kvm1"]
 
 
-SILENT_WORDS = "Failed to connect to the host via ssh: ssh: connect to host kvm1 port 22: Connection timed out"
+SILENT_WORDS = (
+    "Failed to connect to the host via ssh: ssh: connect to host kvm1 port 22: Connection timed out"
+)
 
 
 def answered(address, port, words=SILENT_WORDS):
     variables = {"hostvars": {"kvm1": {"ansible_host": address, "ansible_port": port}}}
-    found = run("_silent_host", variables, host="kvm1", state="answered", tried={"unreachable": True, "msg": words})
+    found = run(
+        "_silent_host",
+        variables,
+        host="kvm1",
+        state="answered",
+        tried={"unreachable": True, "msg": words},
+    )
     assert found["changed"] is False and is_plain(found)
     return found["answer"], found["reached"], found["words"]
 
@@ -177,31 +229,62 @@ def test_safety_14_what_tcp_says(monkeypatch, error, answer):
 TRIED = {
     "here": ({"ansible_connection": "local"}, "login True"),
     # Its Python is broken; only a living host can answer that.
-    "broken": ({"ansible_connection": "local", "ansible_python_interpreter": "/nonexistent/python"}, "login True"),
+    "broken": (
+        {"ansible_connection": "local", "ansible_python_interpreter": "/nonexistent/python"},
+        "login True",
+    ),
     # A closed port is an answer; an older version called it silence.
-    "closed": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "refused True"),
+    "closed": (
+        {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1},
+        "refused True",
+    ),
     "unknown": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid"}, "unclear False"),
     # The connection did not leave this machine.
     "unused": (
-        {"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_ssh_executable": "/nonexistent/ssh"},
+        {
+            "ansible_connection": "ssh",
+            "ansible_host": "nowhere.invalid",
+            "ansible_ssh_executable": "/nonexistent/ssh",
+        },
         "unclear False",
     ),
 }
 
 
 def test_safety_14_as_the_role_asks_it(tmp_path):
-    tasks = [{"ansible.builtin.add_host": {"name": name, **variables}} for name, (variables, dummy) in TRIED.items()]
+    tasks = [
+        {"ansible.builtin.add_host": {"name": name, **variables}}
+        for name, (variables, dummy) in TRIED.items()
+    ]
     for name in TRIED:
         include = {"name": "drover.compute.power", "tasks_from": "answers"}
-        tasks.append({"ansible.builtin.include_role": include, "vars": {"power_host": name, "power_boot_id": ""}})
-        tasks.append({"ansible.builtin.debug": {"msg": f"<{name} {{{{ power_answer.answer }}}} {{{{ power_answers }}}}>"}})
+        tasks.append(
+            {
+                "ansible.builtin.include_role": include,
+                "vars": {"power_host": name, "power_boot_id": ""},
+            }
+        )
+        tasks.append(
+            {
+                "ansible.builtin.debug": {
+                    "msg": f"<{name} {{{{ power_answer.answer }}}} {{{{ power_answers }}}}>"
+                }
+            }
+        )
     code, text = play(tmp_path, tasks, vars={"ansible_python_interpreter": sys.executable})
     assert code == 0, text
-    assert re.findall("<(.*)>", text) == [f"{name} {expected}" for name, (dummy, expected) in TRIED.items()], text
+    assert re.findall("<(.*)>", text) == [
+        f"{name} {expected}" for name, (dummy, expected) in TRIED.items()
+    ], text
 
 
 def test_who_is_let_in_needs_no_tcp():
-    found = run("_silent_host", host="nowhere.invalid", state="answered", tried={"content": "YQ==", "changed": False})
+    found = run(
+        "_silent_host",
+        host="nowhere.invalid",
+        state="answered",
+        tried={"content": "YQ==", "changed": False},
+    )
     assert (found["answer"], found["reached"]) == ("login", None)
 
 
@@ -212,4 +295,7 @@ def test_safety_13_and_14_reach_the_decision(url):
     assert decide(url, power="off", seen=active, force=["storage_active"]) == ("restart", None)
     assert decide(url, power="none", said=True, seen=active) == ("wait", "storage_active")
     assert decide(url, power="off", unclear="something odd") == ("nothing", "unclear_answer")
-    assert decide(url, power="off", seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "contradiction")
+    assert decide(url, power="off", seen=[*SILENT, {"item": "kvm4", "reached": True}]) == (
+        "nothing",
+        "contradiction",
+    )

@@ -10,7 +10,12 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, playbook, run
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    playbook,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -20,16 +25,29 @@ SMALL = {"vcpus": 1, "memory_mb": 1000, "disk_gb": 0}
 @pytest.fixture
 def url(tmp_path):
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    fleets.discover(url, host("kvm1", domain("a", memory_mb=2000)), host("kvm2", domain("<b>", memory_mb=1000)), host("kvm3"))
+    fleets.discover(
+        url,
+        host("kvm1", domain("a", memory_mb=2000)),
+        host("kvm2", domain("<b>", memory_mb=1000)),
+        host("kvm3"),
+    )
     run("flavor", store_url=url, name="small", **SMALL)
     return url
 
 
 def test_the_answer_is_plain_and_nothing_changes(url):
     before = fleets.figures(url)
-    found = run("simulate", store_url=url, changes=[{"lose_hosts": "kvm1"}, {"add_instances": {"flavor": "small", "count": 9}}])
+    found = run(
+        "simulate",
+        store_url=url,
+        changes=[{"lose_hosts": "kvm1"}, {"add_instances": {"flavor": "small", "count": 9}}],
+    )
     assert is_plain(found) and found["changed"] is False and found["path"] is None
-    assert (found["simulation"]["moved"], found["simulation"]["placed"], found["simulation"]["left_out"]) == (1, 5, 4)
+    assert (
+        found["simulation"]["moved"],
+        found["simulation"]["placed"],
+        found["simulation"]["left_out"],
+    ) == (1, 5, 4)
     assert any(line.startswith("kvm1 is lost") for line in found["lines"])
     assert any(line.startswith("  small (4 instances): ") for line in found["lines"])
     assert fleets.figures(url) == before
@@ -37,15 +55,31 @@ def test_the_answer_is_plain_and_nothing_changes(url):
 
 def test_the_page_has_both_maps_and_escapes_names(url, tmp_path):
     path = tmp_path / "page.html"
-    given = {"store_url": url, "path": str(path), "fleet": "prod", "changes": [{"add_hosts": {"like": "kvm1", "count": 2}}]}
+    given = {
+        "store_url": url,
+        "path": str(path),
+        "fleet": "prod",
+        "changes": [{"add_hosts": {"like": "kvm1", "count": 2}}],
+    }
     assert run("simulate", check=True, **given)["changed"] and not path.exists()
     found = run("simulate", **given)
     text = path.read_text()
     assert found["changed"] and found["path"] == str(path) and path.stat().st_mode & 0o777 == 0o600
-    assert "map" not in found["simulation"]["before"] and text.count('<ul class="map') == 2 and text.count("cell well") == 3 + 5
-    assert "<script" not in text and "script-src 'none'" in html.unescape(text) and "prod: simulation" in text
+    assert (
+        "map" not in found["simulation"]["before"]
+        and text.count('<ul class="map') == 2
+        and text.count("cell well") == 3 + 5
+    )
+    assert (
+        "<script" not in text
+        and "script-src 'none'" in html.unescape(text)
+        and "prod: simulation" in text
+    )
     assert run("simulate", **given)["changed"] is False
-    given["changes"] = [{"maintenance": "kvm2"}, {"add_instances": {"name": "<i>", "memory_mb": 99999, "vcpus": 1}}]
+    given["changes"] = [
+        {"maintenance": "kvm2"},
+        {"add_instances": {"name": "<i>", "memory_mb": 99999, "vcpus": 1}},
+    ]
     run("simulate", **given)
     assert "&lt;i&gt;" in path.read_text() and "<i>" not in path.read_text()
 
@@ -55,29 +89,60 @@ def test_an_export_is_taken_instead_of_the_store(url, tmp_path):
     run("store", store_url=url, state="exported", path=str(path))
     changes = [{"lose_hosts": "kvm1"}]
     one = run("simulate", store_url=url, changes=changes)["simulation"]
-    assert run("simulate", store_url=f"sqlite:///{tmp_path}/none.db", changes=changes, export=str(path))["simulation"] == one
+    assert (
+        run(
+            "simulate", store_url=f"sqlite:///{tmp_path}/none.db", changes=changes, export=str(path)
+        )["simulation"]
+        == one
+    )
     assert not (tmp_path / "none.db").exists()
-    assert "no such file" in failure("simulate", store_url=url, changes=changes, export=str(tmp_path / "other")).lower()
+    assert (
+        "no such file"
+        in failure(
+            "simulate", store_url=url, changes=changes, export=str(tmp_path / "other")
+        ).lower()
+    )
 
 
 def test_past_decisions_are_decided_again(url):
     for number in range(4):
-        decided = run("schedule_info", store_url=url, requests=[{"name": f"new{number}", **SMALL}])["selections"]
+        decided = run("schedule_info", store_url=url, requests=[{"name": f"new{number}", **SMALL}])[
+            "selections"
+        ]
         run("allocation", store_url=url, state="claimed", selections=decided)
     same = run("simulate", store_url=url, replay={})["replay"]
-    assert same["decided"] == 4 and same["elsewhere"] == [] and same["refused"] == [] and same["score_before"] == same["score_after"]
+    assert (
+        same["decided"] == 4
+        and same["elsewhere"] == []
+        and same["refused"] == []
+        and same["score_before"] == same["score_after"]
+    )
     found = run("simulate", store_url=url, replay={"weighers": {"RAMWeigher": -1.0}})
-    assert is_plain(found) and found["replay"]["elsewhere"] and found["replay"]["score_after"] > found["replay"]["score_before"]
+    assert (
+        is_plain(found)
+        and found["replay"]["elsewhere"]
+        and found["replay"]["score_after"] > found["replay"]["score_before"]
+    )
     assert {each["would"] for each in found["replay"]["elsewhere"]} <= {"kvm1", "kvm2", "kvm3"}
     assert any(line.startswith("4 decisions decided again") for line in found["lines"])
-    refused = run("simulate", store_url=url, replay={"enabled_filters": ["ComputeFilter"], "weighers": {"RAMWeigher": -1.0}})["replay"]
+    refused = run(
+        "simulate",
+        store_url=url,
+        replay={"enabled_filters": ["ComputeFilter"], "weighers": {"RAMWeigher": -1.0}},
+    )["replay"]
     assert refused["decided"] == 4
-    assert "Leave one of them out" in failure("simulate", store_url=url, replay={}, changes=[{"grow": 5}])
+    assert "Leave one of them out" in failure(
+        "simulate", store_url=url, replay={}, changes=[{"grow": 5}]
+    )
 
 
 def test_quotas_do_not_count(url):
     run("quota", store_url=url, project="shop", cores=1)
-    found = run("simulate", store_url=url, changes=[{"add_instances": {"flavor": "small", "count": 3, "project": "shop"}}])
+    found = run(
+        "simulate",
+        store_url=url,
+        changes=[{"add_instances": {"flavor": "small", "count": 3, "project": "shop"}}],
+    )
     assert found["simulation"]["placed"] == 3
 
 
@@ -98,9 +163,13 @@ def test_the_playbook_shows_the_answer(url, tmp_path):
     changes = [{"lose_hosts": ["kvm1"]}]
     given = {"drover_changes": changes, "drover_simulation_page": str(tmp_path / "page.html")}
     code, said = playbook("simulate", url, folder=tmp_path, variables=given)
-    assert code == 0 and "kvm1 is lost" in said and f"The page is {tmp_path}/page.html" in said, said
+    assert code == 0 and "kvm1 is lost" in said and f"The page is {tmp_path}/page.html" in said, (
+        said
+    )
     # A survey of AWX gives it like this.
-    code, said = playbook("simulate", url, folder=tmp_path, variables={"drover_changes": json.dumps(changes)})
+    code, said = playbook(
+        "simulate", url, folder=tmp_path, variables={"drover_changes": json.dumps(changes)}
+    )
     assert code == 0 and "kvm1 is lost" in said, said
     code, said = playbook("simulate", url, folder=tmp_path)
     assert code != 0 and "What would change?" in said
@@ -109,9 +178,15 @@ def test_the_playbook_shows_the_answer(url, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"lose_hosts": ["kvm1"]}, "The changes must be a list, such as - lose_hosts: [kvm1], not {'lose_hosts': ['kvm1']}."),
+        (
+            {"lose_hosts": ["kvm1"]},
+            "The changes must be a list, such as - lose_hosts: [kvm1], not {'lose_hosts': ['kvm1']}.",
+        ),
         (5, "The changes must be a list, such as - lose_hosts: [kvm1], not 5."),
-        ("[{lose_hosts: [kvm1", "The changes, line 1: a list that begins with [ has no ] at its end"),
+        (
+            "[{lose_hosts: [kvm1",
+            "The changes, line 1: a list that begins with [ has no ] at its end",
+        ),
     ],
 )
 def test_changes_that_are_no_list_are_refused_with_a_sentence(url, changes, sentence):
@@ -119,9 +194,17 @@ def test_changes_that_are_no_list_are_refused_with_a_sentence(url, changes, sent
 
 
 def test_a_value_of_a_wrong_type_is_refused_without_the_types_of_python(url):
-    assert failure("simulate", store_url=url, changes=[], max_moves="many") == "argument 'max_moves' must be a whole number, not 'many'."
-    assert failure("simulate", store_url=url, replay=["x"]) == "argument 'replay' must be a mapping, not ['x']."
+    assert (
+        failure("simulate", store_url=url, changes=[], max_moves="many")
+        == "argument 'max_moves' must be a whole number, not 'many'."
+    )
+    assert (
+        failure("simulate", store_url=url, replay=["x"])
+        == "argument 'replay' must be a mapping, not ['x']."
+    )
 
 
 def test_changes_may_be_a_text(url):
-    assert run("simulate", store_url=url, changes="- lose_hosts: [kvm1]")["simulation"]["moved"] == 1
+    assert (
+        run("simulate", store_url=url, changes="- lose_hosts: [kvm1]")["simulation"]["moved"] == 1
+    )

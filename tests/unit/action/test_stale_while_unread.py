@@ -25,7 +25,11 @@ UNKNOWN = "kvm2 was not read since the store was made or brought back from a bac
 
 def discover(url, *hosts):
     for host in hosts:
-        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0}, store_url=url)
+        run(
+            "compute_node",
+            {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0},
+            store_url=url,
+        )
 
 
 @pytest.fixture
@@ -59,20 +63,40 @@ def refused(url, module, **args):
     return str(caught.value)
 
 
-GROW = ("instance_disk", {"state": "resized", "name": "web", "target": "vda", "size": "3GiB"}, "No disk is made larger")
-MIGRATE = ("instance_migrate", {"instances": ["web"], "host": "kvm3", "timeout": 1}, "It is not moved")
-RESIZE = ("instance_resize", {"instances": ["web"], "flavor": "big", "host": "kvm1", "timeout": 1, "force": True}, "It is not resized")
-SNAPSHOT = ("instance_snapshot", {"instances": ["web"], "state": "present", "snapshot": "one", "timeout": 1}, "No snapshot is made")
+GROW = (
+    "instance_disk",
+    {"state": "resized", "name": "web", "target": "vda", "size": "3GiB"},
+    "No disk is made larger",
+)
+MIGRATE = (
+    "instance_migrate",
+    {"instances": ["web"], "host": "kvm3", "timeout": 1},
+    "It is not moved",
+)
+RESIZE = (
+    "instance_resize",
+    {"instances": ["web"], "flavor": "big", "host": "kvm1", "timeout": 1, "force": True},
+    "It is not resized",
+)
+SNAPSHOT = (
+    "instance_snapshot",
+    {"instances": ["web"], "state": "present", "snapshot": "one", "timeout": 1},
+    "No snapshot is made",
+)
 START = ("instance", {"instances": ["web"], "state": "running", "timeout": 1}, "It is not started")
 
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(("module", "given", "not_done"), [GROW, MIGRATE, RESIZE, SNAPSHOT, START])
-def test_a_stale_definition_is_neither_moved_nor_resized_and_its_disk_does_not_grow(url, there, module, given, not_done, check):
+def test_a_stale_definition_is_neither_moved_nor_resized_and_its_disk_does_not_grow(
+    url, there, module, given, not_done, check
+):
     stale(there)
     brought_back(url, "kvm1", "kvm3")
     before = there.where()
-    assert refused(url, module, check=check, **given).startswith(f"Instance web: {not_done}: {UNKNOWN}")
+    assert refused(url, module, check=check, **given).startswith(
+        f"Instance web: {not_done}: {UNKNOWN}"
+    )
     assert there.where() == before
     discover(url, "kvm2")
     with Store.open(url).read() as connection:
@@ -89,7 +113,8 @@ def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
         run("drain", store_url=url, host=["kvm1"], check=check)
     said = str(caught.value)
     assert (
-        f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up" in said
+        f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up"
+        in said
     ), said
     assert there.where() == before
     discover(url, "kvm2")
@@ -102,7 +127,10 @@ def test_a_drain_moves_what_runs_there(url, there):
     assert there.where()["web"] == [("kvm3", "running")]
 
 
-@pytest.mark.parametrize(("ending", "not_done"), [("confirm", "Its resize is not confirmed"), ("revert", "Its resize is not reverted")])
+@pytest.mark.parametrize(
+    ("ending", "not_done"),
+    [("confirm", "Its resize is not confirmed"), ("revert", "Its resize is not reverted")],
+)
 def test_a_resize_that_may_have_ended_since_is_left_as_it_is(url, there, ending, not_done):
     run(RESIZE[0], store_url=url, **RESIZE[1])
     stale(there)
@@ -138,10 +166,21 @@ def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, chec
     attach = {"name": "web", "path": theirs, "format": "raw", "timeout": 0}
     said = refused(url, "instance_disk", check=check, **attach)
     assert (
-        said.startswith("Instance web: Nothing is attached: kvm2 was not read") and "the files that are needed there are not known" in said
+        said.startswith("Instance web: Nothing is attached: kvm2 was not read")
+        and "the files that are needed there are not known" in said
     )
     run("instance_disk", store_url=url, check=True, readonly=True, **attach)
-    assert run("instance_disk", store_url=url, name="web", path=os.path.join(folder, "own.qcow2"), size=1, timeout=0)["changed"] is True
+    assert (
+        run(
+            "instance_disk",
+            store_url=url,
+            name="web",
+            path=os.path.join(folder, "own.qcow2"),
+            size=1,
+            timeout=0,
+        )["changed"]
+        is True
+    )
     discover(url, "kvm2")
     assert run("instance_disk", store_url=url, **attach)["changed"] is True
     assert run("instance_disk", store_url=url, **attach)["changed"] is False
@@ -152,7 +191,9 @@ def test_an_old_definition_of_one_that_ran_does_not_move_live(url, there):
     stale(there)
     brought_back(url)
     before = there.where()
-    with pytest.raises(AnsibleActionFail, match="only a running or paused instance can be moved live"):
+    with pytest.raises(
+        AnsibleActionFail, match="only a running or paused instance can be moved live"
+    ):
         run(MIGRATE[0], store_url=url, **MIGRATE[1])
     assert there.where() == before
 
@@ -166,10 +207,15 @@ def test_a_missing_instance_is_not_removed_even_if_its_disks_are_kept(url, there
     delete = {"state": "absent", "name": "web", "keep_disks": True, "timeout": 1}
     for check in (True, False):
         said = refused(url, "instance", check=check, **delete)
-        assert said.startswith(f"Instance web: It is not removed: {UNKNOWN}") and "keep_disks" not in said
+        assert (
+            said.startswith(f"Instance web: It is not removed: {UNKNOWN}")
+            and "keep_disks" not in said
+        )
     discover(url, "kvm2")
     assert run("instance", store_url=url, **delete)["changed"] is True
-    assert uuid_of("web") not in fleets.holdings(url) and all(os.path.exists(path) for path in disks)
+    assert uuid_of("web") not in fleets.holdings(url) and all(
+        os.path.exists(path) for path in disks
+    )
 
 
 def test_one_that_its_host_shows_is_removed_if_its_disks_are_kept(url, there):

@@ -14,7 +14,14 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, compute_nodes, drained, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    compute_nodes,
+    drained,
+    power,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
@@ -55,7 +62,9 @@ def running(there, name="web"):
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff", "paused"])
-@pytest.mark.parametrize("given", [{}, {"state": "rebooted", "hard": True}], ids=["start", "hard reboot"])
+@pytest.mark.parametrize(
+    "given", [{}, {"state": "rebooted", "hard": True}], ids=["start", "hard reboot"]
+)
 def test_hostile_b1_another_host_that_shows_it_refuses_the_start(url, there, given, state):
     carry(there, state=state)
     before = running(there)
@@ -75,7 +84,12 @@ def test_hostile_b1_undrain(url, there):
     with Store.open(url).write() as connection:
         row = services.get(connection, "kvm1")
         services.change(
-            connection, row, {"status_before_drain": {"disabled": False, drained.SHUT_DOWN: [uuid_of("web")]}, "disabled": True}
+            connection,
+            row,
+            {
+                "status_before_drain": {"disabled": False, drained.SHUT_DOWN: [uuid_of("web")]},
+                "disabled": True,
+            },
         )
     carry(there)
     sentence = failure("undrain", None, store_url=url, host="kvm1", timeout=2)
@@ -88,7 +102,13 @@ def test_hostile_b1_a_snapshot_is_not_reverted_to(url, there):
     (overlay,) = hypervisors.disks_of(there.hosts["kvm1"].domains()[uuid_of("web")])
     subprocess.run(["qemu-io", "-c", "write 0 64k", overlay], check=True, stdout=subprocess.DEVNULL)
     carry(there)
-    given = {"store_url": url, "name": "web", "snapshot": "s1", "state": "reverted", "discard": True}
+    given = {
+        "store_url": url,
+        "name": "web",
+        "snapshot": "s1",
+        "state": "reverted",
+        "discard": True,
+    }
     assert "kvm2 (running)" in failure("instance_snapshot", None, **given)
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()
     there.hosts["kvm2"].domains()[uuid_of("web")].undefine()
@@ -106,7 +126,9 @@ def test_a_host_that_does_not_answer_is_named_and_lifted_by_its_name(url, there)
     there.hosts["kvm2"].reached = False
     sentence = refused(url, "web")
     assert "kvm2" in sentence and "drover_absent_hosts=kvm2" in sentence and running(there) == []
-    assert "drover_absent_hosts=kvm2" in refused(url, "web", variables={"drover_absent_hosts": "kvm3"})
+    assert "drover_absent_hosts=kvm2" in refused(
+        url, "web", variables={"drover_absent_hosts": "kvm3"}
+    )
     assert start(url, "web", variables={"drover_absent_hosts": "kvm2"})["changed"] is True
     assert running(there) == ["kvm1"]
 
@@ -117,7 +139,10 @@ def test_a_host_that_is_named_and_answers_counts(url, there):
 
 
 def test_a_name_that_no_host_has_is_refused(url, there):
-    assert "kvm9" in refused(url, "web", variables={"drover_absent_hosts": "kvm9"}) and running(there) == []
+    assert (
+        "kvm9" in refused(url, "web", variables={"drover_absent_hosts": "kvm9"})
+        and running(there) == []
+    )
 
 
 def test_what_runs_already_waits_for_nobody(url, there):
@@ -144,7 +169,9 @@ def test_a_look_while_libvirtd_restarts_is_repeated(url, there, monkeypatch):
     def away(uri):
         if len(tries) < 3:
             tries.append(uri)
-            raise libvirt.libvirtError("Failed to connect socket to '/run/libvirt/libvirt-sock': No such file or directory")
+            raise libvirt.libvirtError(
+                "Failed to connect socket to '/run/libvirt/libvirt-sock': No such file or directory"
+            )
         return open_it(uri)
 
     monkeypatch.setattr(libvirt, "open", away)
@@ -155,7 +182,9 @@ def test_in_a_fleet_of_thousands_only_old_looks_of_the_cell_are_made_anew(url, t
     """105 hosts that do not exist: hosts that were read lately are not read again, and hosts of
     another cell neither."""
     with Store.open(url).write() as connection:
-        now = connection.execute(sa.select(tables.services.c.last_seen_up).where(tables.services.c.host == "kvm1")).scalar()
+        now = connection.execute(
+            sa.select(tables.services.c.last_seen_up).where(tables.services.c.host == "kvm1")
+        ).scalar()
         services.heartbeat(connection, [f"far{number}" for number in range(105)], now)
         wanted = {(f"far{number}", f"far{number}"): _node(connection) for number in range(105)}
         ids = {row.host: row.id for row in connection.execute(sa.select(tables.services))}
@@ -184,7 +213,11 @@ def test_the_last_look_of_a_host_that_is_not_read_anew_counts(url, there):
 
 def _read_at(url, host, when):
     with Store.open(url).write() as connection:
-        connection.execute(sa.update(tables.services).where(tables.services.c.host == host).values(last_seen_up=when))
+        connection.execute(
+            sa.update(tables.services)
+            .where(tables.services.c.host == host)
+            .values(last_seen_up=when)
+        )
 
 
 def _node(connection):
@@ -192,5 +225,14 @@ def _node(connection):
     return {
         key: value
         for key, value in row.items()
-        if key not in ("id", "uuid", "host", "hypervisor_hostname", "service_id", "created_at", "updated_at")
+        if key
+        not in (
+            "id",
+            "uuid",
+            "host",
+            "hypervisor_hostname",
+            "service_id",
+            "created_at",
+            "updated_at",
+        )
     }

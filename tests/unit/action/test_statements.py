@@ -14,7 +14,12 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, inventory, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    clock,
+    inventory,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
@@ -28,7 +33,12 @@ def nodes(hosts):
     return [
         host(
             f"kvm{number}",
-            *(domain(f"app{number}-{each}", metadata={"server_group": f"group{each}"} if each else {}) for each in range(3)),
+            *(
+                domain(
+                    f"app{number}-{each}", metadata={"server_group": f"group{each}"} if each else {}
+                )
+                for each in range(3)
+            ),
             availability_zone=f"zone{number % 2}",
             traits=["CUSTOM_SSD"] if number % 2 else [],
             labels={"rack": str(number)},
@@ -52,7 +62,13 @@ def stores(tmp_path_factory):
             now = clock.now(connection)
         fleets.discover(url, *nodes(hosts), now=now)
         run("flavor", store_url=url, name="small", disk_gb=0, **SIZE)
-        run("aggregate", store_url=url, name="even", hosts=[f"kvm{number}" for number in range(0, hosts, 2)], metadata={"ssd": "true"})
+        run(
+            "aggregate",
+            store_url=url,
+            name="even",
+            hosts=[f"kvm{number}" for number in range(0, hosts, 2)],
+            metadata={"ssd": "true"},
+        )
         run("quota", store_url=url, project="shop", cores=4)
         with Store.open(url).write() as connection:
             for table, row in rows_of_the_past(hosts):
@@ -67,7 +83,14 @@ def rows_of_the_past(hosts):
         why = {"hosts": 3, "filters": []}
         yield (
             tables.decisions,
-            {"created_at": 1.0, "purpose": "place", "instance_name": "a", "host": f"kvm{number}", "alternates": [], "explanation": why},
+            {
+                "created_at": 1.0,
+                "purpose": "place",
+                "instance_name": "a",
+                "host": f"kvm{number}",
+                "alternates": [],
+                "explanation": why,
+            },
         )
         yield (
             tables.migrations,
@@ -107,7 +130,10 @@ def without_blocks(sent):
 
 def of_a_module(name, /, **given):
     def command(folder, _hosts):
-        words = {key: value(folder) if isinstance(value, types.FunctionType) else value for key, value in given.items()}
+        words = {
+            key: value(folder) if isinstance(value, types.FunctionType) else value
+            for key, value in given.items()
+        }
         run(name, store_url=f"sqlite:///{folder / 'store.db'}", **words)
 
     return command
@@ -123,8 +149,13 @@ def of_the_inventory(instances):
 
 def discovery(folder, hosts):
     """Record the same hosts again, in a transaction that is rolled back."""
-    with contextlib.suppress(Undone), Store.open(f"sqlite:///{folder / 'store.db'}").write() as connection:
-        fleets.record.record(connection, fleets.node_data.reports(nodes(hosts), "unused", {}), clock.now(connection))
+    with (
+        contextlib.suppress(Undone),
+        Store.open(f"sqlite:///{folder / 'store.db'}").write() as connection,
+    ):
+        fleets.record.record(
+            connection, fleets.node_data.reports(nodes(hosts), "unused", {}), clock.now(connection)
+        )
         raise Undone
 
 
@@ -142,18 +173,25 @@ COMMANDS = {
     "report": of_a_module("report", path=lambda folder: str(folder / "report.html")),
     "metrics": of_a_module("metrics"),
     "capacity": of_a_module("capacity_info"),
-    "schedule": of_a_module("schedule_info", requests=[{"name": f"new{number}", **SIZE} for number in range(3)]),
+    "schedule": of_a_module(
+        "schedule_info", requests=[{"name": f"new{number}", **SIZE} for number in range(3)]
+    ),
     "drain plan": of_a_module("plan_drain_info", host=["kvm1"]),
     "rolling plan": of_a_module("plan_rolling_info"),
     "rebalance plan": of_a_module("plan_rebalance_info"),
-    "home plan": of_a_module("plan_home_info", instances=[{"uuid": fleets.uuid_of("app1-0"), "host": "kvm2", "node": "kvm2"}]),
+    "home plan": of_a_module(
+        "plan_home_info",
+        instances=[{"uuid": fleets.uuid_of("app1-0"), "host": "kvm2", "node": "kvm2"}],
+    ),
     "allocation candidates": of_a_module("allocation_candidates_info", query="resources=VCPU:1"),
     "resource providers": of_a_module("resource_provider_info"),
     "allocations": of_a_module("allocation_info"),
     "quotas": of_a_module("quota_info"),
     "export": of_a_module("store", state="exported", path=lambda folder: str(folder / "again")),
     "simulation": of_a_module("simulate", changes=[{"lose_hosts": "kvm1"}]),
-    "simulation of an export": of_a_module("simulate", changes=[], export=lambda folder: str(folder / "export")),
+    "simulation of an export": of_a_module(
+        "simulate", changes=[], export=lambda folder: str(folder / "export")
+    ),
     "inventory": of_the_inventory(False),
     "inventory with instances": of_the_inventory(True),
     "discovery of all hosts": discovery,
@@ -168,12 +206,18 @@ def test_a_command_sends_as_many_statements_to_a_large_store(fleet_of, name):
         sent = {hosts: without_blocks(each) for hosts, each in sent.items()}
     print(f"{name}: {len(sent[LARGE])}")
     more = [each for each in sent[LARGE] if sent[LARGE].count(each) > sent[SMALL].count(each)]
-    assert len(sent[LARGE]) <= len(sent[SMALL]), f"{len(sent[SMALL])} statements became {len(sent[LARGE])}: {sorted(set(more))[:5]}"
+    assert len(sent[LARGE]) <= len(sent[SMALL]), (
+        f"{len(sent[SMALL])} statements became {len(sent[LARGE])}: {sorted(set(more))[:5]}"
+    )
 
 
 def test_an_import_sends_as_many_statements_for_a_large_store(fleet_of, tmp_path):
     sent = {}
     for hosts in (SMALL, LARGE):
-        given = {"state": "imported", "path": str(fleet_of(hosts) / "export"), "store_url": f"sqlite:///{tmp_path / str(hosts)}.db"}
+        given = {
+            "state": "imported",
+            "path": str(fleet_of(hosts) / "export"),
+            "store_url": f"sqlite:///{tmp_path / str(hosts)}.db",
+        }
         sent[hosts] = without_blocks(statements(lambda words: run("store", **words), given))
     assert sent[SMALL] and len(sent[LARGE]) <= len(sent[SMALL])

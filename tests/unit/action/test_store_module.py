@@ -12,9 +12,18 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import WIDEST, Row, audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import (
+    WIDEST,
+    Row,
+    audit_table,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables
-from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, playbook, run
+from ansible_collections.drover.compute.tests.unit.action.running import (
+    failure,
+    is_plain,
+    playbook,
+    run,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -65,7 +74,11 @@ def test_export_and_import(broken_url, tmp_path):
     assert run("store", state="imported", check=True, **new)["changed"] is True
     assert not (tmp_path / "new.db").exists()
     found = run("store", state="imported", diff=True, **new)
-    assert (found["changed"], found["diff"][0]["before"], found["revision"]) == (True, "", schema.LATEST)
+    assert (found["changed"], found["diff"][0]["before"], found["revision"]) == (
+        True,
+        "",
+        schema.LATEST,
+    )
     assert fleets.snapshot(new["store_url"]).keys() == fleets.snapshot(broken_url).keys()
     assert fleets.holdings(new["store_url"]) == fleets.holdings(broken_url)
     again = run("store", state="imported", diff=True, **new)
@@ -78,15 +91,28 @@ def test_bad_input_gives_a_sentence(broken_url, tmp_path):
     (tmp_path / "garbage").write_bytes(b"\0garbage")
     before = fleets.snapshot(broken_url)
     one = {"store_url": broken_url}
-    assert "there is no folder" in failure("store", state="exported", path=str(tmp_path / "no" / "x"), **one)
+    assert "there is no folder" in failure(
+        "store", state="exported", path=str(tmp_path / "no" / "x"), **one
+    )
     assert "it is a folder" in failure("store", state="exported", path=str(tmp_path), **one)
     assert "No such file" in failure("store", state="imported", path=str(tmp_path / "none"), **one)
-    assert "is no export" in failure("store", state="imported", path=str(tmp_path / "garbage"), **one)
+    assert "is no export" in failure(
+        "store", state="imported", path=str(tmp_path / "garbage"), **one
+    )
     assert "path" in failure("store", state="imported", **one)
-    assert "release_expired goes with state=healed, not with state=present" in failure("store", release_expired=True, **one)
-    assert "path goes with state=exported or state=imported" in failure("store", state="healed", path="x", **one)
+    assert "release_expired goes with state=healed, not with state=present" in failure(
+        "store", release_expired=True, **one
+    )
+    assert "path goes with state=exported or state=imported" in failure(
+        "store", state="healed", path="x", **one
+    )
     assert "discover" in failure("store_audit_info", store_url=f"sqlite:///{tmp_path / 'none.db'}")
-    assert "discover" in failure("store", state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    assert "discover" in failure(
+        "store",
+        state="exported",
+        path=str(tmp_path / "x"),
+        store_url=f"sqlite:///{tmp_path / 'none.db'}",
+    )
     assert fleets.snapshot(broken_url) == before
     assert not (tmp_path / "none.db").exists()
 
@@ -98,7 +124,10 @@ def test_a_file_that_goes_away_under_a_writer(tmp_path, how):
     other = tmp_path / "other.db"
     fleets.discover(f"sqlite:///{other}", host("kvm9"))
     with (
-        pytest.raises(DroverError, match="was deleted or replaced while it was written to: what this step wrote is lost"),
+        pytest.raises(
+            DroverError,
+            match="was deleted or replaced while it was written to: what this step wrote is lost",
+        ),
         Store.open(f"sqlite:///{path}").write() as connection,
     ):
         connection.execute(sa.update(tables.services).values(disabled=True))
@@ -121,7 +150,10 @@ def test_the_table_stays_a_table_with_wide_names(broken_url):
     found = run("store_audit_info", store_url=broken_url)
     assert LONG in found["table"][1]
     # In a terminal.
-    lines = [line.within(100) if isinstance(line, Row) else line for line in audit_table(found["findings"])]
+    lines = [
+        line.within(100) if isinstance(line, Row) else line
+        for line in audit_table(found["findings"])
+    ]
     assert lines[0].split() == ["FINDING", "NAME", "HOST", *["WHY,", "AND", "WHAT", "HEAL", "DOES"]]
     column = lines[0].index("HOST")
     assert column <= len("allocation_missing") + WIDEST + 4
@@ -137,11 +169,22 @@ def test_the_playbook(broken_url, tmp_path):
     code, said = audit(broken_url, folder=tmp_path)
     assert code == 0, said
     assert "domain_doubled" in said and "FINDING" in said and "changed=0" in said
-    code, said = audit(broken_url, folder=tmp_path, variables={"drover_audit_heal": "true", "drover_audit_strict": "yes"})
+    code, said = audit(
+        broken_url,
+        folder=tmp_path,
+        variables={"drover_audit_heal": "true", "drover_audit_strict": "yes"},
+    )
     assert code == 2, said
-    assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(said.split())
+    assert "changed=1" in said and "The audit left problems: domain_doubled 1." in " ".join(
+        said.split()
+    )
     fleets.discover(broken_url, host("kvm2"))
-    code, said = audit(broken_url, "--check", folder=tmp_path, variables={"drover_audit_heal": True, "drover_audit_strict": True})
+    code, said = audit(
+        broken_url,
+        "--check",
+        folder=tmp_path,
+        variables={"drover_audit_heal": True, "drover_audit_strict": True},
+    )
     assert code == 0, said
     assert "checked: consistent." in said
     stats = said.partition("CUSTOM STATS")[2]

@@ -30,7 +30,10 @@ def test_each_source_gives_way_to_the_one_before(tmp_path):
     group = {"module_defaults": {"group/drover.compute.all": {"store_url": url("group")}}}
     tasks = [
         {"block": [{"drover.compute.store": {"store_url": url("argument")}}, MAKE], **group},
-        {"block": [MAKE], "vars": {"drover_store_url": "sqlite:///{{ part }}-{{ 1 + 1 }}.db", "part": "variable"}},
+        {
+            "block": [MAKE],
+            "vars": {"drover_store_url": "sqlite:///{{ part }}-{{ 1 + 1 }}.db", "part": "variable"},
+        },
         {**MAKE, "vars": {"drover_store_url": ""}},
     ]
     cfg = f"[drover]\nstore_url = {url('cfg')}\n"
@@ -68,7 +71,11 @@ def test_the_environment_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setenv("DROVER_STORE_URL", f"sqlite:///{tmp_path}/environment.db")
     run("store")
     run("store", {"drover_store_url": f"sqlite:///{tmp_path}/variable.db"})
-    run("store", {"drover_store_url": f"sqlite:///{tmp_path}/none.db"}, store_url=f"sqlite:///{tmp_path}/argument.db")
+    run(
+        "store",
+        {"drover_store_url": f"sqlite:///{tmp_path}/none.db"},
+        store_url=f"sqlite:///{tmp_path}/argument.db",
+    )
     assert stores(tmp_path) == ["argument.db", "environment.db", "variable.db"]
 
 

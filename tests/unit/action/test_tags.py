@@ -23,7 +23,9 @@ def folder(tmp_path):
 
 
 def run(folder, playbook, *words):
-    status, output = ansible(folder, "playbook", "-i", "hosts.yml", playbook, "-e", "drover_host=kvm1", *words)
+    status, output = ansible(
+        folder, "playbook", "-i", "hosts.yml", playbook, "-e", "drover_host=kvm1", *words
+    )
     return status, output, " ".join(output.split())
 
 
@@ -39,11 +41,15 @@ def test_every_first_play_refuses_them(path):
     """The first play of discover, and of playbooks that use a limit, may be skipped: each of the
     first two plays refuses."""
     plays = [play for play in yaml.safe_load(path.read_text(encoding="utf-8")) if "hosts" in play]
-    assert all("_without_tags" in play["hosts"] for play in plays[: 2 if path.stem == "discover" else 1])
+    assert all(
+        "_without_tags" in play["hosts"] for play in plays[: 2 if path.stem == "discover" else 1]
+    )
 
 
 def test_skipped_tags_are_refused(folder):
-    status, output, said = run(folder, "drover.compute.rolling_maintenance", "--skip-tags", "reboot")
+    status, output, said = run(
+        folder, "drover.compute.rolling_maintenance", "--skip-tags", "reboot"
+    )
     assert status != 0 and "TASK" not in output, output
     assert f"{REFUSAL} --skip-tags reboot. Run it without." in said
 
@@ -56,7 +62,14 @@ def test_a_playbook_by_its_path(folder):
 
 def test_tags_that_leave_nothing_out(folder, prepared_url):
     (folder / "ansible.cfg").write_text("[tags]\nskip = slow\n", encoding="utf-8")
-    status, output, dummy = run(folder, "drover.compute.hosts", "-e", f"drover_host= drover_store_url={prepared_url}", "--tags", "all,plan")
+    status, output, dummy = run(
+        folder,
+        "drover.compute.hosts",
+        "-e",
+        f"drover_host= drover_store_url={prepared_url}",
+        "--tags",
+        "all,plan",
+    )
     assert status == 0 and "TASK [Show" in output, output
 
 
@@ -66,7 +79,11 @@ def test_a_playbook_of_somebody_with_tags(folder, prepared_url):
         "- {hosts: localhost, gather_facts: false, tags: [web], tasks: [{ansible.builtin.debug: {msg: web is done}}]}\n",
         encoding="utf-8",
     )
-    status, output, dummy = run(folder, "mine.yml", "-e", f"drover_host= drover_store_url={prepared_url}", "--tags", "web")
+    status, output, dummy = run(
+        folder, "mine.yml", "-e", f"drover_host= drover_store_url={prepared_url}", "--tags", "web"
+    )
     assert status == 0 and "web is done" in output and "TASK [Show" not in output, output
-    status, output, dummy = run(folder, "mine.yml", "-e", f"drover_host= drover_store_url={prepared_url}", "--tags", "fleet")
+    status, output, dummy = run(
+        folder, "mine.yml", "-e", f"drover_host= drover_store_url={prepared_url}", "--tags", "fleet"
+    )
     assert status == 0 and "web is done" not in output and "TASK" in output, output

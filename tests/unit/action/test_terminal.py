@@ -44,15 +44,20 @@ def folder(tmp_path_factory):
     for number, name in enumerate(("kvm1", "kvm2", "kvm3")):
         guests = ["web1", "db1", LONG] if name == "kvm1" else []
         described = "".join(
-            GUEST.format(name=each, uuid=f"5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b{number}c0{place}") for place, each in enumerate(guests)
+            GUEST.format(name=each, uuid=f"5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b{number}c0{place}")
+            for place, each in enumerate(guests)
         )
-        (folder / f"{name}.xml").write_text(f"<node>{CPU}<memory>67108864</memory>{described}</node>")
+        (folder / f"{name}.xml").write_text(
+            f"<node>{CPU}<memory>67108864</memory>{described}</node>"
+        )
         uri = f"test://{folder / name}.xml"
         hosts[name] = {"drover_uris": [uri], "drover_migration_uri": uri}
     common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = {"hypervisors": {"hosts": hosts, "vars": common}}
     (folder / "inventory.yml").write_text(yaml.safe_dump(inventory))
-    (folder / "ansible.cfg").write_text("[defaults]\ninventory = inventory.yml\nlocalhost_warning = false\n")
+    (folder / "ansible.cfg").write_text(
+        "[defaults]\ninventory = inventory.yml\nlocalhost_warning = false\n"
+    )
     return folder
 
 
@@ -71,7 +76,11 @@ def discovered(folder):
 
 def widest(output):
     """Return the width of the widest line that does not come from Ansible itself."""
-    ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=|\[WARNING\]: |included: ", line))
+    ours = (
+        line
+        for line in output.splitlines()
+        if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=|\[WARNING\]: |included: ", line)
+    )
     return max(map(len, ours))
 
 
@@ -113,25 +122,38 @@ def test_it_is_for_people(discovered, folder, name):
 def test_one_host(discovered, folder):
     output = see(folder, "drover.compute.hosts", "-e", "drover_host=kvm1")
     assert_for_people(output)
-    assert re.search(rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1 +1 +1 GiB", output, re.MULTILINE), output
+    assert re.search(
+        rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1 +1 +1 GiB", output, re.MULTILINE
+    ), output
 
 
 def test_the_plan_of_a_drain(discovered, folder):
     """Return the environment without the checks of drain: for these all hosts of the test driver
     are one machine."""
     show = {"drover.compute.plan_drain_info": {"host": "kvm1", "show": True}}
-    (folder / "plan.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
+    (folder / "plan.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}])
+    )
     output = see(folder, "plan.yml")
     assert_for_people(output)
-    assert re.search(r"^ +\d  web1 +running +1 +1 GiB +0 GiB  kvm1  ->  kvm[23]\n +live, copies 1 GiB$", output, re.MULTILINE), output
+    assert re.search(
+        r"^ +\d  web1 +running +1 +1 GiB +0 GiB  kvm1  ->  kvm[23]\n +live, copies 1 GiB$",
+        output,
+        re.MULTILINE,
+    ), output
 
 
 def test_place_in_check_mode(discovered, folder):
-    (folder / "fleet.yml").write_text(yaml.safe_dump({"instances": [{"name": "new", "vcpus": 1, "memory_mb": 64}]}))
+    (folder / "fleet.yml").write_text(
+        yaml.safe_dump({"instances": [{"name": "new", "vcpus": 1, "memory_mb": 64}]})
+    )
     output = see(folder, "drover.compute.place", "-e", "drover_definitions=fleet.yml", "--check")
     assert_for_people(output)
     assert re.search(r"^INSTANCE  HOST +ELSE$\n^new +kvm[123]", output, re.MULTILINE), output
-    assert re.search(r"^new on kvm[123]\S*: \w", output, re.MULTILINE) and "\nNothing was claimed" in output, output
+    assert (
+        re.search(r"^new on kvm[123]\S*: \w", output, re.MULTILINE)
+        and "\nNothing was claimed" in output
+    ), output
     assert "No instances." not in output, output
 
 
@@ -140,18 +162,45 @@ def test_an_empty_store_says_what_to_run(tmp_path):
     with Store.open(environment["DROVER_STORE_URL"]).write():
         pass
     for name in ("hosts", "instances", "report"):
-        code, output = ansible(tmp_path, "playbook", "-i", "localhost,", f"drover.compute.{name}", environment=environment)
-        assert code == 0 and "\nThe store has no hosts yet. Run the playbook drover.compute.discover.\n" in output, output
+        code, output = ansible(
+            tmp_path,
+            "playbook",
+            "-i",
+            "localhost,",
+            f"drover.compute.{name}",
+            environment=environment,
+        )
+        assert (
+            code == 0
+            and "\nThe store has no hosts yet. Run the playbook drover.compute.discover.\n"
+            in output
+        ), output
 
 
 def watch(folder, *words, columns, status=0, **environment):
     """Return the output of ansible-playbook on a terminal with this number of columns."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
-    kept.update(HOME=str(folder), LC_ALL="C.UTF-8", TERM="xterm", DROVER_STORE_URL=f"sqlite:///{folder / 'store.db'}")
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH")
+        if name in os.environ
+    }
+    kept.update(
+        HOME=str(folder),
+        LC_ALL="C.UTF-8",
+        TERM="xterm",
+        DROVER_STORE_URL=f"sqlite:///{folder / 'store.db'}",
+    )
     command = [sys.executable, "-m", "ansible", "playbook", *words]
-    with subprocess.Popen(command, cwd=folder, env={**kept, **environment}, stdin=follower, stdout=follower, stderr=follower) as running:
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**kept, **environment},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+    ) as running:
         os.close(follower)
         output = b""
         while True:
@@ -185,7 +234,10 @@ TABLES = {
     "schedule": (SIZE, r"^INSTANCE +HOST +ELSE$"),
     "rebalance": (("-e", "drover_rebalance_max_moves=2"), r"^  WAVE  INSTANCE "),
     "rolling_maintenance": (("--check", "-e", "drover_rolling_reboot=always"), r"^  1\. kvm"),
-    "drain": (("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"), r"^  db1 \(running\): no host that has room takes it"),
+    "drain": (
+        ("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"),
+        r"^  db1 \(running\): no host that has room takes it",
+    ),
     "undrain": (("--check", "-e", "drover_host=kvm1"), r"kvm1"),
 }
 
@@ -211,7 +263,11 @@ def troubled(discovered, folder, tmp_path):
         shutil.copyfile(folder / name, tmp_path / name)
     with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
         services.change(connection, services.get(connection, "kvm2"), {"forced_down": True})
-        services.change(connection, services.get(connection, "kvm3"), {"disabled": True, "disabled_reason": "new fan " * 20})
+        services.change(
+            connection,
+            services.get(connection, "kvm3"),
+            {"disabled": True, "disabled_reason": "new fan " * 20},
+        )
     return tmp_path
 
 
@@ -225,20 +281,37 @@ def coloured(text, host):
 
 def test_a_terminal_colours_rows_by_the_state_of_hosts(troubled):
     text = watch(troubled, "drover.compute.hosts", columns=NARROW)
-    assert [coloured(text, host) for host in ("HOST", "kvm1", "kvm2", "kvm3")] == [None, None, "0;31", "0;33"], text
+    assert [coloured(text, host) for host in ("HOST", "kvm1", "kvm2", "kvm3")] == [
+        None,
+        None,
+        "0;31",
+        "0;33",
+    ], text
     fan = [line for line in text.splitlines() if "fan" in line]
     assert len(fan) > 1 and all(line.startswith("\x1b[0;33m") for line in fan), fan
     # The colour is not the only sign.
-    assert re.search(r"^kvm2 +down ", plain(text), re.MULTILINE) and re.search(r"^kvm3 +up, disabled ", plain(text), re.MULTILINE), text
+    assert re.search(r"^kvm2 +down ", plain(text), re.MULTILINE) and re.search(
+        r"^kvm3 +up, disabled ", plain(text), re.MULTILINE
+    ), text
     assert widest(plain(text)) <= NARROW, text
 
 
 def test_colours_are_those_of_ansible(troubled):
-    assert coloured(watch(troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_COLOR_ERROR="blue"), "kvm2") == "0;34"
-    assert "\x1b" not in watch(troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_NOCOLOR="1")
+    assert (
+        coloured(
+            watch(troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_COLOR_ERROR="blue"),
+            "kvm2",
+        )
+        == "0;34"
+    )
+    assert "\x1b" not in watch(
+        troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_NOCOLOR="1"
+    )
     environment = {"DROVER_STORE_URL": f"sqlite:///{troubled / 'store.db'}"}
     for settings, expected in (({}, None), ({"ANSIBLE_FORCE_COLOR": "1"}, "0;31")):
-        code, output = ansible(troubled, "playbook", "drover.compute.hosts", environment={**environment, **settings})
+        code, output = ansible(
+            troubled, "playbook", "drover.compute.hosts", environment={**environment, **settings}
+        )
         assert code == 0 and coloured(output, "kvm2") == expected, output
 
 
@@ -247,7 +320,9 @@ def test_results_are_plain_whatever_a_terminal_shows(troubled):
     lines = [
         *run("host_info", store_url=url, show=True)["table"],
         *run("instance_info", store_url=url, show=True)["table"],
-        *run("capacity_info", store_url=url, requests=[{"vcpus": 1, "memory_mb": 64}], show=True)["lines"],
+        *run("capacity_info", store_url=url, requests=[{"vcpus": 1, "memory_mb": 64}], show=True)[
+            "lines"
+        ],
         *run("plan_rebalance_info", store_url=url, show=True)["plan"]["lines"],
         *run("plan_drain_info", store_url=url, host="kvm1", show=True)["plan"]["lines"],
         *ask("drain_plan", "kvm1", store_url=url)[0]["lines"],
@@ -261,13 +336,20 @@ def test_without_a_terminal_lines_are_whole(troubled, runner):
     """ansible-runner, and with it AWX, has a terminal with a width that differs from the job's
     page."""
     if runner:
-        text = plain(watch(troubled, "drover.compute.hosts", columns=80, AWX_ISOLATED_DATA_DIR=str(troubled)))
+        text = plain(
+            watch(troubled, "drover.compute.hosts", columns=80, AWX_ISOLATED_DATA_DIR=str(troubled))
+        )
     else:
         code, text = ansible(
-            troubled, "playbook", "drover.compute.hosts", environment={"DROVER_STORE_URL": f"sqlite:///{troubled / 'store.db'}"}
+            troubled,
+            "playbook",
+            "drover.compute.hosts",
+            environment={"DROVER_STORE_URL": f"sqlite:///{troubled / 'store.db'}"},
         )
         assert code == 0 and "\x1b" not in text, text
-    assert re.search(r"^kvm3 +up, disabled .*" + "new fan " * 19 + "new fan$", text, re.MULTILINE), text
+    assert re.search(
+        r"^kvm3 +up, disabled .*" + "new fan " * 19 + "new fan$", text, re.MULTILINE
+    ), text
     assert "FREE VCPU, MEMORY, DISK" in text and widest(text) > 160, text
 
 
@@ -286,12 +368,23 @@ class CallbackModule(CallbackBase):
 """
 
 
-@pytest.mark.parametrize("words", [["hosts"], ["drain", "-e", "drover_host=kvm1", "--check"], ["drain", "-e", "drover_host=nowhere"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hosts"],
+        ["drain", "-e", "drover_host=kvm1", "--check"],
+        ["drain", "-e", "drover_host=nowhere"],
+    ],
+)
 def test_an_output_of_json_is_json(folder, discovered, tmp_path, words):
     """Programs that read the document ended at the first line of a table."""
     (tmp_path / "json.py").write_text(JSON_CALLBACK)
     done = subprocess.run(
-        [os.path.join(os.path.dirname(sys.executable), "ansible-playbook"), f"drover.compute.{words[0]}", *words[1:]],
+        [
+            os.path.join(os.path.dirname(sys.executable), "ansible-playbook"),
+            f"drover.compute.{words[0]}",
+            *words[1:],
+        ],
         cwd=folder,
         env={
             **os.environ,

@@ -10,7 +10,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    variables_of,
+)
 
 
 def test_a_host_outside_the_inventory_has_no_variables():

@@ -52,9 +52,20 @@ def words(row):
 
 
 def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
-    decide = {"drover.compute._schedule": {"requests": [SMALL], "store_url": url}, "register": "picked"}
-    claim = {"drover.compute.allocation": {"selections": "{{ picked.selections }}", "store_url": url}}
-    refused = {"drover.compute._schedule": {"requests": [{**SMALL, "name": "big", "vcpus": 64}], "store_url": url}, "ignore_errors": True}
+    decide = {
+        "drover.compute._schedule": {"requests": [SMALL], "store_url": url},
+        "register": "picked",
+    }
+    claim = {
+        "drover.compute.allocation": {"selections": "{{ picked.selections }}", "store_url": url}
+    }
+    refused = {
+        "drover.compute._schedule": {
+            "requests": [{**SMALL, "name": "big", "vcpus": 64}],
+            "store_url": url,
+        },
+        "ignore_errors": True,
+    }
     secrets = {"drover_power_password": SECRET, "my_token": SECRET, "drover_host": "kvm1"}
     given = ["-e", "drover_reason='ticket 7'", "-e", json.dumps(secrets)]
     status, said = play(tmp_path, [decide, claim, refused], options=given)
@@ -67,7 +78,9 @@ def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
         ("decision", "place: no valid host", "big", None, None),
     ]
     command = "ansible-playbook play.json -e drover_host=kvm1 -e drover_power_password -e 'drover_reason=ticket 7' -e my_token"
-    assert {(each["command"], each["reason"], each["controller"]) for each in found} == {(command, "ticket 7", socket.gethostname())}
+    assert {(each["command"], each["reason"], each["controller"]) for each in found} == {
+        (command, "ticket 7", socket.gethostname())
+    }
     assert all(each["user"] and each["job"] is None for each in found)
     assert SECRET not in json.dumps(found)
 
@@ -79,20 +92,42 @@ def test_secrets_that_ansible_vault_has_encrypted(url, tmp_path):
     encrypted = VaultLib([("default", VaultSecret(b"key"))]).encrypt(SECRET).decode()
     lines = "".join(f"  {line}\n" for line in encrypted.splitlines())
     names = ("my_token", "drover_power_password", "drover_project")
-    (tmp_path / "secrets.yml").write_text("".join(f"{name}: !vault |\n{lines}" for name in names), encoding="utf-8")
+    (tmp_path / "secrets.yml").write_text(
+        "".join(f"{name}: !vault |\n{lines}" for name in names), encoding="utf-8"
+    )
     tasks = [{"drover.compute.host": {"name": "kvm1", "state": "disabled", "store_url": url}}]
-    status, said = play(tmp_path, tasks, options=["-e", "@secrets.yml", "--vault-password-file", "key"])
+    status, said = play(
+        tmp_path, tasks, options=["-e", "@secrets.yml", "--vault-password-file", "key"]
+    )
     assert status == 0, said
     (row,) = told(url)
-    assert row["command"] == "ansible-playbook play.json -e drover_power_password -e drover_project -e my_token"
+    assert (
+        row["command"]
+        == "ansible-playbook play.json -e drover_power_password -e drover_project -e my_token"
+    )
     assert SECRET not in json.dumps(row)
 
 
 def test_power_events_hosts_and_leases(url, tmp_path):
     tasks = [
         {"drover.compute.lease": {"name": "kvm1", "purpose": "new fans", "store_url": url}},
-        {"drover.compute.host": {"name": "kvm1", "state": "disabled", "reason": "fans", "store_url": url}},
-        {"drover.compute._power_event": {"host": "kvm1", "action": "shutdown", "driver": "ssh", "store_url": url}, "register": "begun"},
+        {
+            "drover.compute.host": {
+                "name": "kvm1",
+                "state": "disabled",
+                "reason": "fans",
+                "store_url": url,
+            }
+        },
+        {
+            "drover.compute._power_event": {
+                "host": "kvm1",
+                "action": "shutdown",
+                "driver": "ssh",
+                "store_url": url,
+            },
+            "register": "begun",
+        },
         {
             "drover.compute._power_event": {
                 "host": "kvm1",
@@ -110,17 +145,39 @@ def test_power_events_hosts_and_leases(url, tmp_path):
         ("run", "new fans", None, "kvm1", None),
         ("host", "disabled: yes, reason: fans", None, "kvm1", None),
         ("power", "shutdown by ssh: begun", None, "kvm1", None),
-        ("power", "shutdown by ssh: failed, power on (https://***@bmc1?password=***&x=1 says no)", None, "kvm1", None),
+        (
+            "power",
+            "shutdown by ssh: failed, power on (https://***@bmc1?password=***&x=1 says no)",
+            None,
+            "kvm1",
+            None,
+        ),
     ]
     # The option of a task counts as a reason too.
     assert [each["reason"] for each in told(url)] == ["", "fans", "", ""]
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "sslpassword", "passwd", "passphrase", "pass", "PWD", "token", "secret", "client_secret", "api_key", "apikey"]
+    "name",
+    [
+        "password",
+        "sslpassword",
+        "passwd",
+        "passphrase",
+        "pass",
+        "PWD",
+        "token",
+        "secret",
+        "client_secret",
+        "api_key",
+        "apikey",
+    ],
 )
 def test_a_secret_among_the_options_of_an_address_is_not_written_down(url, name):
-    store = Store.open(url, run=Run("bob", "ctl1", "ansible-playbook x.yml", f"see https://bmc1/x?{name}={SECRET}&a=1"))
+    store = Store.open(
+        url,
+        run=Run("bob", "ctl1", "ansible-playbook x.yml", f"see https://bmc1/x?{name}={SECRET}&a=1"),
+    )
     with store.write() as connection:
         actions.note(connection, "run", f"postgresql://db/drover?user=x&{name}={SECRET}: refused")
     (row,) = told(url)
@@ -150,13 +207,18 @@ def test_the_job_of_awx_and_its_user(url, tmp_path):
     tower = {"tower_job_id": 43, "tower_schedule_name": "nightly"}
     assert (
         play(
-            tmp_path, [{"drover.compute.host": {"name": "kvm1", "state": "enabled", "store_url": url}}], options=["-e", json.dumps(tower)]
+            tmp_path,
+            [{"drover.compute.host": {"name": "kvm1", "state": "enabled", "store_url": url}}],
+            options=["-e", json.dumps(tower)],
         )[0]
         == 0
     )
     assert told(url)[-1]["job"] == {"id": "43", "schedule": "nightly"}
     shown = run("history_info", store_url=url)["table"]
-    assert "schedule nightly, AWX job 43" in shown[1] and "alice, AWX job 42 of workflow 41" in shown[2]
+    assert (
+        "schedule nightly, AWX job 43" in shown[1]
+        and "alice, AWX job 42 of workflow 41" in shown[2]
+    )
 
 
 def test_a_move_its_end_and_a_delete(url):
@@ -177,20 +239,37 @@ def test_by_instance_host_and_day(url):
         with store.write() as connection:
             actions.note(connection, "run", f"drain {number}", host=name)
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    assert [each["message"] for each in run("history_info", store_url=url, host="kvm1")["actions"]] == ["drain 2", "drain 0"]
-    assert [each["message"] for each in run("history_info", store_url=url, rows=1)["actions"]] == ["drain 2"]
+    assert [
+        each["message"] for each in run("history_info", store_url=url, host="kvm1")["actions"]
+    ] == ["drain 2", "drain 0"]
+    assert [each["message"] for each in run("history_info", store_url=url, rows=1)["actions"]] == [
+        "drain 2"
+    ]
     assert run("history_info", store_url=url, day="2020-02-29")["actions"] == []
     # Midnight may have passed in between.
-    assert len(run("history_info", store_url=url, day=today)["actions"]) == 3 or today != time.strftime("%Y-%m-%d", time.gmtime())
+    assert len(
+        run("history_info", store_url=url, day=today)["actions"]
+    ) == 3 or today != time.strftime("%Y-%m-%d", time.gmtime())
     assert "Write it as YEAR-MONTH-DAY" in failure("history_info", store_url=url, day="27.11.2026")
 
 
 def test_the_playbook_shows_it(url, tmp_path):
-    tasks = [{"drover.compute.host": {"name": "kvm2", "state": "disabled", "reason": "new disks", "store_url": url}}]
+    tasks = [
+        {
+            "drover.compute.host": {
+                "name": "kvm2",
+                "state": "disabled",
+                "reason": "new disks",
+                "store_url": url,
+            }
+        }
+    ]
     assert play(tmp_path, tasks)[0] == 0
     wide = {"COLUMNS": "400"}
     given = ["-e", f"drover_store_url={url}", "-e", "drover_host=kvm2"]
-    status, said = ansible(tmp_path, "playbook", "-i", "localhost,", "drover.compute.history", *given, environment=wide)
+    status, said = ansible(
+        tmp_path, "playbook", "-i", "localhost,", "drover.compute.history", *given, environment=wide
+    )
     assert status == 0, said
     assert "host: disabled: yes, reason: new disks" in said and "ansible-playbook play.json" in said
 

@@ -50,7 +50,9 @@ def made(tmp_path_factory):
     path = tmp_path_factory.mktemp("made") / "store.db"
     url = f"sqlite:///{path}"
     Store.open(url).upgrade()
-    fleets.discover(url, *(host(name, *([domain("web1")] if name == "kvm2" else [])) for name in HOSTS))
+    fleets.discover(
+        url, *(host(name, *([domain("web1")] if name == "kvm2" else [])) for name in HOSTS)
+    )
     with Store.open(url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1}, fleets.NOW)
     return path
@@ -60,9 +62,18 @@ def made(tmp_path_factory):
 def folder(made, tmp_path):
     shutil.copyfile(made, tmp_path / "store.db")
     (tmp_path / "hosts.yml").write_text(
-        json.dumps({"hypervisors": {"hosts": dict.fromkeys(HOSTS), "vars": {"ansible_connection": "local"}}})
+        json.dumps(
+            {
+                "hypervisors": {
+                    "hosts": dict.fromkeys(HOSTS),
+                    "vars": {"ansible_connection": "local"},
+                }
+            }
+        )
     )
-    (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts.yml\nlocalhost_warning = false\n")
+    (tmp_path / "ansible.cfg").write_text(
+        "[defaults]\ninventory = hosts.yml\nlocalhost_warning = false\n"
+    )
     for name, text in DEFINITIONS.items():
         (tmp_path / name).write_bytes(b"instances: \xe9\n" if text is None else text.encode())
     (tmp_path / "policy.yml").write_text("enabled_filters: [RamFiler]\n")
@@ -80,11 +91,15 @@ def said(folder, name, *words, url=None, environment=None):
     """
     store = f"sqlite:///{folder}/store.db" if url is None else url
     environment = {"DROVER_STORE_URL": store, "ANSIBLE_NOCOLOR": "1", **(environment or {})}
-    status, output = ansible(folder, "playbook", f"drover.compute.{name}", *words, environment=environment)
+    status, output = ansible(
+        folder, "playbook", f"drover.compute.{name}", *words, environment=environment
+    )
     assert status not in (0, 250), output
     assert "Traceback" not in output and "argument_spec" not in output, output
     # Ansible's own words about the place of a failed template or task.
-    assert "Error while resolving value" not in output and "Finalization of task args" not in output, output
+    assert (
+        "Error while resolving value" not in output and "Finalization of task args" not in output
+    ), output
     found = re.findall(r"(?:fatal: .*?|failed: .*?)=> (\{.*\})$", output, re.MULTILINE)
     sentence = json.loads(found[-1])["msg"] if found else " ".join(output.split())
     assert len(sentence) < LONGEST, sentence
@@ -106,8 +121,14 @@ ANSWERS = {
         "kvm10 and 2 more",
     ),
     "host of hosts": (("hosts", "-e", "drover_host=kmv1"), "(did you mean kvm1?)"),
-    "two hosts": (drain("kvm1,kmv2"), "Host kmv2 is not in the store (did you mean kvm2?). Known hosts: kvm1,"),
-    "two hosts to undrain": (("undrain", "-e", "drover_host=kvm1,kmv2"), "Host kmv2 is not in the store (did you mean kvm2?)."),
+    "two hosts": (
+        drain("kvm1,kmv2"),
+        "Host kmv2 is not in the store (did you mean kvm2?). Known hosts: kvm1,",
+    ),
+    "two hosts to undrain": (
+        ("undrain", "-e", "drover_host=kvm1,kmv2"),
+        "Host kmv2 is not in the store (did you mean kvm2?).",
+    ),
     "hosts without commas": (
         drain("kvm1;kvm2"),
         "kvm1;kvm2 is no name of a host. Name a host",
@@ -117,13 +138,31 @@ ANSWERS = {
         ("evacuate", "-e", "drover_host=kvm1,kvm2"),
         "kvm1,kvm2 names several hosts, and this playbook takes one at a time.",
     ),
-    "two hosts to show": (("hosts", "-e", "drover_host=kvm1,kvm2"), "kvm1,kvm2 names 2 hosts, and one host is wanted here"),
-    "a list of hosts": (("evacuate", "-e", '{"drover_host": ["kvm1", "kvm2"]}'), "kvm1, kvm2 names several hosts"),
-    "a number for a host": (("power", "-e", '{"drover_host": 5}'), "5 is no name of a host. Name one host as the inventory has it"),
-    "a host that is a list": (("power", "-e", '{"drover_host": ["kvm1"]}'), "drover_host is a list. Name one host"),
-    "a list of hosts with a slip": (("drain", "-e", '{"drover_host": ["kvm1", "kmv2"]}'), "Host kmv2 is not in the store"),
+    "two hosts to show": (
+        ("hosts", "-e", "drover_host=kvm1,kvm2"),
+        "kvm1,kvm2 names 2 hosts, and one host is wanted here",
+    ),
+    "a list of hosts": (
+        ("evacuate", "-e", '{"drover_host": ["kvm1", "kvm2"]}'),
+        "kvm1, kvm2 names several hosts",
+    ),
+    "a number for a host": (
+        ("power", "-e", '{"drover_host": 5}'),
+        "5 is no name of a host. Name one host as the inventory has it",
+    ),
+    "a host that is a list": (
+        ("power", "-e", '{"drover_host": ["kvm1"]}'),
+        "drover_host is a list. Name one host",
+    ),
+    "a list of hosts with a slip": (
+        ("drain", "-e", '{"drover_host": ["kvm1", "kmv2"]}'),
+        "Host kmv2 is not in the store",
+    ),
     "an empty list of hosts": (("drain", "-e", '{"drover_host": []}'), "Which host? Name a host"),
-    "no host": (("drain",), "Which host? Name a host as the inventory has it, such as -e drover_host=kvm1, or several"),
+    "no host": (
+        ("drain",),
+        "Which host? Name a host as the inventory has it, such as -e drover_host=kvm1, or several",
+    ),
     "no host to undrain": (("undrain",), "Which host?"),
     "no host to evacuate": (("evacuate",), "Which host?"),
     "no host to power": (("power",), "Which host?"),
@@ -131,20 +170,45 @@ ANSWERS = {
         ("power", "-e", "drover_host=kvm1", "-e", "drover_power_action=rebot"),
         "drover_power_action is rebot, which does not exist. There are: status, startup, shutdown, reboot, hard_off, cycle.",
     ),
-    "choice of a drain": ((*drain("kvm2"), "-e", "drover_unmovable=skipp"), "unmovable", "fail, skip, shutdown", "skipp"),
-    "no power driver": (("power", "-e", "drover_host=kvm1"), "kvm1 has no power driver. Set drover_power_driver in its host variables"),
-    "broken YAML": (place("broken.yml"), "broken.yml, line 3, column ", "second colon or does not fit the line above"),
+    "choice of a drain": (
+        (*drain("kvm2"), "-e", "drover_unmovable=skipp"),
+        "unmovable",
+        "fail, skip, shutdown",
+        "skipp",
+    ),
+    "no power driver": (
+        ("power", "-e", "drover_host=kvm1"),
+        "kvm1 has no power driver. Set drover_power_driver in its host variables",
+    ),
+    "broken YAML": (
+        place("broken.yml"),
+        "broken.yml, line 3, column ",
+        "second colon or does not fit the line above",
+    ),
     "tab": (place("tab.yml"), "tab.yml, line 2, column 1: there is a tab. Indent with blanks only"),
-    "quote": (place("quote.yml"), "quote.yml, line 4, column 1: a quote (\" or ') is opened and not closed"),
-    "name twice": (place("twice.yml"), "twice.yml line 4: instance a: the name a stands twice; first at", "line 2"),
-    "unknown key": (place("key.yml"), "key.yml line 2: instance a: unknown key memory (did you mean memory_mb?). Known: autostart,"),
+    "quote": (
+        place("quote.yml"),
+        "quote.yml, line 4, column 1: a quote (\" or ') is opened and not closed",
+    ),
+    "name twice": (
+        place("twice.yml"),
+        "twice.yml line 4: instance a: the name a stands twice; first at",
+        "line 2",
+    ),
+    "unknown key": (
+        place("key.yml"),
+        "key.yml line 2: instance a: unknown key memory (did you mean memory_mb?). Known: autostart,",
+    ),
     "size": (
         place("size.yml"),
         "size.yml line 2: instance a: memory_mb must be a whole number of MiB from 1",
         "such as 512MiB, 4GiB or 2T",
         "'2X'",
     ),
-    "odd size": (place("odd.yml"), "memory_mb is 1500K, which is not a whole number of MiB. Write 1MiB or 2MiB."),
+    "odd size": (
+        place("odd.yml"),
+        "memory_mb is 1500K, which is not a whole number of MiB. Write 1MiB or 2MiB.",
+    ),
     "server group": (
         place("group.yml"),
         "group.yml line 4: instance a: server group wbe is neither under server_groups nor in the store (did you mean web?). There are: web.",
@@ -159,7 +223,10 @@ ANSWERS = {
         place("good.yml", "-e", "drover_scheduler_file=policy2.yml"),
         "policy2.yml, line 2, column 1: The scheduler policy: unknown key weigher (did you mean weighers?)",
     ),
-    "policy of a rebalance": (("rebalance", "-e", "drover_scheduler_file=policy.yml"), "(did you mean RamFilter?)"),
+    "policy of a rebalance": (
+        ("rebalance", "-e", "drover_scheduler_file=policy.yml"),
+        "(did you mean RamFilter?)",
+    ),
     "no such file": (place("gone.yml"), "gone.yml cannot be read: No such file or directory."),
     "no UTF-8": (place("latin.yml"), "latin.yml cannot be read: it is not UTF-8 text."),
     "plan": (
@@ -192,9 +259,18 @@ ANSWERS = {
         ("schedule", "-e", "drover_flavor=smal"),
         "flavor 'smal' is not in the store (did you mean small?) (it has: small); make it with",
     ),
-    "flavor to count": (("capacity", "-e", "drover_flavor=smal"), "flavor 'smal' is not in the store (did you mean small?)"),
-    "no size": (("schedule",), "Which size? Name a flavor, such as -e drover_flavor=small, or a size"),
-    "half a size": (("capacity", "-e", "drover_vcpus=2"), "has no 'memory_mb'; give a number of MiB, 1 or more, or a size such as 4GiB."),
+    "flavor to count": (
+        ("capacity", "-e", "drover_flavor=smal"),
+        "flavor 'smal' is not in the store (did you mean small?)",
+    ),
+    "no size": (
+        ("schedule",),
+        "Which size? Name a flavor, such as -e drover_flavor=small, or a size",
+    ),
+    "half a size": (
+        ("capacity", "-e", "drover_vcpus=2"),
+        "has no 'memory_mb'; give a number of MiB, 1 or more, or a size such as 4GiB.",
+    ),
     "size of a flavor": (
         ("schedule", "-e", "drover_vcpus=2", "-e", "drover_memory_mb=4GX"),
         "'memory_mb' must be a whole number of MiB from 1",
@@ -204,7 +280,10 @@ ANSWERS = {
         ("instance_stop", "-e", "drover_instance=wbe1"),
         "No instance wbe1 is in the store (did you mean web1?), so nothing was done.",
     ),
-    "variable": ((*drain("kvm1"), "-e", "drover_plan_onyl=true"), "has no variable drover_plan_onyl (did you mean drover_plan_only?)"),
+    "variable": (
+        (*drain("kvm1"), "-e", "drover_plan_onyl=true"),
+        "has no variable drover_plan_onyl (did you mean drover_plan_only?)",
+    ),
     "neither true nor false": (
         ("audit", "-e", "drover_audit_heal=maybe"),
         "drover_audit_heal is 'maybe', which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0.",
@@ -225,12 +304,19 @@ ANSWERS = {
         ("report", "-e", '{"drover_report": ["a.html", "b.html"]}'),
         'drover_report is ["a.html", "b.html"], which is no path. Give the path of one page',
     ),
-    "a text for a plan": (("report", "-e", "drover_plan=plan.json"), "drover_plan is a text", "use -e drover_plan_drain=kvm1"),
+    "a text for a plan": (
+        ("report", "-e", "drover_plan=plan.json"),
+        "drover_plan is a text",
+        "use -e drover_plan_drain=kvm1",
+    ),
     "a text for a policy": (
         ("schedule", "-e", "drover_flavor=small", "-e", "drover_scheduler=policy.yml"),
         "argument 'drover_scheduler' must be a mapping, not 'policy.yml'",
     ),
-    "drain in a report": (("report", "-e", "drover_plan_drain=kmv1"), "Host kmv1 is not in the store (did you mean kvm1?)"),
+    "drain in a report": (
+        ("report", "-e", "drover_plan_drain=kmv1"),
+        "Host kmv1 is not in the store (did you mean kvm1?)",
+    ),
 }
 
 URLS = {
@@ -238,7 +324,10 @@ URLS = {
         "sqlite:////nowhere/x.db",
         "There is no store at sqlite:////nowhere/x.db yet. Run the playbook drover.compute.discover first, or set",
     ),
-    "kind": ("mysql://user:secret@db/drover", "The store can be SQLite or PostgreSQL, not mysql. Change drover_store_url."),
+    "kind": (
+        "mysql://user:secret@db/drover",
+        "The store can be SQLite or PostgreSQL, not mysql. Change drover_store_url.",
+    ),
     "path": (
         "/var/lib/store.db",
         "The store URL (drover_store_url) is malformed or of an unknown kind. Write sqlite:////absolute/path.db or",
@@ -299,7 +388,10 @@ def test_a_url_of_the_command_line(folder):
 
 
 def contents(folder):
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    return {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.iterdir())
+    }
 
 
 def others(path, write_ahead=False):
@@ -316,13 +408,21 @@ def others(path, write_ahead=False):
 
 
 @pytest.mark.parametrize("write_ahead", [False, True])
-@pytest.mark.parametrize("module, args", [("host_info", {}), ("flavor", {"name": "small", "vcpus": 1, "memory_mb": 64}), ("store", {})])
-def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path, module, args, write_ahead):
+@pytest.mark.parametrize(
+    "module, args",
+    [("host_info", {}), ("flavor", {"name": "small", "vcpus": 1, "memory_mb": 64}), ("store", {})],
+)
+def test_a_database_of_another_program_is_refused_and_not_touched(
+    tmp_path, module, args, write_ahead
+):
     others(tmp_path / "others.db", write_ahead)
     before = contents(tmp_path)
     found = failure(module, store_url=f"sqlite:///{tmp_path}/others.db", **args)
     assert contents(tmp_path) == before
-    assert f"The database sqlite:///{tmp_path}/others.db belongs to another program: it has the tables alembic_version, users," in found
+    assert (
+        f"The database sqlite:///{tmp_path}/others.db belongs to another program: it has the tables alembic_version, users,"
+        in found
+    )
     assert "Nothing was written. Set drover_store_url to a file or a database of its own." in found
 
 
@@ -332,7 +432,9 @@ def test_a_database_without_a_version_is_refused(tmp_path):
     connection.commit()
     connection.close()
     before = contents(tmp_path)
-    assert "belongs to another program: it has the tables users" in failure("store", store_url=f"sqlite:///{tmp_path}/others.db")
+    assert "belongs to another program: it has the tables users" in failure(
+        "store", store_url=f"sqlite:///{tmp_path}/others.db"
+    )
     assert contents(tmp_path) == before
 
 
@@ -343,11 +445,15 @@ def test_an_empty_database_becomes_a_store(tmp_path):
 
 def test_a_database_of_postgresql_with_tables_of_others_is_refused(postgres):
     with postgres.database() as url:
-        engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sa.pool.NullPool)
+        engine = sa.create_engine(
+            url.replace("postgresql://", "postgresql+psycopg://"), poolclass=sa.pool.NullPool
+        )
         with engine.begin() as connection:
             connection.execute(sa.text("CREATE TABLE users (name TEXT)"))
         for module in ("host_info", "store"):
-            assert "belongs to another program: it has the tables users" in failure(module, store_url=url)
+            assert "belongs to another program: it has the tables users" in failure(
+                module, store_url=url
+            )
         with engine.begin() as connection:
             assert sa.inspect(connection).get_table_names() == ["users"]
 
@@ -359,20 +465,30 @@ def test_a_file_that_is_no_database(tmp_path, module):
     before = contents(tmp_path)
     found = failure(module, store_url=f"sqlite:///{path}")
     assert contents(tmp_path) == before
-    assert f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store" in found
+    assert (
+        f"{path} is no SQLite database, or it is damaged. Nothing was written. Set drover_store_url to the file of the store"
+        in found
+    )
     assert "report it" not in found
 
 
 def test_a_folder(tmp_path):
     found = failure("host_info", store_url=f"sqlite:///{tmp_path}")
-    assert f"{tmp_path} is a folder. Set drover_store_url to a file, such as sqlite:///{tmp_path}/store.db." in found
+    assert (
+        f"{tmp_path} is a folder. Set drover_store_url to a file, such as sqlite:///{tmp_path}/store.db."
+        in found
+    )
 
 
 @pytest.fixture
 def as_nobody(tmp_path):
     """The rest of the test runs as another user, because root may read and write everything."""
     for parent in (tmp_path, *tmp_path.parents):
-        if parent.stat().st_uid == os.geteuid() and parent != pathlib.Path("/") and not parent.stat().st_mode & 0o001:
+        if (
+            parent.stat().st_uid == os.geteuid()
+            and parent != pathlib.Path("/")
+            and not parent.stat().st_mode & 0o001
+        ):
             parent.chmod(parent.stat().st_mode | 0o011)
     if os.geteuid() != 0:
         yield
@@ -392,8 +508,18 @@ def protected(made, tmp_path):
 @pytest.mark.parametrize(
     "mode, folder_mode, module, sentence",
     [
-        (0o000, 0o755, "host_info", "may not read {path}. Give the user the right to read and write the file and its folder"),
-        (0o444, 0o755, "store", "may not write to {path}, or its file system is read-only. Give the user the right to read and write"),
+        (
+            0o000,
+            0o755,
+            "host_info",
+            "may not read {path}. Give the user the right to read and write the file and its folder",
+        ),
+        (
+            0o444,
+            0o755,
+            "store",
+            "may not write to {path}, or its file system is read-only. Give the user the right to read and write",
+        ),
         (0o666, 0o555, "store", "may not make files in {folder}, or its file system is read-only."),
     ],
 )
@@ -402,7 +528,9 @@ def test_a_file_without_permission(protected, mode, folder_mode, module, sentenc
     protected.parent.chmod(folder_mode)
     request.getfixturevalue("as_nobody")
     args = {"name": "x", "vcpus": 1, "memory_mb": 1} if module == "store" else {}
-    found = failure("flavor" if module == "store" else module, store_url=f"sqlite:///{protected}", **args)
+    found = failure(
+        "flavor" if module == "store" else module, store_url=f"sqlite:///{protected}", **args
+    )
     assert sentence.format(path=protected, folder=protected.parent) in found, found
     assert "password" not in found and "database runs" not in found
 
@@ -416,17 +544,33 @@ def test_a_newer_schema(folder):
     connection.commit()
     connection.close()
     found = failure("host_info", store_url=f"sqlite:///{folder}/store.db")
-    assert "has schema 0042, which this drover.compute does not know" in found and "nothing was changed" in found
+    assert (
+        "has schema 0042, which this drover.compute does not know" in found
+        and "nothing was changed" in found
+    )
 
 
 @pytest.mark.parametrize("full", [False, True])
 def test_an_export_that_was_edited(folder, full):
-    run("store", state="exported", path=str(folder / "export.jsonl"), store_url=f"sqlite:///{folder}/store.db")
+    run(
+        "store",
+        state="exported",
+        path=str(folder / "export.jsonl"),
+        store_url=f"sqlite:///{folder}/store.db",
+    )
     text = (folder / "export.jsonl").read_text()
     (folder / "export.jsonl").write_text(text.replace("kvm12", "kvm13", 1))
     target = "store" if full else "new"
-    found = failure("store", state="imported", path=str(folder / "export.jsonl"), store_url=f"sqlite:///{folder}/{target}.db")
-    assert "is not as it was exported: its checksum is another." in found and "nothing was imported" in found
+    found = failure(
+        "store",
+        state="imported",
+        path=str(folder / "export.jsonl"),
+        store_url=f"sqlite:///{folder}/{target}.db",
+    )
+    assert (
+        "is not as it was exported: its checksum is another." in found
+        and "nothing was imported" in found
+    )
 
 
 def test_a_missing_package_names_the_whole_path_of_the_requirements(folder):
@@ -434,13 +578,17 @@ def test_a_missing_package_names_the_whole_path_of_the_requirements(folder):
     found = said(folder, "hosts", environment={"PYTHONPATH": str(folder)})
     assert "The Python package SQLAlchemy is missing on this controller." in found
     path = re.search(r"-m pip install -r (\S+)", found)[1]
-    assert pathlib.Path(path).is_absolute() and pathlib.Path(path).samefile(ROOT / "requirements.txt")
+    assert pathlib.Path(path).is_absolute() and pathlib.Path(path).samefile(
+        ROOT / "requirements.txt"
+    )
 
 
 def test_the_inventory_without_a_store(tmp_path):
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\n")
     dummy, output = ansible(tmp_path, "inventory", "-i", "fleet.drover.yml", "--list")
-    assert f"There is no store at sqlite:///{tmp_path}/.ansible/drover/store.db yet." in " ".join(output.split()), output
+    assert f"There is no store at sqlite:///{tmp_path}/.ansible/drover/store.db yet." in " ".join(
+        output.split()
+    ), output
     assert "Traceback" not in output
 
 
@@ -453,11 +601,31 @@ def test_an_unknown_option_of_the_inventory(folder):
 @pytest.mark.parametrize(
     "module, variables, options, words",
     [
-        ("drain", {"drover_unmovable": "maybe"}, {"unmovable": "maybe"}, "value of drover_unmovable must be one of: fail, skip, shutdown"),
-        ("drain", {"drover_drain_rounds": "few"}, {"rounds": "few"}, "argument 'drover_drain_rounds' must be a whole number"),
-        ("host_info", {"drover_service_down_time": "soon"}, {}, "argument 'drover_service_down_time' must be a whole number"),
+        (
+            "drain",
+            {"drover_unmovable": "maybe"},
+            {"unmovable": "maybe"},
+            "value of drover_unmovable must be one of: fail, skip, shutdown",
+        ),
+        (
+            "drain",
+            {"drover_drain_rounds": "few"},
+            {"rounds": "few"},
+            "argument 'drover_drain_rounds' must be a whole number",
+        ),
+        (
+            "host_info",
+            {"drover_service_down_time": "soon"},
+            {},
+            "argument 'drover_service_down_time' must be a whole number",
+        ),
         # The value is in the task itself: another value, or one without a variable.
-        ("drain", {"drover_unmovable": "skip"}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
+        (
+            "drain",
+            {"drover_unmovable": "skip"},
+            {"unmovable": "maybe"},
+            "value of unmovable must be one of",
+        ),
         ("drain", {}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
     ],
 )

@@ -24,7 +24,14 @@ def collections(tmp_path_factory):
     galaxy = os.path.join(os.path.dirname(sys.executable), "ansible-galaxy")
     for words in (
         ("build", str(shipped.ROOT), "--output-path", str(base)),
-        ("install", "drover-compute-*.tar.gz", "--collections-path", str(base), "--no-deps", "--offline"),
+        (
+            "install",
+            "drover-compute-*.tar.gz",
+            "--collections-path",
+            str(base),
+            "--no-deps",
+            "--offline",
+        ),
     ):
         words = [str(next(base.glob(word))) if "*" in word else word for word in words]
         done = subprocess.run(

@@ -97,19 +97,34 @@ class Awx:
         made = {
             "id": number,
             "url": url,
-            "related": {name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children", "update")},
-            "summary_fields": {"object_roles": {role: {"id": number * 100 + at} for at, role in enumerate(ROLES)}},
+            "related": {
+                name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children", "update")
+            },
+            "summary_fields": {
+                "object_roles": {role: {"id": number * 100 + at} for at, role in enumerate(ROLES)}
+            },
             **initial,
             # The API sets the default for a null in these fields.
-            **{name: value for name, value in fields.items() if value is not None or name not in initial},
+            **{
+                name: value
+                for name, value in fields.items()
+                if value is not None or name not in initial
+            },
         }
         self.objects.setdefault(kind, []).append(made)
         if kind == "inventories" and made["kind"] == "constructed":
-            self.add("inventory_sources", name=f"Auto-created source for: {made['name']}", inventory=number, source="constructed")
+            self.add(
+                "inventory_sources",
+                name=f"Auto-created source for: {made['name']}",
+                inventory=number,
+                source="constructed",
+            )
         return made
 
     def one(self, kind, number):
-        (found,) = [each for each in self.objects.get(kind, ()) if each["id"] == int(number)] or [None]
+        (found,) = [each for each in self.objects.get(kind, ()) if each["id"] == int(number)] or [
+            None
+        ]
         if found is None:
             raise Refused({"detail": "Not found."}, 404)
         return found
@@ -128,10 +143,16 @@ class Awx:
         else:
             kinds = [kind]
         order = wanted.get("order_by")
-        wanted = {name: value for name, value in wanted.items() if name not in ("type", "page_size", "order_by")}
+        wanted = {
+            name: value
+            for name, value in wanted.items()
+            if name not in ("type", "page_size", "order_by")
+        }
         found = [(name, each) for name in kinds for each in self.objects.get(name, ())]
         listed = [
-            self.shown(name, each) for name, each in found if all(value in self._values(name, each, key) for key, value in wanted.items())
+            self.shown(name, each)
+            for name, each in found
+            if all(value in self._values(name, each, key) for key, value in wanted.items())
         ]
         return listed[::-1] if order == "-id" else listed
 
@@ -140,7 +161,11 @@ class Awx:
         to."""
         first, dummy, rest = key.partition("__")
         if kind == "hosts" and first == "groups":
-            groups = [group for group in self.objects.get("groups", ()) if each["id"] in self.members("groups", group["id"], "hosts")]
+            groups = [
+                group
+                for group in self.objects.get("groups", ())
+                if each["id"] in self.members("groups", group["id"], "hosts")
+            ]
             return {value for group in groups for value in self._values("groups", group, rest)}
         if rest:
             return self._values(REFERENCES[first], self.one(REFERENCES[first], each[first]), rest)
@@ -149,11 +174,17 @@ class Awx:
     def shown(self, kind, each):
         if kind == "inventories":
             organization = {"name": self.one("organizations", each["organization"])["name"]}
-            return {**each, "summary_fields": {**each["summary_fields"], "organization": organization}}
+            return {
+                **each,
+                "summary_fields": {**each["summary_fields"], "organization": organization},
+            }
         if kind == "credentials":
             return {**each, "inputs": dict.fromkeys(each["inputs"], "$encrypted$")}
         if kind == "inventory_sources":
-            return {**each, "organization": self.one("inventories", each["inventory"])["organization"]}
+            return {
+                **each,
+                "organization": self.one("inventories", each["inventory"])["organization"],
+            }
         if kind == "workflow_job_template_nodes":
             return {**each, **{name: list(self.members(kind, each["id"], name)) for name in EDGES}}
         return each
@@ -185,7 +216,13 @@ class Awx:
             made = self.add(kind, **data)
             if kind == "projects":
                 # AWX begins to synchronize it.
-                made = {**made, "summary_fields": {**made["summary_fields"], "current_update": {"id": self._synchronize(made)["id"]}}}
+                made = {
+                    **made,
+                    "summary_fields": {
+                        **made["summary_fields"],
+                        "current_update": {"id": self._synchronize(made)["id"]},
+                    },
+                }
             answer = 201, made
         elif len(rest) == 1:
             found = self.one(kind, rest[0])
@@ -201,7 +238,10 @@ class Awx:
         elif rest[1] == "create_approval_template":
             made = self.add("workflow_approval_templates", **data)
             node = self.one(kind, rest[0])
-            node["related"]["unified_job_template"], node["unified_job_template"] = made["url"], made["id"]
+            node["related"]["unified_job_template"], node["unified_job_template"] = (
+                made["url"],
+                made["id"],
+            )
             answer = 201, made
         else:
             self._associate(kind, rest, data)
@@ -211,20 +251,44 @@ class Awx:
 
     def _bulk(self, data):
         names = [each["name"] for each in data["hosts"]]
-        there = {each["name"] for each in self.objects.get("hosts", ()) if each["inventory"] == data["inventory"]}
+        there = {
+            each["name"]
+            for each in self.objects.get("hosts", ())
+            if each["inventory"] == data["inventory"]
+        }
         if len(names) > self.bulk:
-            raise Refused({"hosts": ["Number of hosts exceeds system setting BULK_HOST_MAX_CREATE"]})
+            raise Refused(
+                {"hosts": ["Number of hosts exceeds system setting BULK_HOST_MAX_CREATE"]}
+            )
         if there & set(names) or len(set(names)) < len(names):
-            raise Refused({"__all__": [f"Hostnames must be unique in an inventory. Duplicates found: {sorted(there & set(names))}"]})
-        if any(set(each) - {"name", "enabled", "variables", "description", "instance_id"} for each in data["hosts"]):
+            raise Refused(
+                {
+                    "__all__": [
+                        f"Hostnames must be unique in an inventory. Duplicates found: {sorted(there & set(names))}"
+                    ]
+                }
+            )
+        if any(
+            set(each) - {"name", "enabled", "variables", "description", "instance_id"}
+            for each in data["hosts"]
+        ):
             raise Refused({"hosts": ["An unknown field."]})
-        return {"hosts": [self.add("hosts", inventory=data["inventory"], **each) for each in data["hosts"]]}
+        return {
+            "hosts": [
+                self.add("hosts", inventory=data["inventory"], **each) for each in data["hosts"]
+            ]
+        }
 
     def _synchronize(self, project):
         if self.repository:
             project["scm_revision"] = "1"
         status = "successful" if self.repository else "failed"
-        update = {"status": status, "scm_revision": project["scm_revision"], "finished": True, "failed": not self.repository}
+        update = {
+            "status": status,
+            "scm_revision": project["scm_revision"],
+            "finished": True,
+            "failed": not self.repository,
+        }
         return self.add("project_updates", project=project["id"], **update)
 
     def _delete(self, kind, found):
@@ -240,11 +304,26 @@ class Awx:
             if data.get(name) is None:
                 continue
             kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-            if not any(each["id"] == data[name] for one in kinds for each in self.objects.get(one, ())):
+            if not any(
+                each["id"] == data[name] for one in kinds for each in self.objects.get(one, ())
+            ):
                 raise Refused({name: [f'Invalid pk "{data[name]}" - object does not exist.']})
-        if kind == "inventories" and before and data.get("kind") is not None and data["kind"] != before["kind"]:
-            raise Refused({"error": 'You cannot turn a regular inventory into a "smart" or "constructed" inventory.'}, 405)
-        if kind in ("hosts", "groups", "inventory_sources") and self.one("inventories", whole["inventory"])["kind"] == "constructed":
+        if (
+            kind == "inventories"
+            and before
+            and data.get("kind") is not None
+            and data["kind"] != before["kind"]
+        ):
+            raise Refused(
+                {
+                    "error": 'You cannot turn a regular inventory into a "smart" or "constructed" inventory.'
+                },
+                405,
+            )
+        if (
+            kind in ("hosts", "groups", "inventory_sources")
+            and self.one("inventories", whole["inventory"])["kind"] == "constructed"
+        ):
             raise Refused({"detail": "Cannot create Host for Smart or Constructed Inventories"})
         if kind == "job_templates" and not self.one("projects", whole["project"])["scm_revision"]:
             raise Refused({"playbook": ["Playbook not found for project."]})
@@ -256,7 +335,12 @@ class Awx:
 
     def _check_prompts(self, config, required):
         number = config.get("unified_job_template")
-        started = [each for kind in JOB_TYPES.values() for each in self.objects.get(kind, ()) if each["id"] == number]
+        started = [
+            each
+            for kind in JOB_TYPES.values()
+            for each in self.objects.get(kind, ())
+            if each["id"] == number
+        ]
         if not started:
             return
         given = {name: config[name] for name in PROMPTS if config.get(name) not in (None, "")}
@@ -321,24 +405,40 @@ class Awx:
             self.members("inventory_sources", source["id"], "hosts"),
             self.members("inventory_sources", source["id"], "groups"),
         )
-        there = {each["name"]: each for each in self.objects.get("hosts", ()) if each["inventory"] == inventory}
+        there = {
+            each["name"]: each
+            for each in self.objects.get("hosts", ())
+            if each["inventory"] == inventory
+        }
         if source["overwrite"]:
-            for each in [each for each in there.values() if each["id"] in theirs and each["name"] not in hosts]:
+            for each in [
+                each
+                for each in there.values()
+                if each["id"] in theirs and each["name"] not in hosts
+            ]:
                 self._delete("hosts", each)
             named = {group for dummy, groups in hosts.values() for group in groups}
-            for group in [each for each in self.objects.get("groups", ()) if each["id"] in groups_of]:
+            for group in [
+                each for each in self.objects.get("groups", ()) if each["id"] in groups_of
+            ]:
                 if group["name"] not in named:
                     self._delete("groups", group)
                 else:
                     members = self.members("groups", group["id"], "hosts")
                     members[:] = [number for number in members if number not in theirs]
         for name, (variables, groups) in hosts.items():
-            host = there.get(name) or self.add("hosts", name=name, inventory=inventory, description="imported")
+            host = there.get(name) or self.add(
+                "hosts", name=name, inventory=inventory, description="imported"
+            )
             old = {} if source.get("overwrite_vars") else json.loads(host["variables"] or "{}")
             host["variables"] = json.dumps({**old, **variables})
             theirs.append(host["id"])
             for group in groups:
-                found = [each for each in self.objects.get("groups", ()) if (each["name"], each["inventory"]) == (group, inventory)]
+                found = [
+                    each
+                    for each in self.objects.get("groups", ())
+                    if (each["name"], each["inventory"]) == (group, inventory)
+                ]
                 (found,) = found or [self.add("groups", name=group, inventory=inventory)]
                 groups_of.append(found["id"])
                 self.members("groups", found["id"], "hosts").append(host["id"])
@@ -348,15 +448,21 @@ class Awx:
         has the hosts of all its input inventories."""
         inventory = self.named("inventories", inventory)
         inputs = (
-            self.members("inventories", inventory["id"], "input_inventories") if inventory["kind"] == "constructed" else [inventory["id"]]
+            self.members("inventories", inventory["id"], "input_inventories")
+            if inventory["kind"] == "constructed"
+            else [inventory["id"]]
         )
         found = {}
         for number in inputs:
-            for host in [each for each in self.objects.get("hosts", ()) if each["inventory"] == number]:
+            for host in [
+                each for each in self.objects.get("hosts", ()) if each["inventory"] == number
+            ]:
                 variables, groups = found.setdefault(host["name"], ({}, set()))
                 variables.update(json.loads(host["variables"] or "{}"))
                 groups |= {
-                    each["name"] for each in self.objects.get("groups", ()) if host["id"] in self.members("groups", each["id"], "hosts")
+                    each["name"]
+                    for each in self.objects.get("groups", ())
+                    if host["id"] in self.members("groups", each["id"], "hosts")
                 }
         return found
 
@@ -364,10 +470,18 @@ class Awx:
         """Return (status of the workflow, identifiers of the nodes in the order of their run) if
         these nodes fail."""
         number = self.named("workflow_job_templates", workflow)["id"]
-        nodes = {each["id"]: each for each in self.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+        nodes = {
+            each["id"]: each
+            for each in self.objects["workflow_job_template_nodes"]
+            if each["workflow_job_template"] == number
+        }
 
         def after(each, *kinds):
-            return [one for kind in kinds for one in self.members("workflow_job_template_nodes", each, kind)]
+            return [
+                one
+                for kind in kinds
+                for one in self.members("workflow_job_template_nodes", each, kind)
+            ]
 
         children = {one for each in nodes for one in after(each, *EDGES)}
         due, ran, status = [each for each in nodes if each not in children], [], "successful"
@@ -391,16 +505,28 @@ def check_survey(survey):
     for at, question in enumerate(survey["spec"]):
         for name in ("type", "question_name", "variable", "required"):
             if not isinstance(question.get(name), bool if name == "required" else str):
-                raise Refused({"error": f"'{name}' in survey question {at} is missing or of another type."})
+                raise Refused(
+                    {"error": f"'{name}' in survey question {at} is missing or of another type."}
+                )
         if question["variable"] in seen:
-            raise Refused({"error": f"'variable' '{question['variable']}' duplicated in survey question {at}."})
+            raise Refused(
+                {
+                    "error": f"'variable' '{question['variable']}' duplicated in survey question {at}."
+                }
+            )
         seen.add(question["variable"])
         kind = SURVEY_TYPES[question["type"]]
         default = question.get("default", "")
         if default != "" and (not isinstance(default, kind) or isinstance(default, bool)):
-            raise Refused({"error": f"Default value {default} in survey question {at} expected to be {kind.__name__}."})
+            raise Refused(
+                {
+                    "error": f"Default value {default} in survey question {at} expected to be {kind.__name__}."
+                }
+            )
         if any(not isinstance(question.get(name, 0), int) for name in ("min", "max")):
-            raise Refused({"error": f"The min limit in survey question {at} expected to be integer."})
+            raise Refused(
+                {"error": f"The min limit in survey question {at} expected to be integer."}
+            )
         if question["type"] in ("multiplechoice", "multiselect") and any(
             each not in question["choices"] for each in str(default).splitlines()
         ):
@@ -417,7 +543,9 @@ def answer_errors(question, answers, required=True):
         if not isinstance(value, str):
             return [f"Value {value} for '{name}' expected to be a string."]
         if len(value) < question.get("min", 0):
-            return [f"'{name}' value {value} is too small (length is {len(value)} must be at least {question['min']})."]
+            return [
+                f"'{name}' value {value} is too small (length is {len(value)} must be at least {question['min']})."
+            ]
     elif kind == "integer":
         if not isinstance(value, int) or isinstance(value, bool):
             return [f"Value {value} for '{name}' expected to be an integer."]
@@ -428,7 +556,9 @@ def answer_errors(question, answers, required=True):
             return [f"Value {value} for '{name}' expected to be one of {question['choices']}."]
     elif kind == "multiselect":
         return [
-            f"Value {each} for '{name}' expected to be one of {question['choices']}." for each in value if each not in question["choices"]
+            f"Value {each} for '{name}' expected to be one of {question['choices']}."
+            for each in value
+            if each not in question["choices"]
         ]
     return []
 

@@ -45,7 +45,10 @@ def read(path):
 def documented(language):
     """Return the examples in docs/awx.md: YAML as data, others as text."""
     text = (ROOT / "docs" / "awx.md").read_text()
-    found = [textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
+    found = [
+        textwrap.dedent(block)
+        for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+    ]
     return [yaml.safe_load(each) for each in found] if language == "yaml" else found
 
 
@@ -63,19 +66,31 @@ def _objects(said):
         raw.update(read(path))
     templar = Templar(loader=DataLoader(), variables={**variables, **raw})
     # JSON makes the values plain: Ansible marks the values that it reads.
-    return json.dumps({name: templar.template(value) for name, value in raw.items() if name.startswith("controller_")})
+    return json.dumps(
+        {
+            name: templar.template(value)
+            for name, value in raw.items()
+            if name.startswith("controller_")
+        }
+    )
 
 
 def surveys():
     """Return [(name of the template, name of its playbook, its questions)], also of workflows."""
     found = objects()
-    templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
+    templates = {
+        each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]
+    }
     asking = [each for each in found["controller_templates"] if each["survey_enabled"]]
-    shown = [(each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in asking]
+    shown = [
+        (each["name"], templates[each["name"]], each["survey_spec"]["spec"]) for each in asking
+    ]
     for each in found["controller_workflows"]:
         if each.get("survey_spec"):
             # The node after the approval does the work.
-            (last,) = [node["unified_job_template"]["name"] for node in each["workflow_nodes"][-2:-1]]
+            (last,) = [
+                node["unified_job_template"]["name"] for node in each["workflow_nodes"][-2:-1]
+            ]
             shown.append((each["name"], templates[last], each["survey_spec"]["spec"]))
     return shown
 
@@ -83,7 +98,9 @@ def surveys():
 def fragment(name):
     """A documentation fragment of the collection, such as drover.compute.store.plugin."""
     module, _dot, part = name.removeprefix("drover.compute.").partition(".")
-    loaded = importlib.import_module(f"ansible_collections.drover.compute.plugins.doc_fragments.{module}")
+    loaded = importlib.import_module(
+        f"ansible_collections.drover.compute.plugins.doc_fragments.{module}"
+    )
     return yaml.safe_load(getattr(loaded.ModuleDocFragment, part.upper() or "DOCUMENTATION"))
 
 
@@ -94,9 +111,18 @@ OMITTED = re.compile(r"{{ (drover_\w+) \| default\(omit(?:, true)?\) }}")
 def module_options(module):
     """The options of a module in its own documentation and its fragments."""
     source = (ROOT / "plugins" / "modules" / f"{module}.py").read_text()
-    documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
-    shared = [fragment(name).get("options", {}) for name in documented.get("extends_documentation_fragment", ())]
-    return {key: option for each in (*shared, documented.get("options", {})) for key, option in each.items()}
+    documented = yaml.safe_load(
+        re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1)
+    )
+    shared = [
+        fragment(name).get("options", {})
+        for name in documented.get("extends_documentation_fragment", ())
+    ]
+    return {
+        key: option
+        for each in (*shared, documented.get("options", {}))
+        for key, option in each.items()
+    }
 
 
 @functools.cache
@@ -110,7 +136,9 @@ def options(playbook):
     """
     text = PLAYBOOKS[playbook].read_text()
     plays = yaml.safe_load(text)
-    text += "".join((ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text))
+    text += "".join(
+        (ROOT / "playbooks" / path).read_text() for path in re.findall(r"import_tasks: (\S+)", text)
+    )
     found = {}
     for name, default, is_bool in DEFAULT.findall(text):
         value = (
@@ -123,26 +151,49 @@ def options(playbook):
         found.setdefault(name, {}).update({"type": kind, **value})
     for lookup in LOOKUP.findall(text):
         source = (ROOT / "plugins" / "lookup" / f"{lookup}.py").read_text()
-        documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
+        documented = yaml.safe_load(
+            re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1)
+        )
         shared = [fragment(name) for name in documented.get("extends_documentation_fragment", ())]
-        for option in [option for each in (documented, *shared) for option in each.get("options", {}).values()]:
+        for option in [
+            option for each in (documented, *shared) for option in each.get("options", {}).values()
+        ]:
             for variable in option.get("vars", ()):
                 found[variable["name"]] = option
     for module in PLAN.findall(text):
-        plugin = importlib.import_module(f"ansible_collections.drover.compute.plugins.action.{module}").ActionModule
+        plugin = importlib.import_module(
+            f"ansible_collections.drover.compute.plugins.action.{module}"
+        ).ActionModule
         for each in plugin.VARIABLES:
             option, variable = (each, each) if isinstance(each, str) else each
             found[f"drover_{variable}"] = plugin.ARGUMENT_SPEC[option]
     for play in plays:
         for task in _tasks(play.get("tasks", ())):
-            role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
-            for module in [each.removeprefix("drover.compute.") for each in task if each.startswith("drover.compute.")]:
-                given = {option: OMITTED.fullmatch(str(value)) for option, value in (task[f"drover.compute.{module}"] or {}).items()}
+            role = task.get("ansible.builtin.import_role") or task.get(
+                "ansible.builtin.include_role"
+            )
+            for module in [
+                each.removeprefix("drover.compute.")
+                for each in task
+                if each.startswith("drover.compute.")
+            ]:
+                given = {
+                    option: OMITTED.fullmatch(str(value))
+                    for option, value in (task[f"drover.compute.{module}"] or {}).items()
+                }
                 documented = module_options(module) if any(given.values()) else {}
-                found.update({each.group(1): documented[option] for option, each in given.items() if each and option in documented})
+                found.update(
+                    {
+                        each.group(1): documented[option]
+                        for option, each in given.items()
+                        if each and option in documented
+                    }
+                )
             if role:
                 name = role["name"].rpartition(".")[2]
-                specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())
+                specs = yaml.safe_load(
+                    (ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text()
+                )
                 found.update(specs["argument_specs"][role.get("tasks_from", "main")]["options"])
     return found
 
@@ -161,7 +212,10 @@ def answers(template, **given):
     A question without an answer has its default. An optional text that is left empty is "".
     """
     (each,) = [
-        each for kind in ("templates", "workflows") for each in objects()[f"controller_{kind}"] if each["name"] == f"drover-{template}"
+        each
+        for kind in ("templates", "workflows")
+        for each in objects()[f"controller_{kind}"]
+        if each["name"] == f"drover-{template}"
     ]
     questions = each["survey_spec"]["spec"] if each.get("survey_enabled") else []
     filled = {}

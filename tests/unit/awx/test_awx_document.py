@@ -58,7 +58,11 @@ def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
     tasks.parent.mkdir(parents=True)
     wanted = shipped.objects()
     seen = "{{ {" + ", ".join(f"'{name}': {name}" for name in wanted) + "} | to_json }}"
-    tasks.write_text(json.dumps([{"ansible.builtin.copy": {"content": seen, "dest": str(tmp_path / "seen.json")}}]))
+    tasks.write_text(
+        json.dumps(
+            [{"ansible.builtin.copy": {"content": seen, "dest": str(tmp_path / "seen.json")}}]
+        )
+    )
     (play,) = [each for each in shipped.documented("yaml") if isinstance(each, list)]
     (folder / "set_up.yml").write_text(yaml.safe_dump(play))
     (folder / "awx.yml").write_text(json.dumps(shipped.SAID))
@@ -69,7 +73,9 @@ def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
 def test_wrappers_can_be_read(collections, tmp_path):
     project = collections / "ansible_collections/drover/compute/extensions/awx/project"
     wrappers = [str(project / f"{name}.yml") for name in sorted(shipped.PLAYBOOKS)]
-    run(tmp_path, "playbook", "--syntax-check", *wrappers, ANSIBLE_COLLECTIONS_PATH=str(collections))
+    run(
+        tmp_path, "playbook", "--syntax-check", *wrappers, ANSIBLE_COLLECTIONS_PATH=str(collections)
+    )
 
 
 def test_repository_is_a_project_that_brings_its_collection(tmp_path):

@@ -95,7 +95,10 @@ def test_module_takes_what_the_task_of_hosts_gives_it(task, monkeypatch):
 
 
 def test_every_kind_of_object_is_made():
-    made = {re.findall(r"\w+", task["loop"])[0] for task in TASKS} | {"controller_hosts", "controller_groups"}
+    made = {re.findall(r"\w+", task["loop"])[0] for task in TASKS} | {
+        "controller_hosts",
+        "controller_groups",
+    }
     assert made == set(shipped.objects())
 
 
@@ -137,14 +140,23 @@ def test_awx_gets_it_all(made):
         ("schedules", "controller_schedules"),
         ("hosts", "controller_hosts"),
     ):
-        assert [each["name"] for each in made.objects[kind]] == [each["name"] for each in wanted[data]]
+        assert [each["name"] for each in made.objects[kind]] == [
+            each["name"] for each in wanted[data]
+        ]
     kind = made.named("credential_types", "drover-store")
     assert kind["injectors"] == {"env": {"DROVER_STORE_URL": "{{ store_url }}"}}
-    assert json.loads(made.objects["hosts"][0]["variables"]) == SAID["drover_awx_hypervisors"]["kvm1"]
-    assert made.named("credentials", "drover-store")["inputs"] == {"store_url": SAID["drover_awx_store_url"]}
+    assert (
+        json.loads(made.objects["hosts"][0]["variables"]) == SAID["drover_awx_hypervisors"]["kvm1"]
+    )
+    assert made.named("credentials", "drover-store")["inputs"] == {
+        "store_url": SAID["drover_awx_store_url"]
+    }
     for template, each in zip(made.objects["job_templates"], wanted["controller_templates"]):
         assert made.surveys.get(str(template["id"])) == each.get("survey_spec")
-        assert template["job_slice_count"] == 1 and template["allow_simultaneous"] is each["allow_simultaneous"]
+        assert (
+            template["job_slice_count"] == 1
+            and template["allow_simultaneous"] is each["allow_simultaneous"]
+        )
         assert len(made.members("job_templates", template["id"], "credentials")) == 2
     (group,) = made.objects["groups"]
     assert len(made.members("groups", group["id"], "hosts")) == 2
@@ -155,10 +167,14 @@ def test_notifications_are_attached(made):
     (ops,) = made.objects["notification_templates"]
     for name in ("discover", "audit", "drain", "evacuate", "rolling-maintenance"):
         template = made.named("job_templates", f"drover-{name}")
-        assert made.members("job_templates", template["id"], "notification_templates_error") == [ops["id"]]
+        assert made.members("job_templates", template["id"], "notification_templates_error") == [
+            ops["id"]
+        ]
     for name in ("rolling-maintenance-approved", "evacuate-approved"):
         workflow = made.named("workflow_job_templates", f"drover-{name}")
-        assert made.members("workflow_job_templates", workflow["id"], "notification_templates_approvals") == [ops["id"]]
+        assert made.members(
+            "workflow_job_templates", workflow["id"], "notification_templates_approvals"
+        ) == [ops["id"]]
 
 
 def may(awx, team, kind, name, role):
@@ -173,17 +189,25 @@ def test_teams_may_do_what_they_are_for(made):
         assert may(made, "admins", "job_templates", name, "execute_role"), name
     assert may(made, "admins", "workflow_job_templates", "evacuate-approved", "execute_role")
     assert not may(made, "admins", "workflow_job_templates", "evacuate-approved", "approval_role")
-    assert may(made, "leads", "workflow_job_templates", "rolling-maintenance-approved", "approval_role")
+    assert may(
+        made, "leads", "workflow_job_templates", "rolling-maintenance-approved", "approval_role"
+    )
 
 
 def test_operators_without_power_may_start_neither_power_nor_evacuation():
     (role,) = shipped.objects(drover_awx_operators=["admins"])["controller_roles"]
-    assert not [name for name in role["job_templates"] + role["workflows"] if "power" in name or "evacuate" in name]
+    assert not [
+        name
+        for name in role["job_templates"] + role["workflows"]
+        if "power" in name or "evacuate" in name
+    ]
 
 
 KINDS = {"controller_templates": "job_templates", "controller_workflows": "workflow_job_templates"}
 STARTED = [(KINDS[data], each) for data in KINDS for each in shipped.objects()[data]]
-each_started = pytest.mark.parametrize(("kind", "each"), [pytest.param(*started, id=started[1]["name"]) for started in STARTED])
+each_started = pytest.mark.parametrize(
+    ("kind", "each"), [pytest.param(*started, id=started[1]["name"]) for started in STARTED]
+)
 
 
 def answered(each):
@@ -191,7 +215,9 @@ def answered(each):
     answer."""
     spec = (each.get("survey_spec") or {"spec": []})["spec"]
     return {
-        question["variable"]: question.get("default", question["choices"][0] if "choices" in question else "kvm1")
+        question["variable"]: question.get(
+            "default", question["choices"][0] if "choices" in question else "kvm1"
+        )
         for question in spec
         if question["required"]
     }
@@ -212,26 +238,53 @@ def test_awx_refuses_an_empty_answer_to_a_required_question(made, kind, each):
 
 
 def test_approved_maintenance_takes_a_limit(made):
-    (workflow,) = [each for kind, each in STARTED if each["name"] == "drover-rolling-maintenance-approved"]
-    assert made.launch("workflow_job_templates", workflow["name"], answered(workflow), limit="kvm1,localhost") == {}
+    (workflow,) = [
+        each for kind, each in STARTED if each["name"] == "drover-rolling-maintenance-approved"
+    ]
+    assert (
+        made.launch(
+            "workflow_job_templates", workflow["name"], answered(workflow), limit="kvm1,localhost"
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
     ("workflow", "failing", "status", "ran"),
     [
         # Before the first discovery there is no store.
-        ("refresh", ["inventory-before"], "successful", ["inventory-before", "discover", "inventory"]),
+        (
+            "refresh",
+            ["inventory-before"],
+            "successful",
+            ["inventory-before", "discover", "inventory"],
+        ),
         ("refresh", ["discover"], "failed", ["inventory-before", "discover"]),
         ("refresh", ["inventory"], "failed", ["inventory-before", "discover", "inventory"]),
-        ("rolling-maintenance-approved", [], "successful", ["plan", "approval", "maintain", "inventory"]),
+        (
+            "rolling-maintenance-approved",
+            [],
+            "successful",
+            ["plan", "approval", "maintain", "inventory"],
+        ),
         ("rolling-maintenance-approved", ["plan"], "failed", ["plan"]),
         ("rolling-maintenance-approved", ["approval"], "failed", ["plan", "approval"]),
         ("rolling-maintenance-approved", ["maintain"], "failed", ["plan", "approval", "maintain"]),
         # Discovery fails because of the dead host.
-        ("evacuate-approved", ["discover"], "successful", ["discover", "verdict", "approval", "evacuate", "inventory"]),
+        (
+            "evacuate-approved",
+            ["discover"],
+            "successful",
+            ["discover", "verdict", "approval", "evacuate", "inventory"],
+        ),
         ("evacuate-approved", ["verdict"], "failed", ["discover", "verdict"]),
         ("evacuate-approved", ["approval"], "failed", ["discover", "verdict", "approval"]),
-        ("evacuate-approved", ["evacuate"], "failed", ["discover", "verdict", "approval", "evacuate"]),
+        (
+            "evacuate-approved",
+            ["evacuate"],
+            "failed",
+            ["discover", "verdict", "approval", "evacuate"],
+        ),
     ],
 )
 def test_a_workflow_fails_where_its_work_failed(made, workflow, failing, status, ran):
@@ -240,7 +293,11 @@ def test_a_workflow_fails_where_its_work_failed(made, workflow, failing, status,
 
 def test_the_verdict_on_a_dead_host_is_a_check(made):
     number = made.named("workflow_job_templates", "drover-evacuate-approved")["id"]
-    nodes = {each["identifier"]: each for each in made.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+    nodes = {
+        each["identifier"]: each
+        for each in made.objects["workflow_job_template_nodes"]
+        if each["workflow_job_template"] == number
+    }
     assert nodes["verdict"]["job_type"] == "check" and nodes["evacuate"]["job_type"] is None
     assert nodes["verdict"]["unified_job_template"] == nodes["evacuate"]["unified_job_template"]
 
@@ -255,13 +312,21 @@ def test_awx_1_an_instance_that_cannot_be_restarted_keeps_nobody_from_the_approv
         return question["default"], [each["variable"] for each in spec]
 
     workflow, questions = default("workflow_job_templates", "drover-evacuate-approved")
-    assert workflow == "skip" and "drover_plan_only" not in questions and "drover_host_is_off" in questions
+    assert (
+        workflow == "skip"
+        and "drover_plan_only" not in questions
+        and "drover_host_is_off" in questions
+    )
     assert default("job_templates", "drover-evacuate")[0] == "fail"
 
 
 def edges(awx, workflow):
     number = awx.named("workflow_job_templates", workflow)["id"]
-    nodes = {each["id"]: each for each in awx.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
+    nodes = {
+        each["id"]: each
+        for each in awx.objects["workflow_job_template_nodes"]
+        if each["workflow_job_template"] == number
+    }
     return {
         (node["identifier"], kind, nodes[after]["identifier"])
         for node in nodes.values()
@@ -283,9 +348,18 @@ def test_its_life(tmp_path):
             {"hypervisors", "state_up"},
         )
         awx.sync("drover-store", {})
-        assert awx.hosts_of("drover-fleet")["kvm1"] == (SAID["drover_awx_hypervisors"]["kvm1"], {"hypervisors"})
+        assert awx.hosts_of("drover-fleet")["kvm1"] == (
+            SAID["drover_awx_hypervisors"]["kvm1"],
+            {"hypervisors"},
+        )
         # A host is only in the groups of its present state.
-        awx.sync("drover-store", {**STORE, "kvm2": ({"drover_compute": {"state": "down"}}, ["hypervisors", "state_down"])})
+        awx.sync(
+            "drover-store",
+            {
+                **STORE,
+                "kvm2": ({"drover_compute": {"state": "down"}}, ["hypervisors", "state_down"]),
+            },
+        )
         assert awx.hosts_of("drover-fleet")["kvm2"][1] == {"hypervisors", "state_down"}
 
         # A second run changes little, and takes nothing from the hosts.
@@ -294,17 +368,31 @@ def test_its_life(tmp_path):
         assert code == 0, again
         # AWX shows no secret, so the credential always counts as different; the node of an approval
         # does too. The project is synchronized.
-        written = {path.split("/")[0] for dummy, path, data in awx.writes[first:] if not re.fullmatch(r"projects/\d+/update/?", path)}
-        assert written <= {"credentials", "workflow_job_template_nodes", "workflow_approval_templates"}, awx.writes[first:]
+        written = {
+            path.split("/")[0]
+            for dummy, path, data in awx.writes[first:]
+            if not re.fullmatch(r"projects/\d+/update/?", path)
+        }
+        assert written <= {
+            "credentials",
+            "workflow_job_template_nodes",
+            "workflow_approval_templates",
+        }, awx.writes[first:]
         assert json.dumps(awx.hosts_of("drover-fleet"), default=sorted) == before
         assert "Jobs still use" not in again
 
         # Another edge between the same nodes, which AWX refuses beside the first one.
         right = edges(awx, "drover-rolling-maintenance-approved")
         number = awx.named("workflow_job_templates", "drover-rolling-maintenance-approved")["id"]
-        nodes = {e["identifier"]: e["id"] for e in awx.objects["workflow_job_template_nodes"] if e["workflow_job_template"] == number}
+        nodes = {
+            e["identifier"]: e["id"]
+            for e in awx.objects["workflow_job_template_nodes"]
+            if e["workflow_job_template"] == number
+        }
         success = awx.members("workflow_job_template_nodes", nodes["maintain"], "success_nodes")
-        awx.members("workflow_job_template_nodes", nodes["maintain"], "always_nodes").append(success.pop())
+        awx.members("workflow_job_template_nodes", nodes["maintain"], "always_nodes").append(
+            success.pop()
+        )
         # A check writes nothing and refuses nothing.
         first = len(awx.writes)
         code, text = set_up(tmp_path, awx, "--check")
@@ -317,14 +405,20 @@ def test_its_life(tmp_path):
         code, text = set_up(tmp_path, awx, said=said)
         assert code == 0, text
         assert edges(awx, "drover-rolling-maintenance-approved") == right
-        assert "kvm2: in the inventory drover-hypervisors and not in drover_awx_hypervisors" in " ".join(text.split())
+        assert (
+            "kvm2: in the inventory drover-hypervisors and not in drover_awx_hypervisors"
+            in " ".join(text.split())
+        )
 
 
 def test_check_of_an_awx_that_has_nothing_says_what_a_run_would_make(tmp_path):
     with fake_awx.running("hypervisors") as awx:
         code, text = set_up(tmp_path, awx, "--check")
         assert code == 0, text
-        assert "A run would make: inventories drover-hypervisors, drover-store, drover-fleet; job templates drover-discover" in text
+        assert (
+            "A run would make: inventories drover-hypervisors, drover-store, drover-fleet; job templates drover-discover"
+            in text
+        )
         assert awx.writes == []
 
 
@@ -334,7 +428,10 @@ def test_same_names_in_another_organization_are_refused(tmp_path):
         awx.add("inventories", name="drover-hypervisors", organization=other["id"])
         code, text = set_up(tmp_path, awx)
         assert code == 2
-        assert "The organization Other Unit has an inventory drover-hypervisors already" in " ".join(text.split()), text
+        assert (
+            "The organization Other Unit has an inventory drover-hypervisors already"
+            in " ".join(text.split())
+        ), text
         assert awx.writes == []
 
 
@@ -348,7 +445,9 @@ def test_wrapper_of_the_project_does_the_same(tmp_path):
 def test_without_awx_awx_it_says_what_to_install(tmp_path, collections):
     # The collections that ours depends on, without other content beside the Python packages.
     (tmp_path / "ansible_collections").mkdir()
-    (tmp_path / "ansible_collections" / "drover").symlink_to(collections / "ansible_collections" / "drover")
+    (tmp_path / "ansible_collections" / "drover").symlink_to(
+        collections / "ansible_collections" / "drover"
+    )
     general = os.path.join(sysconfig.get_path("purelib"), "ansible_collections", "community")
     (tmp_path / "ansible_collections" / "community").symlink_to(general)
     only = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path), "ANSIBLE_COLLECTIONS_SCAN_SYS_PATH": "false"}
@@ -362,7 +461,10 @@ def test_without_awx_awx_it_says_what_to_install(tmp_path, collections):
     [
         ({}, "Both drover_awx_store_url"),
         ({"drover_awx_store_url": "postgresql://db/x"}, "drover_awx_image"),
-        ({"drover_awx_store_url": "sqlite:////x", "drover_awx_image": "x"}, "Give the URL of a PostgreSQL database"),
+        (
+            {"drover_awx_store_url": "sqlite:////x", "drover_awx_image": "x"},
+            "Give the URL of a PostgreSQL database",
+        ),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_made(tmp_path, said, words):
@@ -377,8 +479,15 @@ def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_pa
         awx.output = 'fatal: [localhost]: FAILED! => {"changed": false, "msg": "Failed to checkout mian of https://u:hush@git"}'
         code, output = set_up(tmp_path, awx)
         said = " ".join(output.split())
-        assert code == 2 and "could not synchronize the project drover-project (branch main of https://github.com" in said, output
-        assert "Failed to checkout mian of https://***@git. The whole output is that of the project update" in said
+        assert (
+            code == 2
+            and "could not synchronize the project drover-project (branch main of https://github.com"
+            in said
+        ), output
+        assert (
+            "Failed to checkout mian of https://***@git. The whole output is that of the project update"
+            in said
+        )
         awx.repository = True
         code, output = set_up(tmp_path, awx)
         assert code == 0, output
@@ -386,15 +495,24 @@ def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_pa
 
 
 def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by_one(tmp_path):
-    said = {**SAID, "drover_awx_hypervisors": {f"kvm{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(1, 251)}}
+    said = {
+        **SAID,
+        "drover_awx_hypervisors": {
+            f"kvm{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(1, 251)
+        },
+    }
     said["drover_awx_hypervisors"]["kvm7"] = None
     with fake_awx.running("hypervisors") as awx:
         code, text = set_up(tmp_path, awx, said=said)
         assert code == 0, text
-        assert [path for dummy, path, data in awx.writes if path.startswith(("hosts", "bulk"))] == ["bulk/host_create"] * 3
+        assert [path for dummy, path, data in awx.writes if path.startswith(("hosts", "bulk"))] == [
+            "bulk/host_create"
+        ] * 3
         (group,) = awx.objects["groups"]
         assert len(awx.members("groups", group["id"], "hosts")) == 250
-        assert json.loads(awx.named("hosts", "kvm250")["variables"]) == {"ansible_host": "192.0.2.250"}
+        assert json.loads(awx.named("hosts", "kvm250")["variables"]) == {
+            "ansible_host": "192.0.2.250"
+        }
         # Only these are written: one with other variables, one that was disabled by hand, and a new
         # one.
         said["drover_awx_hypervisors"]["kvm9"] = {"ansible_host": "192.0.2.99"}
@@ -404,11 +522,24 @@ def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by
         code, text = set_up(tmp_path, awx, said=said)
         assert code == 0, text
         numbers = {f"hosts/{awx.named('hosts', name)['id']}" for name in ("kvm8", "kvm9")}
-        assert {path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk"))} == {*numbers, "bulk/host_create"}
-        assert awx.named("hosts", "kvm8")["enabled"] and len(awx.members("groups", group["id"], "hosts")) == 251
+        assert {
+            path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk"))
+        } == {*numbers, "bulk/host_create"}
+        assert (
+            awx.named("hosts", "kvm8")["enabled"]
+            and len(awx.members("groups", group["id"], "hosts")) == 251
+        )
         first = len(awx.writes)
-        code, text = set_up(tmp_path, awx, said={**said, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}})
-        assert code == 0 and not [path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk", "groups"))]
+        code, text = set_up(
+            tmp_path,
+            awx,
+            said={**said, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}},
+        )
+        assert code == 0 and not [
+            path
+            for dummy, path, data in awx.writes[first:]
+            if path.startswith(("hosts", "bulk", "groups"))
+        ]
         # The hosts that left are named in order (row 18).
         assert "kvm10, kvm100, kvm101" in " ".join(text.split())
 
@@ -428,12 +559,27 @@ def test_awx_10_without_an_address_it_says_so(tmp_path, environment, words):
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"drover_awx_hypervisors": ["kvm1"]}, "drover_awx_hypervisors must be a mapping of names of hosts"),
-        ({"drover_awx_hypervisors": {"kvm1": "192.0.2.11"}}, "such as {kvm1: {ansible_host: 192.0.2.11}}. It is another mapping."),
-        ({"drover_awx_credentials": "hypervisors"}, "drover_awx_credentials must be a list of credentials, by name or id. It is a text."),
+        (
+            {"drover_awx_hypervisors": ["kvm1"]},
+            "drover_awx_hypervisors must be a mapping of names of hosts",
+        ),
+        (
+            {"drover_awx_hypervisors": {"kvm1": "192.0.2.11"}},
+            "such as {kvm1: {ansible_host: 192.0.2.11}}. It is another mapping.",
+        ),
+        (
+            {"drover_awx_credentials": "hypervisors"},
+            "drover_awx_credentials must be a list of credentials, by name or id. It is a text.",
+        ),
         ({"drover_awx_viewers": "guests"}, "drover_awx_viewers must be a list of teams"),
-        ({"drover_awx_approval_timeout": "1h"}, 'drover_awx_approval_timeout must be a whole number of at least 1. It is "1h".'),
-        ({"drover_awx_audit_rrule": "daily"}, "drover_awx_audit_rrule must be a rule such as DTSTART"),
+        (
+            {"drover_awx_approval_timeout": "1h"},
+            'drover_awx_approval_timeout must be a whole number of at least 1. It is "1h".',
+        ),
+        (
+            {"drover_awx_audit_rrule": "daily"},
+            "drover_awx_audit_rrule must be a rule such as DTSTART",
+        ),
     ],
 )
 def test_awx_11_values_of_another_kind_are_refused_before_anything_is_made(tmp_path, said, words):
@@ -449,15 +595,23 @@ def test_awx_12_a_project_without_the_playbooks_is_one_sentence(tmp_path):
         code, text = set_up(tmp_path, awx)
         said = " ".join(text.split())
         assert code != 0 and said.count("The project drover-project has no playbooks/") == 1, text
-        assert 'drover_awx_playbooks is "playbooks/".' in said and "job_templates" not in awx.objects
+        assert (
+            'drover_awx_playbooks is "playbooks/".' in said and "job_templates" not in awx.objects
+        )
 
 
 def test_awx_22_an_inventory_of_another_kind_is_refused(tmp_path):
     with fake_awx.running("hypervisors") as awx:
-        awx.add("inventories", name="drover-fleet", organization=awx.named("organizations", "Default")["id"])
+        awx.add(
+            "inventories",
+            name="drover-fleet",
+            organization=awx.named("organizations", "Default")["id"],
+        )
         code, text = set_up(tmp_path, awx)
-        assert code != 0 and "AWX has an inventory drover-fleet of another kind (plain in place of constructed)" in " ".join(
-            text.split()
+        assert (
+            code != 0
+            and "AWX has an inventory drover-fleet of another kind (plain in place of constructed)"
+            in " ".join(text.split())
         ), text
         assert awx.writes == []
 

@@ -55,14 +55,23 @@ BESIDE = {
     "migration_abort", "instance_cdrom", "instance_disk", "instance_disk_move", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
 }  # fmt: skip
 # A line by which AWX knows a playbook.
-PLAYBOOK = re.compile(r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$")
+PLAYBOOK = re.compile(
+    r"^\s*?-?\s*?(?:hosts|(ansible\.builtin\.)?include|(ansible\.builtin\.)?import_playbook):\s*?.*?$"
+)
 OBJECTS = shipped.objects()
-QUESTIONS = [(name, playbook, question) for name, playbook, spec in shipped.surveys() for question in spec]
+QUESTIONS = [
+    (name, playbook, question) for name, playbook, spec in shipped.surveys() for question in spec
+]
 each_question = pytest.mark.parametrize(
     ("playbook", "question"),
-    [pytest.param(playbook, question, id=f"{name}-{question['variable']}") for name, playbook, question in QUESTIONS],
+    [
+        pytest.param(playbook, question, id=f"{name}-{question['variable']}")
+        for name, playbook, question in QUESTIONS
+    ],
 )
-each_template = pytest.mark.parametrize("template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]])
+each_template = pytest.mark.parametrize(
+    "template", [pytest.param(each, id=each["name"]) for each in OBJECTS["controller_templates"]]
+)
 
 
 def test_there_is_a_template_for_each_playbook():
@@ -121,7 +130,13 @@ def test_question_has_the_default_of_the_option(playbook, question, request):
             assert question["min"] >= 1
     else:
         default = option["default"]
-        as_text = str(default).lower() if isinstance(default, bool) else json.dumps(default) if isinstance(default, dict) else default
+        as_text = (
+            str(default).lower()
+            if isinstance(default, bool)
+            else json.dumps(default)
+            if isinstance(default, dict)
+            else default
+        )
         assert question["default"] == as_text
         # Otherwise the answer may be left empty, and an empty answer is not the default.
         assert question["required"]
@@ -139,7 +154,11 @@ def test_every_survey_has_what_awx_wants_and_no_question_twice():
 def test_workflow_asks_as_its_job_template_does(name):
     surveys = {name: {q["variable"]: q for q in spec} for name, dummy, spec in shipped.surveys()}
     asked = surveys[f"drover-{name}-approved"]
-    of_the_job = {each: dict(question) for each, question in surveys[f"drover-{name}"].items() if each != "drover_plan_only"}
+    of_the_job = {
+        each: dict(question)
+        for each, question in surveys[f"drover-{name}"].items()
+        if each != "drover_plan_only"
+    }
     for (template, each), default in OTHER_DEFAULTS.items():
         if template == f"drover-{name}-approved":
             of_the_job[each]["default"] = default
@@ -148,29 +167,46 @@ def test_workflow_asks_as_its_job_template_does(name):
 
 def test_rules_that_the_survey_can_lift_are_those_of_the_planner():
     (question,) = [
-        question for name, dummy, question in QUESTIONS if (name, question["variable"]) == ("drover-evacuate", "drover_evacuate_force")
+        question
+        for name, dummy, question in QUESTIONS
+        if (name, question["variable"]) == ("drover-evacuate", "drover_evacuate_force")
     ]
     assert question["choices"] == list(fencing.LIFTABLE)
 
 
 def test_inventory_credential_type_is_one_that_awx_takes():
     (kind,) = OBJECTS["controller_credential_types"]
-    assert set(kind["inputs"]) <= {"fields", "required"} and set(kind["injectors"]) <= {"env", "extra_vars", "file"}
+    assert set(kind["inputs"]) <= {"fields", "required"} and set(kind["injectors"]) <= {
+        "env",
+        "extra_vars",
+        "file",
+    }
     assert kind["kind"] in ("cloud", "net")
     ids = []
     for field in kind["inputs"]["fields"]:
         assert set(field) <= {
             "id", "label", "type", "secret", "multiline", "format", "choices", "help_text", "default", "ask_at_runtime",
         }  # fmt: skip
-        assert field["type"] in ("string", "boolean") and re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", field["id"])
+        assert field["type"] in ("string", "boolean") and re.match(
+            r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", field["id"]
+        )
         assert field["label"] and field["id"] != "tower"
         ids.append(field["id"])
     assert set(kind["inputs"]["required"]) <= set(ids) and len(ids) == len(set(ids))
     for name, template in kind["injectors"]["env"].items():
-        assert re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", name) and not name.startswith("ANSIBLE_") and name.isascii()
+        assert (
+            re.match(r"^[a-zA-Z_]+[a-zA-Z0-9_]*$", name)
+            and not name.startswith("ANSIBLE_")
+            and name.isascii()
+        )
         # AWX fills it in, not Ansible while it makes the objects.
         values = {one: f"<{one}>" for one in ids}
-        assert jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(template).render(values) == "<store_url>"
+        assert (
+            jinja2.Environment(undefined=jinja2.StrictUndefined)
+            .from_string(template)
+            .render(values)
+            == "<store_url>"
+        )
     (credential,) = OBJECTS["controller_credentials"]
     assert credential["credential_type"] == kind["name"]
     assert set(credential["inputs"]) == set(kind["inputs"]["required"])
@@ -180,13 +216,22 @@ def test_inventory_credential_type_is_one_that_awx_takes():
 @pytest.mark.parametrize("schedule", OBJECTS["controller_schedules"], ids=lambda each: each["name"])
 def test_schedule_is_one_that_awx_takes(schedule):
     text = schedule["rrule"]
-    assert re.fullmatch(r"DTSTART(:\d{8}T\d{6}Z|;TZID=[\w/+-]+:\d{8}T\d{6}) RRULE:FREQ=[A-Z]+;\S+", text)
+    assert re.fullmatch(
+        r"DTSTART(:\d{8}T\d{6}Z|;TZID=[\w/+-]+:\d{8}T\d{6}) RRULE:FREQ=[A-Z]+;\S+", text
+    )
     assert "INTERVAL=" in text and "SECONDLY" not in text
     if rrule:
         assert rrule.rrulestr(text, forceset=True)[0]
-    named = {each["name"]: each for kind in ("controller_templates", "controller_workflows") for each in OBJECTS[kind]}
+    named = {
+        each["name"]: each
+        for kind in ("controller_templates", "controller_workflows")
+        for each in OBJECTS[kind]
+    }
     started = named[schedule["unified_job_template"]]
-    asked = {question["variable"]: question for question in started.get("survey_spec", {}).get("spec", ())}
+    asked = {
+        question["variable"]: question
+        for question in started.get("survey_spec", {}).get("spec", ())
+    }
     for name, value in schedule.get("extra_data", {}).items():
         assert value in asked[name]["choices"]
 
@@ -195,7 +240,9 @@ def test_schedule_is_one_that_awx_takes(schedule):
 def test_only_what_reads_is_sliced(template):
     playbook = os.path.basename(template["playbook"]).removesuffix(".yml")
     wanted = next(
-        each for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"] if each["name"] == template["name"]
+        each
+        for each in shipped.objects(drover_awx_discover_slices=4)["controller_templates"]
+        if each["name"] == template["name"]
     )
     assert wanted["job_slice_count"] == (4 if playbook in SLICED else 1)
     assert template["allow_simultaneous"] is (playbook in BESIDE)
@@ -204,10 +251,15 @@ def test_only_what_reads_is_sliced(template):
 @each_template
 @pytest.mark.parametrize("folder", ["playbooks/", ""], ids=["repository", "project"])
 def test_awx_finds_the_playbook(template, folder):
-    found = {each["name"]: each for each in shipped.objects(drover_awx_playbooks=folder)["controller_templates"]}
+    found = {
+        each["name"]: each
+        for each in shipped.objects(drover_awx_playbooks=folder)["controller_templates"]
+    }
     path = (shipped.ROOT if folder else shipped.PROJECT) / found[template["name"]]["playbook"]
     assert any(PLAYBOOK.match(line) for line in path.read_text().splitlines())
-    assert not {"roles", "tasks", "group_vars", "host_vars"} & set(path.relative_to(shipped.ROOT).parts)
+    assert not {"roles", "tasks", "group_vars", "host_vars"} & set(
+        path.relative_to(shipped.ROOT).parts
+    )
 
 
 @pytest.mark.parametrize("folder", [shipped.ROOT, shipped.PROJECT], ids=["repository", "project"])
@@ -215,7 +267,9 @@ def test_project_has_inventory_and_requirements(folder):
     (source,) = OBJECTS["controller_inventory_sources"]
     path = folder / source["source_path"]
     assert yaml.safe_load(path.read_text()) == {"plugin": "drover.compute.fleet"}
-    assert (folder / "requirements.yml").is_file() or (folder / "collections" / "requirements.yml").is_file()
+    assert (folder / "requirements.yml").is_file() or (
+        folder / "collections" / "requirements.yml"
+    ).is_file()
     # Before the first discovery there is no store, and a job would fail because its inventory is
     # empty.
     assert source["update_on_launch"] is False
@@ -235,7 +289,10 @@ def test_everything_that_is_named_is_there():
         assert each["inventory"] in names["controller_inventories"]
         assert each["execution_environment"] in names["controller_execution_environments"]
         assert each["credentials"] == ["drover-store", "hypervisors"]
-    where = {"job_template": "controller_templates", "inventory_source": "controller_inventory_sources"}
+    where = {
+        "job_template": "controller_templates",
+        "inventory_source": "controller_inventory_sources",
+    }
     for each in OBJECTS["controller_workflows"]:
         nodes = {node["identifier"] for node in each["workflow_nodes"]}
         for node in each["workflow_nodes"]:
@@ -244,7 +301,11 @@ def test_everything_that_is_named_is_there():
                 assert started["name"] in names[where[started["type"]]]
             for followers in node.get("related", {}).values():
                 assert {one["identifier"] for one in followers} <= nodes
-    for each in OBJECTS["controller_hosts"] + OBJECTS["controller_groups"] + OBJECTS["controller_inventory_sources"]:
+    for each in (
+        OBJECTS["controller_hosts"]
+        + OBJECTS["controller_groups"]
+        + OBJECTS["controller_inventory_sources"]
+    ):
         assert each["inventory"] in names["controller_inventories"]
 
 
@@ -253,17 +314,32 @@ def test_rolling_maintenance_waits_for_an_approval_between_plan_and_work():
     nodes = {node["identifier"]: node for node in workflow["workflow_nodes"]}
 
     def after(name):
-        return [(how, one["identifier"]) for how, found in nodes[name]["related"].items() for one in found]
+        return [
+            (how, one["identifier"])
+            for how, found in nodes[name]["related"].items()
+            for one in found
+        ]
 
-    assert after("plan") == [("success_nodes", "approval")] and after("approval") == [("success_nodes", "maintain")]
-    assert nodes["plan"]["extra_data"] == {"drover_plan_only": "true"} and "extra_data" not in nodes["maintain"]
+    assert after("plan") == [("success_nodes", "approval")] and after("approval") == [
+        ("success_nodes", "maintain")
+    ]
+    assert (
+        nodes["plan"]["extra_data"] == {"drover_plan_only": "true"}
+        and "extra_data" not in nodes["maintain"]
+    )
     assert nodes["approval"]["unified_job_template"]["type"] == "workflow_approval"
 
 
 def test_awx_19_a_schedule_without_a_rule_is_off():
     without = {f"drover_awx_{name}_rrule": "" for name in ("discover", "audit", "report")}
-    schedules = shipped.objects(**without, drover_awx_report_host="www1", drover_awx_metrics_push="http://push")["controller_schedules"]
-    assert schedules and not any(each["enabled"] for each in schedules) and all(each["rrule"] for each in schedules)
+    schedules = shipped.objects(
+        **without, drover_awx_report_host="www1", drover_awx_metrics_push="http://push"
+    )["controller_schedules"]
+    assert (
+        schedules
+        and not any(each["enabled"] for each in schedules)
+        and all(each["rrule"] for each in schedules)
+    )
 
 
 def test_awx_13_names_of_templates_have_no_underscore():
@@ -273,15 +349,24 @@ def test_awx_13_names_of_templates_have_no_underscore():
 def test_report_is_brought_to_its_host_each_day_where_there_is_one():
     def scheduled_and_given(**said):
         found = shipped.objects(**said)
-        (schedule,) = [each for each in found["controller_schedules"] if each["name"] == "drover-report"]
-        (template,) = [each for each in found["controller_templates"] if each["name"] == "drover-report"]
+        (schedule,) = [
+            each for each in found["controller_schedules"] if each["name"] == "drover-report"
+        ]
+        (template,) = [
+            each for each in found["controller_templates"] if each["name"] == "drover-report"
+        ]
         # A person who may start the job cannot choose the file that it writes.
         assert not template["survey_enabled"]
         return schedule["enabled"], template["extra_vars"]
 
     assert scheduled_and_given() == (False, {})
-    assert scheduled_and_given(drover_awx_report="/srv/fleet.html") == (False, {"drover_report": "/srv/fleet.html"})
-    assert scheduled_and_given(drover_awx_report_host="www1", drover_awx_report="/srv/fleet.html") == (
+    assert scheduled_and_given(drover_awx_report="/srv/fleet.html") == (
+        False,
+        {"drover_report": "/srv/fleet.html"},
+    )
+    assert scheduled_and_given(
+        drover_awx_report_host="www1", drover_awx_report="/srv/fleet.html"
+    ) == (
         True,
         {"drover_report_host": "www1", "drover_report": "/srv/fleet.html"},
     )
@@ -297,8 +382,13 @@ def test_hosts_are_made_as_they_are_said():
 
 def test_no_secret_is_in_the_files():
     for path in [*shipped.AWX.rglob("*.yml"), shipped.ROOT / "execution-environment.yml"]:
-        for name, value in re.findall(r"(?im)^[ -]*(\w*(?:password|secret|token|url)\w*): *(.*)$", path.read_text()):
-            assert value in ("", '""', "true", "false") or "{{" in value or "@" not in value, (path, name)
+        for name, value in re.findall(
+            r"(?im)^[ -]*(\w*(?:password|secret|token|url)\w*): *(.*)$", path.read_text()
+        ):
+            assert value in ("", '""', "true", "false") or "{{" in value or "@" not in value, (
+                path,
+                name,
+            )
     said = "the-one-secret"
     found = shipped.objects(drover_awx_store_url=said)
     # The URL is in the credential and in no other place.

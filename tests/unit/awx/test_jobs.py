@@ -56,7 +56,9 @@ def awx(tmp_path_factory, collections, postgres):
     """``awx(template, **answers)`` starts a job of a job template and returns a Job."""
     base = tmp_path_factory.mktemp("awx")
     project = base / "project"
-    shutil.copytree(collections / "ansible_collections/drover/compute/extensions/awx/project", project)
+    shutil.copytree(
+        collections / "ansible_collections/drover/compute/extensions/awx/project", project
+    )
     hosts = {}
     for name in ("kvm1", "kvm2"):
         node = base / f"{name}.xml"
@@ -69,8 +71,13 @@ def awx(tmp_path_factory, collections, postgres):
         }
     (base / "inventory").mkdir()
     www = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (base / "inventory" / "hosts.yml").write_text(json.dumps({"hypervisors": {"hosts": hosts}, "web": {"hosts": {"www1": www}}}))
-    templates = {each["name"]: each for each in shipped.objects(drover_awx_playbooks="")["controller_templates"]}
+    (base / "inventory" / "hosts.yml").write_text(
+        json.dumps({"hypervisors": {"hosts": hosts}, "web": {"hosts": {"www1": www}}})
+    )
+    templates = {
+        each["name"]: each
+        for each in shipped.objects(drover_awx_playbooks="")["controller_templates"]
+    }
 
     with postgres.database() as url:
 
@@ -82,7 +89,12 @@ def awx(tmp_path_factory, collections, postgres):
                 playbook=templates[f"drover-{template}"]["playbook"],
                 # AWX gives the job's name to the playbook; that tells an empty answer of a survey
                 # from an empty variable of a shell.
-                extravars={"awx_job_id": 1, "tower_job_id": 1, **(extra_vars or {}), **shipped.answers(template, **given)},
+                extravars={
+                    "awx_job_id": 1,
+                    "tower_job_id": 1,
+                    **(extra_vars or {}),
+                    **shipped.answers(template, **given),
+                },
                 cmdline="--check" if check else None,
                 envvars={
                     "ANSIBLE_COLLECTIONS_PATH": str(collections),
@@ -137,16 +149,26 @@ def test_hosts_with_a_host_shows_its_instances(fleet):
 def test_lines_of_a_job_are_whole(fleet):
     """The terminal of ansible-runner has 80 columns, the page of the job any number."""
     lines = succeeded(fleet("hosts")).stdout.splitlines()
-    assert any(line.startswith("HOST ") and "FREE VCPU, MEMORY, DISK" in line and len(line) > 80 for line in lines), lines
+    assert any(
+        line.startswith("HOST ") and "FREE VCPU, MEMORY, DISK" in line and len(line) > 80
+        for line in lines
+    ), lines
 
 
 def test_audit_leaves_its_data_as_artifact(fleet):
     job = succeeded(fleet("audit", drover_audit_heal="true", drover_audit_strict="true"))
-    assert job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True
+    assert (
+        job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"][
+            "drover_audit"
+        ]["sound"]
+        is True
+    )
 
 
 def test_drain_shows_its_plan_and_changes_nothing(fleet):
-    job = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true"))
+    job = succeeded(
+        fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true")
+    )
     assert "Nothing was changed: this is the plan of a drain of kvm1." in job.stdout
     assert "disabled" not in succeeded(fleet("hosts")).stdout
 
@@ -158,7 +180,14 @@ def test_drain_as_a_check(fleet):
 
 
 def test_rolling_maintenance_shows_its_batches(fleet):
-    job = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always", drover_rolling_blocked="skip"))
+    job = succeeded(
+        fleet(
+            "rolling-maintenance",
+            drover_plan_only="true",
+            drover_rolling_reboot="always",
+            drover_rolling_blocked="skip",
+        )
+    )
     assert "kvm1" in job.stdout
 
 
@@ -178,19 +207,26 @@ def test_report_writes_its_page_where_it_is_told(fleet):
 
 def test_report_is_copied_to_its_host(fleet):
     page = fleet.base / "www.html"
-    job = succeeded(fleet("report", extra_vars={"drover_report_host": "www1", "drover_report": str(page)}))
+    job = succeeded(
+        fleet("report", extra_vars={"drover_report_host": "www1", "drover_report": str(page)})
+    )
     assert "kvm2" in page.read_text() and page.stat().st_mode & 0o777 == 0o644
     assert job.artifacts["drover_report_result"]["page"] == f"www1:{page}"
     assert job.artifacts["drover_report_result"]["summary"]["hosts"] == 2
     # The file that the job wrote here first is removed.
-    assert not os.path.exists(job.results["Make room for the page that goes to another host"][0]["path"])
+    assert not os.path.exists(
+        job.results["Make room for the page that goes to another host"][0]["path"]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({"drover_report_host": "www1"}, "Give the absolute path of the page there"),
-        ({"drover_report_host": "www9", "drover_report": "/x.html"}, "The inventory has no host www9"),
+        (
+            {"drover_report_host": "www9", "drover_report": "/x.html"},
+            "The inventory has no host www9",
+        ),
     ],
 )
 def test_report_for_no_place_is_refused(fleet, given, words):
@@ -202,15 +238,27 @@ def test_artifacts_are_small_summaries(fleet):
     assert (hosts["hosts"], hosts["down"], hosts["maintenance"]) == (2, [], [])
     rebalance = succeeded(fleet("rebalance")).artifacts["drover_rebalance_result"]
     assert (rebalance["applied"], rebalance["failed"]) == (False, [])
-    drain = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true")).artifacts["drover_drain_result"]
-    planned = {"host": "kvm1", "status": "planned", "message": "Nothing was changed on kvm1: this is the plan."}
-    assert drain["hosts"] == [planned] and drain["staying"] == ["on-kvm1"] and "plan of a drain of kvm1" in drain["message"]
+    drain = succeeded(
+        fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true")
+    ).artifacts["drover_drain_result"]
+    planned = {
+        "host": "kvm1",
+        "status": "planned",
+        "message": "Nothing was changed on kvm1: this is the plan.",
+    }
+    assert (
+        drain["hosts"] == [planned]
+        and drain["staying"] == ["on-kvm1"]
+        and "plan of a drain of kvm1" in drain["message"]
+    )
 
 
 def test_artifacts_are_there_after_a_failure(fleet):
     drain = fleet("drain", drover_host="kvm9")
     assert sentence(drain) == drain.artifacts["drover_drain_result"]["message"]
-    assert [(each["host"], each["status"]) for each in drain.artifacts["drover_drain_result"]["hosts"]] == [("kvm9", "failed")]
+    assert [
+        (each["host"], each["status"]) for each in drain.artifacts["drover_drain_result"]["hosts"]
+    ] == [("kvm9", "failed")]
     evacuate = fleet("evacuate", check=True, drover_host="kvm1")
     assert "kvm1 is up in the store" in sentence(evacuate)
     assert evacuate.artifacts["drover_evacuate_result"]["message"] == sentence(evacuate)
@@ -218,20 +266,38 @@ def test_artifacts_are_there_after_a_failure(fleet):
 
 @pytest.mark.parametrize(
     "definitions, words",
-    [("- name: web1\n  memory_mb: 99T\n", "No valid host for web1"), ("[]", "There is nothing to place"), ("- a", "must be a list")],
+    [
+        ("- name: web1\n  memory_mb: 99T\n", "No valid host for web1"),
+        ("[]", "There is nothing to place"),
+        ("- a", "must be a list"),
+    ],
 )
 def test_place_leaves_its_refusal_as_artifact(fleet, definitions, words):
     job = fleet("place", check=True, drover_instance_definitions=definitions)
     assert words in sentence(job)
-    assert job.artifacts["drover_place_result"] == {"message": sentence(job), "instances": {}, "failed": []}
+    assert job.artifacts["drover_place_result"] == {
+        "message": sentence(job),
+        "instances": {},
+        "failed": [],
+    }
 
 
 def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
     """AWX gives the answers to the playbook as extra variables."""
-    given = {f"drover_{name}_result": {} for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")}
+    given = {
+        f"drover_{name}_result": {}
+        for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")
+    }
     succeeded(fleet("hosts", extra_vars=given))
-    plan = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip"))
-    again = fleet("rolling-maintenance", extra_vars=plan.artifacts, drover_rolling_blocked="skip", drover_plan_only="true")
+    plan = succeeded(
+        fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip")
+    )
+    again = fleet(
+        "rolling-maintenance",
+        extra_vars=plan.artifacts,
+        drover_rolling_blocked="skip",
+        drover_plan_only="true",
+    )
     assert "drover_rolling" in plan.artifacts and succeeded(again)
 
 
@@ -243,7 +309,10 @@ def test_options_of_migrations_and_hooks_are_texts(fleet):
     )  # fmt: skip
     assert "plan of a drain of kvm1" in job.stdout
     job = fleet(
-        "rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip", drover_rolling_hooks='{"after_drains": "update.yml"}'
+        "rolling-maintenance",
+        drover_plan_only="true",
+        drover_rolling_blocked="skip",
+        drover_rolling_hooks='{"after_drains": "update.yml"}',
     )
     assert "after_drains" in sentence(job)
 
@@ -265,16 +334,31 @@ def test_awx_17_a_check_shows_what_a_run_would_do(fleet):
     job = succeeded(fleet("instance-start", check=True, drover_instances="on-kvm1"))
     assert "on-kvm1 on kvm1: nothing would change." in job.stdout
     # The test driver moves nothing.
-    job = fleet("instance-migrate", check=True, drover_instances="on-kvm1", drover_destination="kvm2")
+    job = fleet(
+        "instance-migrate", check=True, drover_instances="on-kvm1", drover_destination="kvm2"
+    )
     assert sentence(job) and '"changed": true' not in job.stdout
 
 
 def test_awx_3_a_rolling_maintenance_has_its_artifact_whatever_happens(fleet):
-    plan = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always", drover_rolling_blocked="skip"))
+    plan = succeeded(
+        fleet(
+            "rolling-maintenance",
+            drover_plan_only="true",
+            drover_rolling_reboot="always",
+            drover_rolling_blocked="skip",
+        )
+    )
     found = plan.artifacts["drover_rolling"]
-    assert not found["finished"] and [each["host"] for each in found["left_out"]] == ["kvm1", "kvm2"] and found["batches"] == []
+    assert (
+        not found["finished"]
+        and [each["host"] for each in found["left_out"]] == ["kvm1", "kvm2"]
+        and found["batches"] == []
+    )
     refused = fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always")
-    assert refused.artifacts["drover_rolling"]["message"] == sentence(refused) and "cannot be taken" in sentence(refused)
+    assert refused.artifacts["drover_rolling"]["message"] == sentence(
+        refused
+    ) and "cannot be taken" in sentence(refused)
     # The output has the reason once for all hosts (row 15).
     assert "the same for kvm2" in sentence(refused) and sentence(refused).count("kvm2") == 1
     hooks = fleet("rolling-maintenance", drover_rolling_hooks='{"nonsense": "update.yml"}')
@@ -284,8 +368,14 @@ def test_awx_3_a_rolling_maintenance_has_its_artifact_whatever_happens(fleet):
 @pytest.mark.parametrize(
     ("hooks", "words"),
     [
-        ('{"nonsense": "update.yml"}', "drover_rolling_hooks: nonsense is update.yml, but there is no such hook"),
-        ('{"after_drain": 5}', "drover_rolling_hooks: after_drain is 5, which is no path of a task file"),
+        (
+            '{"nonsense": "update.yml"}',
+            "drover_rolling_hooks: nonsense is update.yml, but there is no such hook",
+        ),
+        (
+            '{"after_drain": 5}',
+            "drover_rolling_hooks: after_drain is 5, which is no path of a task file",
+        ),
         ("update.yml", "drover_rolling_hooks' must be a mapping, not 'update.yml'"),
     ],
 )
@@ -302,14 +392,25 @@ def test_awx_5_files_outside_of_the_project_are_not_read(fleet, path):
     link.symlink_to("/etc/passwd")
     said = sentence(fleet("place", drover_definitions=path))
     assert "outside of the project of this job" in said and "root:" not in said
-    said = sentence(fleet("rolling-maintenance", drover_rolling_hooks=json.dumps({"after_drain": path})))
-    assert "drover_rolling_hooks: after_drain is" in said and "outside of the project of this job" in said
+    said = sentence(
+        fleet("rolling-maintenance", drover_rolling_hooks=json.dumps({"after_drain": path}))
+    )
+    assert (
+        "drover_rolling_hooks: after_drain is" in said
+        and "outside of the project of this job" in said
+    )
 
 
 def test_awx_5_no_more_than_one_short_key_of_a_wrong_file_is_shown(fleet):
-    (fleet.base / "project" / "wrong.yml").write_text("".join(f"{name}: {'x' * 90}\n" for name in ("a" * 70, "b" * 70)))
+    (fleet.base / "project" / "wrong.yml").write_text(
+        "".join(f"{name}: {'x' * 90}\n" for name in ("a" * 70, "b" * 70))
+    )
     said = sentence(fleet("place", drover_definitions="wrong.yml"))
-    assert f"unknown key {'a' * 40}... and 1 more" in said and "a" * 41 not in said and "bb" not in said
+    assert (
+        f"unknown key {'a' * 40}... and 1 more" in said
+        and "a" * 41 not in said
+        and "bb" not in said
+    )
 
 
 def test_abort_of_migrations_wants_an_instance_or_a_host(fleet):
@@ -325,20 +426,30 @@ def test_rebalance_shows_its_moves(fleet):
 
 
 def test_place_takes_definitions_from_the_survey(fleet):
-    job = succeeded(fleet("place", check=True, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"))
+    job = succeeded(
+        fleet("place", check=True, drover_instance_definitions="- name: web1\n  memory_mb: 64\n")
+    )
     assert "web1" in job.stdout
     # The instance was not placed, so it has no host.
-    assert job.artifacts["drover_place_result"] == {"message": "", "instances": {"web1": None}, "failed": []}
+    assert job.artifacts["drover_place_result"] == {
+        "message": "",
+        "instances": {"web1": None},
+        "failed": [],
+    }
 
 
 def test_place_names_the_instances_that_no_host_built(fleet):
     """The template of their domain is missing."""
     job = fleet(
-        "place", extra_vars={"drover_domain_template": "/nowhere.xml.j2"}, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"
+        "place",
+        extra_vars={"drover_domain_template": "/nowhere.xml.j2"},
+        drover_instance_definitions="- name: web1\n  memory_mb: 64\n",
     )
     assert job.status == "failed", job.stdout
     result = job.artifacts["drover_place_result"]
-    assert (result["failed"], result["instances"].get("web1")) == (["web1"], None) and result["message"], job.stdout
+    assert (result["failed"], result["instances"].get("web1")) == (["web1"], None) and result[
+        "message"
+    ], job.stdout
 
 
 def test_undrain_of_a_host_that_was_not_drained(fleet):
@@ -350,7 +461,11 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
     ("template", "given", "words"),
     [
         ("hosts", {"drover_host": "kvm9"}, "kvm9"),
-        ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
+        (
+            "discover",
+            {"drover_hypervisors": "kvm9"},
+            "The inventory has no host that matches 'kvm9'",
+        ),
         ("drain", {"drover_host": "kvm9"}, "kvm9"),
         ("drain", {"drover_host": ""}, "Which host? Name a host"),
         (
@@ -359,13 +474,25 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
             "unmovable must be one of: fail, skip, shutdown",
         ),
         ("undrain", {"drover_host": "kvm9"}, "kvm9"),
-        ("rolling-maintenance", {"drover_rolling_reboot": "soon"}, "drover_rolling_reboot must be one of: needed, always, never"),
+        (
+            "rolling-maintenance",
+            {"drover_rolling_reboot": "soon"},
+            "drover_rolling_reboot must be one of: needed, always, never",
+        ),
         ("evacuate", {"drover_host": "kvm1"}, "kvm1 is up in the store, so it is not evacuated"),
         ("power", {"drover_host": "kvm1"}, "drover_power_driver"),
         ("place", {}, "There is nothing to place"),
         ("place", {"drover_definitions": "none.yml"}, "none.yml"),
-        ("place", {"drover_instance_definitions": "web1"}, "drover_instance_definitions must be a list of definitions"),
-        ("place", {"drover_instance_definitions": "- web1"}, "drover_instance_definitions must be a list of definitions"),
+        (
+            "place",
+            {"drover_instance_definitions": "web1"},
+            "drover_instance_definitions must be a list of definitions",
+        ),
+        (
+            "place",
+            {"drover_instance_definitions": "- web1"},
+            "drover_instance_definitions must be a list of definitions",
+        ),
         ("place", {"drover_instance_definitions": "- {name: web1}"}, "memory_mb"),
         ("place", {"drover_instance_definitions": "- {name: web1"}, "drover_instance_definitions"),
     ],
@@ -399,10 +526,15 @@ def test_inventory_source_reads_the_store(fleet, monkeypatch):
     )
     assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
     # ansible-core 2.19 and later gives a mapping that marks the value as no template.
-    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] in ("up", {"__ansible_unsafe": "up"})
+    assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] in (
+        "up",
+        {"__ansible_unsafe": "up"},
+    )
 
 
 def test_requirements_name_this_collection_and_version(collections):
-    (wanted,) = yaml.safe_load((shipped.PROJECT / "collections" / "requirements.yml").read_text())["collections"]
+    (wanted,) = yaml.safe_load((shipped.PROJECT / "collections" / "requirements.yml").read_text())[
+        "collections"
+    ]
     galaxy = yaml.safe_load((shipped.ROOT / "galaxy.yml").read_text())
     assert wanted == {"name": "drover.compute", "version": f">={galaxy['version']}"}

@@ -54,7 +54,9 @@ class Fleet:
         if self.root(name) == anchor:
             return True
         return SHARES in self.traits(name) and any(
-            self.aggregates(name) & self.aggregates(other) for other in self.providers if self.root(other) == anchor
+            self.aggregates(name) & self.aggregates(other)
+            for other in self.providers
+            if self.root(other) == anchor
         )
 
     def room(self, name, resource, amount):
@@ -72,7 +74,10 @@ class Fleet:
         """Return True if a sum fits; min_unit and step_size do not count."""
         inventory = self.providers[name]["inventories"][resource]
         capacity = (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
-        return self.used.get((name, resource), 0) + amount <= capacity and amount <= inventory["max_unit"]
+        return (
+            self.used.get((name, resource), 0) + amount <= capacity
+            and amount <= inventory["max_unit"]
+        )
 
 
 def candidates(topology, query):
@@ -80,7 +85,11 @@ def candidates(topology, query):
     fleet = Fleet(topology)
     slots = []
     for suffix, group in query.groups.items():
-        slots += [(suffix, group.resources)] if suffix else [("", {k: v}) for k, v in group.resources.items()]
+        slots += (
+            [(suffix, group.resources)]
+            if suffix
+            else [("", {k: v}) for k, v in group.resources.items()]
+        )
     found = set()
     for anchor in fleet.roots():
         traits = fleet.traits(anchor)
@@ -142,7 +151,9 @@ def single(fleet, group, anchor, names):
     if not group.resources and not group.required and not group.member_of:
         return False
     # Without resources the tree has no effect, as in Placement; but such a provider must exist.
-    if group.in_tree and group.in_tree not in (tree_uuids(fleet, fleet.root(name)) if group.resources else fleet.uuids()):
+    if group.in_tree and group.in_tree not in (
+        tree_uuids(fleet, fleet.root(name)) if group.resources else fleet.uuids()
+    ):
         return False
     return (
         all(choice & traits for choice in group.required)

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response, search
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    batch,
+    query,
+    response,
+    search,
+)
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 POOL = str(uuid.UUID(int=1))
@@ -34,7 +39,12 @@ def made(store, asked, *providers):
 
 def test_flat_nodes_and_a_custom_class(store):
     asked = query.from_mapping({"resources": {"VCPU": 2, "CUSTOM_LICENSE": 1}})
-    found = made(store, asked, provider("b", {"VCPU": 4, "CUSTOM_LICENSE": 9}), provider("a", {"VCPU": 2, "CUSTOM_LICENSE": 1}))
+    found = made(
+        store,
+        asked,
+        provider("b", {"VCPU": 4, "CUSTOM_LICENSE": 9}),
+        provider("a", {"VCPU": 2, "CUSTOM_LICENSE": 1}),
+    )
     assert found.fits(asked).tolist() == [True, True, False]
     assert found.take(asked, 1) == {"uuid-a": {"VCPU": 2, "CUSTOM_LICENSE": 1}}
     assert found.fits(asked).tolist() == [True, False, False]
@@ -60,7 +70,9 @@ def test_nodes_that_share_a_pool_use_it_up_together(store):
 
 
 def test_a_nested_node_gives_from_the_part_that_has_room(store):
-    asked = query.from_mapping({"resources": {"DISK_GB": 1}, "groups": {"numa": {"resources": {"VCPU": 3}}}})
+    asked = query.from_mapping(
+        {"resources": {"DISK_GB": 1}, "groups": {"numa": {"resources": {"VCPU": 3}}}}
+    )
     found = made(
         store,
         asked,
@@ -77,11 +89,25 @@ def test_groups_that_are_alike_are_not_told_apart(store):
     """All ways to take three functions of three cards are found, each once: the amount per card
     counts."""
     suffixes = [f"_{number}" for number in range(3)]
-    asked = query.from_mapping({"groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes}, "group_policy": "none"})
-    every = made(store, asked, provider("a", {"VCPU": 4}), *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")))
-    apart = {tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(asked, 0)}
+    asked = query.from_mapping(
+        {
+            "groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes},
+            "group_policy": "none",
+        }
+    )
+    every = made(
+        store,
+        asked,
+        provider("a", {"VCPU": 4}),
+        *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")),
+    )
+    apart = {
+        tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(asked, 0)
+    }
     alike = query.Query(asked.groups, asked.group_policy, equal_groups=[suffixes])
-    found = [tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(alike, 0)]
+    found = [
+        tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(alike, 0)
+    ]
     assert len(found) == len(set(found)) == 7 and set(found) == apart
     assert every.fits(alike).tolist() == [True, False]
     taken = every.take(alike, 0)
@@ -99,7 +125,10 @@ def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(
     found = made(store, asked, provider("a", {"VCPU": 4}), *cards)
     rows = list(found.candidates(asked, 0))
     assert 1 < len(rows) <= search.MOST_ALIKE
-    assert all(sum(each["resources"]["CUSTOM_VF"] for each in row["allocations"].values()) == 12 for row in rows)
+    assert all(
+        sum(each["resources"]["CUSTOM_VF"] for each in row["allocations"].values()) == 12
+        for row in rows
+    )
     for _number in range(8):
         assert found.take(asked, 0) is not None
     assert found.take(asked, 0) is None

@@ -10,7 +10,11 @@ import uuid
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    batch,
+    query,
+    response,
+)
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 from ansible_collections.drover.compute.tests.unit.candidates.test_batch import provider
 
@@ -18,8 +22,14 @@ POOLS = [str(uuid.UUID(int=number)) for number in (1, 2)]
 QUERIES = [
     {"resources": {"VCPU": 1, "DISK_GB": 2}},
     {"resources": {"VCPU": 2, "VGPU": 1}},
-    {"resources": {"VCPU": 1}, "groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}}},
-    {"groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}}, "group_policy": "isolate"},
+    {
+        "resources": {"VCPU": 1},
+        "groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}},
+    },
+    {
+        "groups": {"1": {"resources": {"VGPU": 1}}, "2": {"resources": {"VGPU": 1}}},
+        "group_policy": "isolate",
+    },
 ]
 QUERIES[2]["group_policy"] = "none"
 
@@ -36,7 +46,14 @@ def fleet(chance):
         for child in range(chance.randrange(3)):
             found.append(provider(f"{name}-{child}", {"VGPU": 2, "VCPU": 2}, parent=name))
     for number, pool in enumerate(POOLS):
-        found.append(provider(f"pool{number}", {"DISK_GB": 9}, traits=["MISC_SHARES_VIA_AGGREGATE"], aggregates=[pool]))
+        found.append(
+            provider(
+                f"pool{number}",
+                {"DISK_GB": 9},
+                traits=["MISC_SHARES_VIA_AGGREGATE"],
+                aggregates=[pool],
+            )
+        )
     return found
 
 

@@ -11,7 +11,10 @@ import uuid
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
+    query,
+    response,
+)
 from ansible_collections.drover.compute.tests.benchmarks import candidates, topology_file
 from ansible_collections.drover.compute.tests.benchmarks.compare_candidates import as_set
 from ansible_collections.drover.compute.tests.unit.candidates import naive
@@ -59,27 +62,35 @@ def topologies(draw):
     for number, name in enumerate(names):
         parent = draw(st.sampled_from([None, *names[:number]])) if number else None
         shares = parent is None and draw(st.integers(0, 2)) == 0
-        traits = set(draw(st.lists(st.sampled_from(TRAITS[:2]), max_size=2))) | ({naive.SHARES} if shares else set())
+        traits = set(draw(st.lists(st.sampled_from(TRAITS[:2]), max_size=2))) | (
+            {naive.SHARES} if shares else set()
+        )
         providers.append(
             {
                 "uuid": uuid_of(name),
                 "name": name,
                 "parent": parent,
-                "inventories": draw(st.dictionaries(st.sampled_from(CLASSES), inventories(), max_size=3)),
+                "inventories": draw(
+                    st.dictionaries(st.sampled_from(CLASSES), inventories(), max_size=3)
+                ),
                 "traits": sorted(traits),
                 "aggregates": sorted(set(draw(st.lists(st.sampled_from(AGGREGATES), max_size=2)))),
             }
         )
         used = {key: 1 for key in providers[-1]["inventories"] if draw(st.integers(0, 3)) == 0}
         if used:
-            allocations.append({"consumer": str(uuid.UUID(int=number + 1)), "allocations": {name: used}})
+            allocations.append(
+                {"consumer": str(uuid.UUID(int=number + 1)), "allocations": {name: used}}
+            )
     return {"providers": providers, "allocations": allocations, "traits": TRAITS}
 
 
 def groups(resources):
     def choices(names):
         one = st.sampled_from(names)
-        return st.lists(st.one_of(one, one.map(lambda name: f"!{name}"), st.just(list(names))), max_size=1)
+        return st.lists(
+            st.one_of(one, one.map(lambda name: f"!{name}"), st.just(list(names))), max_size=1
+        )
 
     return st.fixed_dictionaries(
         {"resources": resources},
@@ -128,7 +139,9 @@ def test_the_same_as_trying_everything(store, topology, mapping):
 
 @given(topologies(), queries(), st.randoms())
 @SETTINGS
-def test_the_order_of_rows_changes_nothing_and_a_limit_takes_the_first(store, topology, mapping, random):
+def test_the_order_of_rows_changes_nothing_and_a_limit_takes_the_first(
+    store, topology, mapping, random
+):
     asked = query.from_mapping(mapping)
     topology_file.load(store, topology)
     before = ask(store, asked)

@@ -21,6 +21,8 @@ CASES = json.loads(pathlib.Path(__file__).with_name("placement_cases.json").read
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}-{case['seed']}")
 def test_answers_are_placement_s(prepared_url, case):
     asked = [theirs["query"] for theirs in case["queries"]]
-    answers = candidates.run(Store.open(prepared_url), copy.deepcopy(case["topology"]), asked)["queries"]
+    answers = candidates.run(Store.open(prepared_url), copy.deepcopy(case["topology"]), asked)[
+        "queries"
+    ]
     for theirs, ours in zip(case["queries"], answers):
         assert differences(theirs, ours) == [], theirs["query"]

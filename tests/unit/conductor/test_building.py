@@ -21,7 +21,9 @@ from ansible_collections.drover.compute.plugins.module_utils._images import imag
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import (
+    InstanceOperations,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -45,10 +47,18 @@ class Placing:
 
     def wanted(self, uuid):
         xml = hypervisors.xml("web", uuid, [self.disk])
-        return {"uuid": uuid, "name": "web", "xml": xml, "disks": [{"path": self.disk, "size_gb": 1}], "uri": "qemu:///system"}
+        return {
+            "uuid": uuid,
+            "name": "web",
+            "xml": xml,
+            "disks": [{"path": self.disk, "size_gb": 1}],
+            "uri": "qemu:///system",
+        }
 
     def building(self, host, store=None):
-        return Building(self.fleet.ports(store or self.store), self.fleet.hand(host), host, timeout=2)
+        return Building(
+            self.fleet.ports(store or self.store), self.fleet.hand(host), host, timeout=2
+        )
 
     def claim(self):
         (found,) = claim_definition(self.url, "web", *HOSTS)
@@ -130,7 +140,9 @@ def test_built_once_and_again_nothing_is_done(placing):
     placing.check()
 
 
-@pytest.mark.parametrize("number, moment", list(itertools.product((1, 2), ("before", "inside", "after"))))
+@pytest.mark.parametrize(
+    "number, moment", list(itertools.product((1, 2), ("before", "inside", "after")))
+)
 def test_safety_01_a_store_that_cannot_be_written_while_it_is_built(placing, number, moment):
     """The guest runs and the store does not know that: it is not built on the next host, and the
     next run ends well."""
@@ -190,7 +202,9 @@ def test_a_module_that_comes_late_does_nothing(placing):
     placing.fleet.carry_out = held_up
     with pytest.raises(TimedOut):
         placing.building("kvm1").build(placing.wanted(claim["uuid"]))
-    found = placing.building("kvm1").settle(claim["uuid"], claim["alternates"], 3600, "It took too long.")
+    found = placing.building("kvm1").settle(
+        claim["uuid"], claim["alternates"], 3600, "It took too long."
+    )
     assert found["claim"]["host"] == "kvm2"
     placing.building("kvm2").build(placing.wanted(claim["uuid"]))
     result = real(*late[0])
@@ -199,16 +213,26 @@ def test_a_module_that_comes_late_does_nothing(placing):
 
 
 def test_a_host_that_is_lost_keeps_its_room(placing):
-    placing.fleet.after.append(lambda host, module, result: setattr(placing.fleet.hosts[host], "reached", False))
-    with pytest.raises(DroverError, match="so it is not built elsewhere and keeps its room") as caught:
+    placing.fleet.after.append(
+        lambda host, module, result: setattr(placing.fleet.hosts[host], "reached", False)
+    )
+    with pytest.raises(
+        DroverError, match="so it is not built elsewhere and keeps its room"
+    ) as caught:
         placing.run()
     assert caught.value.details["uncertain"] is True
     uuid = placing.claim()["uuid"]
     assert placing.held() == {uuid: ["kvm1"]}
-    with placing.store.write() as connection, pytest.raises(orders.Open, match="Run drover.compute.place again"):
+    with (
+        placing.store.write() as connection,
+        pytest.raises(orders.Open, match="Run drover.compute.place again"),
+    ):
         claims.release(connection, [uuid], certainty.word("a test"), fleets.NOW)
     with placing.store.write() as connection:
-        assert audit.audit(connection, fleets.NOW + 10**6, mend=True, release_expired=True)["mended"] == []
+        assert (
+            audit.audit(connection, fleets.NOW + 10**6, mend=True, release_expired=True)["mended"]
+            == []
+        )
     placing.fleet.after.clear()
     placing.fleet.hosts["kvm1"].reached = True
     placing.run()
@@ -241,7 +265,9 @@ def test_without_an_alternate_its_room_is_given_back(placing, monkeypatch):
         raise images.ImageProblem("There is no room.")
 
     monkeypatch.setattr(images, "make_disk", no_room)
-    with pytest.raises(DroverError, match="no alternate is left. What was made was removed and its room given back"):
+    with pytest.raises(
+        DroverError, match="no alternate is left. What was made was removed and its room given back"
+    ):
         placing.run()
     assert placing.held() == {} and placing.fleet.where() == {}
 
@@ -259,7 +285,10 @@ def test_walk_f01_alternates_that_have_no_room_any_more(placing, monkeypatch):
     with pytest.raises(DroverError) as caught:
         placing.run()
     message = str(caught.value)
-    assert message.index("There is no bridge br1") < message.index("no alternate is left") and "its room given back" in message, message
+    assert (
+        message.index("There is no bridge br1") < message.index("no alternate is left")
+        and "its room given back" in message
+    ), message
     assert "VCPU" in message and "faster" not in message
     assert uuid_of("web") not in placing.held()
 
@@ -275,20 +304,28 @@ class TestWalkF01Delete:
     def test_no_order_was_given(self, placing):
         placing.claim()
         result, _differences, failed = self.delete(placing)
-        assert not failed and result["changed"] and [each["name"] for each in result["gone"]] == ["web"]
+        assert (
+            not failed
+            and result["changed"]
+            and [each["name"] for each in result["gone"]] == ["web"]
+        )
         assert placing.held() == {}
 
     def test_its_order_was_cut_off(self, placing):
         claim = placing.claim()
         with placing.store.write() as connection:
-            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+            orders.begin(
+                connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001"
+            )
         _result, _differences, failed = self.delete(placing)
         assert not failed and placing.held() == {}
 
     def test_it_was_built_all_the_same(self, placing):
         claim = placing.claim()
         with placing.store.write() as connection:
-            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+            orders.begin(
+                connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001"
+            )
         placing.fleet.hosts[claim["host"]].define("web", claim["uuid"], "running", [placing.disk])
         _result, _differences, failed = self.delete(placing)
         assert "its build had ended. Nothing was removed: run this again" in failed[0]
@@ -297,7 +334,9 @@ class TestWalkF01Delete:
     def test_its_host_does_not_answer(self, placing):
         claim = placing.claim()
         with placing.store.write() as connection:
-            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+            orders.begin(
+                connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001"
+            )
         placing.fleet.hosts[claim["host"]].power_off()
         _result, _differences, failed = self.delete(placing)
         assert "its room is not given back" in failed[0] and placing.held()
@@ -328,7 +367,9 @@ def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch
     placing.fleet.hosts["kvm1"].power_on()
     # A discovery runs at this moment: a domain that is off does not count as built.
     there = fleets.domain("web", uuid=placing.claim()["uuid"], state="shutoff")
-    fleets.discover(placing.url, fleets.host("kvm1", there), fleets.host("kvm2"), fleets.host("kvm3"))
+    fleets.discover(
+        placing.url, fleets.host("kvm1", there), fleets.host("kvm2"), fleets.host("kvm3")
+    )
     placing.run()
     placing.check()
 
@@ -337,7 +378,9 @@ def test_two_runs_of_one_definition_build_one_instance(placing):
     """Both look for a host before one of them claims: each has another uuid for the same
     definition."""
     with placing.store.write(together=True) as connection:
-        first = claims.claim(connection, [fleets.selection("web", "kvm1")], fleets.NOW, defined=True)[0]
+        first = claims.claim(
+            connection, [fleets.selection("web", "kvm1")], fleets.NOW, defined=True
+        )[0]
     with placing.store.write(together=True) as connection:
         other = {**fleets.selection("web", "kvm2"), "uuid": uuid_of("another")}
         second = claims.claim(connection, [other], fleets.NOW, defined=True)[0]
@@ -347,7 +390,11 @@ def test_two_runs_of_one_definition_build_one_instance(placing):
         # in another project.
         by_hand = claims.claim(connection, [{**other, "uuid": uuid_of("hand")}], fleets.NOW)[0]
         project = claims.claim(connection, [{**other, "project": "p"}], fleets.NOW, defined=True)[0]
-    assert by_hand["new"] and project["new"] and len({first["uuid"], by_hand["uuid"], project["uuid"]}) == 3
+    assert (
+        by_hand["new"]
+        and project["new"]
+        and len({first["uuid"], by_hand["uuid"], project["uuid"]}) == 3
+    )
 
 
 def test_two_runs_at_once(placing, fleet):
@@ -372,7 +419,9 @@ def test_two_runs_at_once(placing, fleet):
 
 
 @pytest.mark.parametrize("only_in_xml", [False, True])
-def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(placing, tmp_path, only_in_xml):
+def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(
+    placing, tmp_path, only_in_xml
+):
     """The path is the disk of an instance of another host, in a folder behind a link."""
     (tmp_path / "link").symlink_to(tmp_path)
     theirs, disk = str(tmp_path / "theirs.qcow2"), {"target": "vda", "type": "file"}
@@ -384,7 +433,9 @@ def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(placing, tm
     if only_in_xml:
         wanted["disks"] = []
     for call in (placing.building("kvm1").foretell, placing.building("kvm1").build):
-        with pytest.raises(DroverError, match=f"its disk {theirs} is a file that theirs on kvm2 uses"):
+        with pytest.raises(
+            DroverError, match=f"its disk {theirs} is a file that theirs on kvm2 uses"
+        ):
             call(wanted)
     assert "web" not in placing.fleet.where() and not (tmp_path / "theirs.qcow2").exists()
     with placing.store.read() as connection:

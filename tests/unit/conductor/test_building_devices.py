@@ -19,7 +19,9 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._ownership.mdev_uuids import made_for
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import request_of_port
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    request_of_port,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices
@@ -41,8 +43,15 @@ def fleet(tmp_path, monkeypatch):
 
 @pytest.fixture
 def store(prepared_url):
-    options = {"pci_device_specs": [{"address": "0000:3b:00.0", "product_id": "154c", "physical_network": "physnet1"}]}
-    fleets.discover(prepared_url, *(machines.node(host=name, options=options, **machines.devices()) for name in HOSTS))
+    options = {
+        "pci_device_specs": [
+            {"address": "0000:3b:00.0", "product_id": "154c", "physical_network": "physnet1"}
+        ]
+    }
+    fleets.discover(
+        prepared_url,
+        *(machines.node(host=name, options=options, **machines.devices()) for name in HOSTS),
+    )
     return Store.open(prepared_url)
 
 
@@ -61,28 +70,43 @@ def wanted(claimed, folder, **more):
         for each in claimed.get("pci_devices", ())
     )
     xml = hypervisors.xml("web", claimed["uuid"], [disk]).replace("</devices>", f"{nics}</devices>")
-    return {"uuid": claimed["uuid"], "name": "web", "xml": xml, "disks": [{"path": disk, "size_gb": 1}], "uri": "qemu:///system", **more}
+    return {
+        "uuid": claimed["uuid"],
+        "name": "web",
+        "xml": xml,
+        "disks": [{"path": disk, "size_gb": 1}],
+        "uri": "qemu:///system",
+        **more,
+    }
 
 
 def owners(store):
     """Return {host: {address: owner}} of devices with an owner."""
     with store.read() as connection:
         found = devices.read_pci(connection)
-    return [{each["address"]: each["owner"] for each in found[node] if each["owner"]} for node in sorted(found)]
+    return [
+        {each["address"]: each["owner"] for each in found[node] if each["owner"]}
+        for node in sorted(found)
+    ]
 
 
 def build(store, fleet, claimed, folder, **more):
     """Build it as the role does; return the last claim, and the reason of each failed build."""
     failures = []
     while True:
-        building = Building(fleet.ports(store), fleet.hand(claimed["host"]), claimed["host"], timeout=2)
+        building = Building(
+            fleet.ports(store), fleet.hand(claimed["host"]), claimed["host"], timeout=2
+        )
         try:
             building.build(wanted(claimed, folder, **more))
             return claimed, failures
         except DroverError as problem:
             failures.append(str(problem))
             assert problem.details["uncertain"] is False
-        claimed = {**claimed, **building.settle(claimed["uuid"], claimed["alternates"], 3600, failures[-1])["claim"]}
+        claimed = {
+            **claimed,
+            **building.settle(claimed["uuid"], claimed["alternates"], 3600, failures[-1])["claim"],
+        }
 
 
 def test_a_pci_device_that_vanished_ends_in_the_next_alternate(store, fleet, tmp_path, monkeypatch):
@@ -110,19 +134,27 @@ def test_a_pci_device_that_vanished_ends_in_the_next_alternate(store, fleet, tmp
     assert [each["request"] for each in last["pci_devices"]] == [0]
 
 
-def test_a_device_that_vanished_from_the_only_host_gives_everything_back(store, fleet, tmp_path, monkeypatch):
+def test_a_device_that_vanished_from_the_only_host_gives_everything_back(
+    store, fleet, tmp_path, monkeypatch
+):
     claimed = claim(store, "kvm1", pci=[request_of_port("physnet1", "direct")])
 
     def start(domain, flags=0):
         raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: Device not found")
 
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", start)
-    with pytest.raises(DroverError, match="no alternate is left. What was made was removed and its room given back"):
+    with pytest.raises(
+        DroverError, match="no alternate is left. What was made was removed and its room given back"
+    ):
         build(store, fleet, claimed, tmp_path)
-    assert owners(store) == [{}, {}] and fleet.where() == {} and not (tmp_path / "web.qcow2").exists()
+    assert (
+        owners(store) == [{}, {}] and fleet.where() == {} and not (tmp_path / "web.qcow2").exists()
+    )
 
 
-def test_a_parent_of_mediated_devices_that_vanished_ends_in_the_next_alternate(store, fleet, tmp_path, monkeypatch):
+def test_a_parent_of_mediated_devices_that_vanished_ends_in_the_next_alternate(
+    store, fleet, tmp_path, monkeypatch
+):
     gpus = node_devices.NodeDevices(monkeypatch, {PARENT: {KIND: 1}})
     claimed = claim(store, *HOSTS)
     each = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
@@ -133,7 +165,11 @@ def test_a_parent_of_mediated_devices_that_vanished_ends_in_the_next_alternate(s
     fleet.before.append(before)
     last, (failure,) = build(store, fleet, claimed, tmp_path, mdevs=[each])
     assert f"The device {PARENT}, of which a mediated device is to be made, is not there" in failure
-    assert last["host"] == "kvm2" and list(gpus.there()) == [each["uuid"]] and fleet.where() == {"web": [("kvm2", "running")]}
+    assert (
+        last["host"] == "kvm2"
+        and list(gpus.there()) == [each["uuid"]]
+        and fleet.where() == {"web": [("kvm2", "running")]}
+    )
 
 
 def test_the_mediated_devices_of_an_uncertain_build_stay(store, fleet, tmp_path, monkeypatch):
@@ -150,4 +186,6 @@ def test_the_mediated_devices_of_an_uncertain_build_stay(store, fleet, tmp_path,
     assert list(gpus.there()) == [each["uuid"]]
     fleet.after.clear()
     fleet.hosts["kvm1"].reached = True
-    assert building.build(wanted(claimed, tmp_path, mdevs=[each])) and fleet.where() == {"web": [("kvm1", "running")]}
+    assert building.build(wanted(claimed, tmp_path, mdevs=[each])) and fleet.where() == {
+        "web": [("kvm1", "running")]
+    }

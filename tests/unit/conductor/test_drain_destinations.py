@@ -20,7 +20,16 @@ def test_a_destination_that_is_not_reached_is_named_once():
     request = drain_module.DrainRequest(["kvm1"], question, MoveSettings(MigrationLimits(2)))
     drain = drain_module.Drain(Ports(None, None, None, said.append, None), request)
     for uuid in ("one", "two"):
-        drain._exclude({"uuid": uuid, "source": "kvm1", "destination": "kvm2", "provider": "p2"}, "it does not answer", reached=False)
-    drain._exclude({"uuid": "two", "source": "kvm1", "destination": "kvm3", "provider": "p3"}, "its CPU is older")
+        drain._exclude(
+            {"uuid": uuid, "source": "kvm1", "destination": "kvm2", "provider": "p2"},
+            "it does not answer",
+            reached=False,
+        )
+    drain._exclude(
+        {"uuid": "two", "source": "kvm1", "destination": "kvm3", "provider": "p3"},
+        "its CPU is older",
+    )
     assert said == ["Nothing of kvm1 goes to kvm2: it does not answer"]
-    assert drain.unreached == {"kvm1": {"p2": "it does not answer"}} and drain.excluded == {"two": {"p3": "its CPU is older"}}
+    assert drain.unreached == {"kvm1": {"p2": "it does not answer"}} and drain.excluded == {
+        "two": {"p3": "its CPU is older"}
+    }

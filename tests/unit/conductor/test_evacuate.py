@@ -14,18 +14,33 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    evacuation,
+    host_state,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, SKIP, EvacuationRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import (
+    FAIL,
+    SKIP,
+    EvacuationRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import (
+    EvacuationRestarts,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import (
+    EvacuationSettling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
@@ -50,7 +65,9 @@ def disk(path):
 
 
 def instance(name, path="/nfs", **more):
-    return domain(name, xml=f"<domain>{name}</domain>", disks=[disk(f"{path}/{name}.qcow2")], **more)
+    return domain(
+        name, xml=f"<domain>{name}</domain>", disks=[disk(f"{path}/{name}.qcow2")], **more
+    )
 
 
 def host(name, *domains, **more):
@@ -77,7 +94,10 @@ class World:
 
     def look(self):
         """Run a discovery of the living hosts."""
-        nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in self.there.items()]
+        nodes = [
+            host(name, *[instance(key, state=state) for key, state in found.items()])
+            for name, found in self.there.items()
+        ]
         return fleets.discover(self.url, *nodes, now=time.time())
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=(), fenced=True):
@@ -91,19 +111,25 @@ class World:
         self.leasing().take("kvm1", "evacuate")
         if fenced:
             self.switched_off("kvm1", time.time())
-        return self.evacuation(Hosts(self, kill), lifted=frozenset(lifted), rounds=rounds).restart(read)["plan"]
+        return self.evacuation(Hosts(self, kill), lifted=frozenset(lifted), rounds=rounds).restart(
+            read
+        )["plan"]
 
     def leasing(self):
         return Leasing(Store.open(self.url), Actor(os.getpid()), str)
 
     def evacuation(self, hosts, **more):
-        request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP, **more)
+        request = EvacuationRequest(
+            "kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP, **more
+        )
         return Evacuation(Ports(Store.open(self.url), hosts, self.leasing(), str, time), request)
 
     def start(self, place, orders):
         answers = []
         for order in orders:
-            running = [name for name, found in self.there.items() if found.get(order["name"]) == "running"]
+            running = [
+                name for name, found in self.there.items() if found.get(order["name"]) == "running"
+            ]
             assert running in ([], [place]), f"{order['name']} would run twice"
             self.calls.append((place, order["name"]))
             if order["name"] in self.broken and place == "kvm2":
@@ -111,7 +137,9 @@ class World:
                 continue
             state = "running" if order["running"] else "shutoff"
             self.there[place][order["name"]] = state
-            answers.append({"uuid": order["uuid"], "status": "restarted", "state": state, "message": ""})
+            answers.append(
+                {"uuid": order["uuid"], "status": "restarted", "state": state, "message": ""}
+            )
         return answers
 
     def where(self):
@@ -152,7 +180,9 @@ class Hosts:
 
     def answer(self, name):
         means = self.world.answers.pop(0) if len(self.world.answers) > 1 else self.world.answers[0]
-        return host_answer.Answer(means, "words", refusal=host_answer.BY_PORT if means == host_answer.REFUSED else "")
+        return host_answer.Answer(
+            means, "words", refusal=host_answer.BY_PORT if means == host_answer.REFUSED else ""
+        )
 
     def variables(self, name):
         return self.given
@@ -173,9 +203,15 @@ class Hand:
 
     def read(self, module, given):
         if module == "_domain_sightings":
-            shown = {uuid_of(name): (name, state) for name, state in self.world.there[self.name].items()}
+            shown = {
+                uuid_of(name): (name, state) for name, state in self.world.there[self.name].items()
+            }
             return {
-                "domains": [{"uuid": uuid, "name": name, "state": state} for uuid, (name, state) in shown.items() if uuid in given["uuids"]]
+                "domains": [
+                    {"uuid": uuid, "name": name, "state": state}
+                    for uuid, (name, state) in shown.items()
+                    if uuid in given["uuids"]
+                ]
             }
         return {"reached": False, "storage": "unknown"}
 
@@ -187,12 +223,16 @@ class Hand:
     def look(self, uri, wanted, patience):
         """Return the domains. Earlier orders have ended, because a call of this fake ends when it
         answers."""
-        there = {uuid_of(name): {"state": state} for name, state in self.world.there[self.name].items()}
+        there = {
+            uuid_of(name): {"state": state} for name, state in self.world.there[self.name].items()
+        }
         return {uuid: {"busy": False, "domain": there.get(uuid)} for uuid in wanted}
 
     def act(self, module, given):
         if module == "domain":
-            (name,) = (name for name in self.world.there[self.name] if uuid_of(name) == given["uuid"])
+            (name,) = (
+                name for name in self.world.there[self.name] if uuid_of(name) == given["uuid"]
+            )
             self.world.there[self.name][name] = given["state"]
             return certainty.Answer(certainty.DONE, {"domain": {"state": given["state"]}})
         if self.name in self.world.lost:
@@ -236,9 +276,13 @@ def test_safety_01_a_host_that_comes_back_before_the_first_start(world, means):
 def test_safety_01_a_host_that_comes_back_between_two_destinations(world, monkeypatch):
     monkeypatch.setattr(evacuation, "SILENCE", 0)
     world.answers = [host_answer.SILENT, host_answer.LOGIN]
-    with pytest.raises(DroverError, match="kvm1 has come back.* Started before that: .* on kvm") as caught:
+    with pytest.raises(
+        DroverError, match="kvm1 has come back.* Started before that: .* on kvm"
+    ) as caught:
         world.run()
-    assert len({place for place, dummy in world.calls}) == 1 and "See that none of them runs on kvm1 too" in str(caught.value)
+    assert len(
+        {place for place, dummy in world.calls}
+    ) == 1 and "See that none of them runs on kvm1 too" in str(caught.value)
 
 
 @pytest.mark.parametrize("said", ["", "kvm1 is powered off"])
@@ -250,7 +294,9 @@ def test_a_host_that_the_store_has_never_read_is_not_empty(prepared_url, said):
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
     leasing = Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), said=said)
-    with pytest.raises(DroverError, match="The store has never read kvm1, .* nothing was changed. .*docs/backup.md"):
+    with pytest.raises(
+        DroverError, match="The store has never read kvm1, .* nothing was changed. .*docs/backup.md"
+    ):
         Evacuation(Ports(Store.open(prepared_url), None, leasing, str, time), request).judge("on")
 
 
@@ -272,7 +318,10 @@ def test_killed_and_run_again(world, kill):
     assert [status for dummy, status in world.statuses()] == ["done"] * 3
     world.look()
     found = fleets.discover(world.url, host("kvm1"))
-    assert found["cleared"] == sorted(NAMES) and found["missing"] == found["moved"] == found["doubled"] == []
+    assert (
+        found["cleared"] == sorted(NAMES)
+        and found["missing"] == found["moved"] == found["doubled"] == []
+    )
     assert all(len(places) == 1 and "kvm1" not in places for places in world.holds().values())
 
 
@@ -287,7 +336,10 @@ def test_b4_what_was_claimed_on_a_host_that_is_closed_since_is_started_elsewhere
     world.look()
     left = world.run()
     assert world.where() == WHOLE and not left["left"] and not world.there[place]
-    assert all(places == {"kvm1", *(each for each in world.there if each != place)} for places in world.holds().values())
+    assert all(
+        places == {"kvm1", *(each for each in world.there if each != place)}
+        for places in world.holds().values()
+    )
 
 
 def test_a_failed_start_goes_to_the_next_destination(world):
@@ -316,13 +368,20 @@ def test_suspected_2_nothing_is_restarted_while_a_host_that_may_have_it_was_not_
     assert world.calls == [] and world.statuses() == [] and left["restarts"] == left["lost"] == []
     assert {each["name"] for each in left["left"]} == set(NAMES)
     for each in left["left"]:
-        assert "it may run on kvm3, not read now" in each["reason"] and "drover_evacuate_force=unread_hosts" in each["reason"]
+        assert (
+            "it may run on kvm3, not read now" in each["reason"]
+            and "drover_evacuate_force=unread_hosts" in each["reason"]
+        )
     # After a reading of kvm3 its instances are found, and the instances that no host has are
     # restarted.
     world.there["kvm3"] = {"web": "running"}
     world.look()
     left = world.run()
-    assert world.where() == WHOLE and not left["left"] and "web" not in {name for dummy, name in world.calls}
+    assert (
+        world.where() == WHOLE
+        and not left["left"]
+        and "web" not in {name for dummy, name in world.calls}
+    )
 
 
 def test_suspected_2_the_rule_is_lifted_by_its_name_alone(world):
@@ -338,7 +397,11 @@ def test_suspected_2_what_was_claimed_is_gone_on_with_where_it_was_claimed(world
         world.run(kill=1)
     left = world.run(read=("kvm2",), rounds=1)
     there = set(world.there["kvm2"])
-    assert there and not world.there["kvm3"] and {each["name"] for each in left["left"]} == set(NAMES) - there
+    assert (
+        there
+        and not world.there["kvm3"]
+        and {each["name"] for each in left["left"]} == set(NAMES) - there
+    )
     world.run()
     assert world.where() == WHOLE
 
@@ -363,7 +426,11 @@ def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
     with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
         world.run(fenced=False)
     world.switched_off("kvm1", time.time())
-    fleets.discover(world.url, host("kvm1", instance("db"), instance("off", state="shutoff"), instance("web")), now=time.time())
+    fleets.discover(
+        world.url,
+        host("kvm1", instance("db"), instance("off", state="shutoff"), instance("web")),
+        now=time.time(),
+    )
     with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
         world.run(fenced=False)
     assert world.calls == [] and world.statuses() == []
@@ -374,13 +441,18 @@ def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
     assert world.where() == WHOLE
 
 
-@pytest.mark.parametrize("lease", [False, True], ids=["without the first half", "with a proof of another run"])
+@pytest.mark.parametrize(
+    "lease", [False, True], ids=["without the first half", "with a proof of another run"]
+)
 def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
     """The host was off some day, a person has switched it on since, and now it does not answer."""
     world.switched_off("kvm1", time.time() - 60)
     if lease:
         world.leasing().take("kvm1", "evacuate")
-    with pytest.raises(DroverError, match="It is not proven that kvm1 is off.*Run drover.compute.evacuate again from its beginning"):
+    with pytest.raises(
+        DroverError,
+        match="It is not proven that kvm1 is off.*Run drover.compute.evacuate again from its beginning",
+    ):
         world.evacuation(Hosts(world, None)).restart(("kvm2", "kvm3"))
     assert world.calls == [] and world.statuses() == []
     with Store.open(world.url).read() as connection:
@@ -388,7 +460,9 @@ def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
 
 
 @pytest.mark.parametrize("seen_later, restarted", [(False, True), (True, False)])
-def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, seen_later, restarted):
+def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(
+    world, seen_later, restarted
+):
     """An exception is a host that was seen up since."""
     now = time.time() + 1
     world.switched_off("kvm3", now)
@@ -400,7 +474,9 @@ def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, se
 
 def test_suspected_2_a_host_that_cannot_see_the_disks_holds_nothing_back(prepared_url):
     world = World(prepared_url, instance("web"))
-    fleets.discover(prepared_url, host("kvm3", pools=[{**POOL, "shared_id": "nfs:b:/x"}]), now=time.time())
+    fleets.discover(
+        prepared_url, host("kvm3", pools=[{**POOL, "shared_id": "nfs:b:/x"}]), now=time.time()
+    )
     world.run(read=("kvm2",))
     assert world.where() == {"web": "running"}
 
@@ -413,12 +489,25 @@ def test_local_disks_are_named_and_left(prepared_url):
     assert lost["name"] == "web" and "/var/lib/libvirt/images/web.qcow2" in lost["reason"]
 
 
-@pytest.mark.parametrize("more, restarted", [({}, False), ({"readonly": True}, True)], ids=["written to", "read only"])
-def test_an_image_on_the_network_that_a_domain_of_another_host_writes_to(prepared_url, more, restarted):
+@pytest.mark.parametrize(
+    "more, restarted", [({}, False), ({"readonly": True}, True)], ids=["written to", "read only"]
+)
+def test_an_image_on_the_network_that_a_domain_of_another_host_writes_to(
+    prepared_url, more, restarted
+):
     """A person has started the disks of the dead host by hand. They have no locks, so two guests
     would write to one disk."""
-    image = {"target": "vda", "device": "disk", "type": "network", "source": "rbd:vms/web", "path": None, "origin": "rbd:mon:/vms/web"}
-    world = World(prepared_url, instance("db"), domain("web", xml="<domain>web</domain>", disks=[image]))
+    image = {
+        "target": "vda",
+        "device": "disk",
+        "type": "network",
+        "source": "rbd:vms/web",
+        "path": None,
+        "origin": "rbd:mon:/vms/web",
+    }
+    world = World(
+        prepared_url, instance("db"), domain("web", xml="<domain>web</domain>", disks=[image])
+    )
     rescue = domain("rescue", disks=[{**image, "origin": "rbd:mon1,mon2:/vms/web", **more}])
     fleets.discover(prepared_url, host("kvm3", rescue), now=time.time())
     left = world.run()["left"]
@@ -440,7 +529,9 @@ def test_already_elsewhere(world):
     world.look()
     left = world.run()
     # A domain that a person only defined does not count as the instance that ran.
-    assert [each["name"] for each in left["left"]] == ["db"] and "by an evacuation" in left["left"][0]["reason"]
+    assert [each["name"] for each in left["left"]] == ["db"] and "by an evacuation" in left["left"][
+        0
+    ]["reason"]
     assert world.calls == []
     assert sorted(world.statuses()) == [("off", "done"), ("web", "done")]
 
@@ -455,10 +546,22 @@ def test_b4_it_runs_on_a_host_that_would_not_have_been_chosen(world, why):
         if why == "disabled":
             host_state.change(connection, "kvm2", "disabled", "fans")
         else:
-            kvm2 = connection.execute(sa.select(tables.resource_providers.c.id).where(tables.resource_providers.c.name == "kvm2")).scalar()
-            connection.execute(sa.update(tables.inventories).where(tables.inventories.c.provider_id == kvm2).values(total=1, reserved=1))
+            kvm2 = connection.execute(
+                sa.select(tables.resource_providers.c.id).where(
+                    tables.resource_providers.c.name == "kvm2"
+                )
+            ).scalar()
+            connection.execute(
+                sa.update(tables.inventories)
+                .where(tables.inventories.c.provider_id == kvm2)
+                .values(total=1, reserved=1)
+            )
     left = world.run()
-    assert not left["left"] and ("web", "done") in world.statuses() and world.holds()["web"] == {"kvm1", "kvm2"}
+    assert (
+        not left["left"]
+        and ("web", "done") in world.statuses()
+        and world.holds()["web"] == {"kvm1", "kvm2"}
+    )
 
 
 def test_on_two_hosts(world):
@@ -466,14 +569,18 @@ def test_on_two_hosts(world):
     world.there["kvm3"] = {"web": "running"}
     world.look()
     left = world.run()
-    assert [each["name"] for each in left["left"]] == ["web"] and "kvm2 and kvm3 at once" in left["left"][0]["reason"]
+    assert [each["name"] for each in left["left"]] == ["web"] and "kvm2 and kvm3 at once" in left[
+        "left"
+    ][0]["reason"]
     assert "web" not in {name for dummy, name in world.calls}
 
 
 def test_a_migration_that_had_finished_and_one_that_had_not(world):
     with Store.open(world.url).write() as connection:
         for name in ("web", "db"):
-            migration_claims.begin(connection, uuid_of(name), "kvm2", "kvm2", "live-migration", time.time())
+            migration_claims.begin(
+                connection, uuid_of(name), "kvm2", "kvm2", "live-migration", time.time()
+            )
     world.there["kvm2"] = {"web": "running"}
     world.look()
     world.run()
@@ -494,7 +601,9 @@ def test_a_migration_to_it(prepared_url, arrived):
     world.look()
     with Store.open(prepared_url).write() as connection:
         host_state.change(connection, "kvm1", forced_down=False)
-        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", time.time())
+        migration_claims.begin(
+            connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", time.time()
+        )
     if arrived:
         world.there["kvm2"] = {}
     world.look()
@@ -504,7 +613,11 @@ def test_a_migration_to_it(prepared_url, arrived):
     if arrived:
         assert world.statuses() == [("web", "completed"), ("web", "done")] and len(world.calls) == 1
     else:
-        assert world.statuses() == [("web", "failed")] and world.holds() == {"web": {"kvm2"}} and world.calls == []
+        assert (
+            world.statuses() == [("web", "failed")]
+            and world.holds() == {"web": {"kvm2"}}
+            and world.calls == []
+        )
 
 
 def test_the_important_ones_have_their_places_first(prepared_url):
@@ -512,7 +625,9 @@ def test_the_important_ones_have_their_places_first(prepared_url):
     world = World(prepared_url, *[instance(name, memory_mb=4096) for name in names])
     with Store.open(prepared_url).write() as connection:
         table = tables.instances
-        connection.execute(sa.update(table).where(table.c.name.in_(["vm3", "vm1"])).values(policy={"priority": 5}))
+        connection.execute(
+            sa.update(table).where(table.c.name.in_(["vm3", "vm1"])).values(policy={"priority": 5})
+        )
     left = world.run()
     assert world.where() == {"vm1": "running", "vm3": "running"}
     assert [each["name"] for each in left["left"]] == ["vm0", "vm2"]
@@ -522,19 +637,32 @@ def test_who_has_lost_the_lease_writes_nothing(world):
     def gone(connection):
         raise DroverError("lost the lease")
 
-    plan = EvacuationRestarts(DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)).plan(Policy.from_mapping({}), 0, {})
+    plan = EvacuationRestarts(DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)).plan(
+        Policy.from_mapping({}), 0, {}
+    )
     assert plan["restarts"] == [] and world.statuses() == []
 
 
 def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
     world.run()
     world.look()
-    found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]))
-    assert found["stale"] == sorted(NAMES) and found["doubled"] == found["moved"] == found["cleared"] == []
-    with Store.open(world.url).write() as connection, pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"):
+    found = fleets.discover(
+        world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
+    )
+    assert (
+        found["stale"] == sorted(NAMES)
+        and found["doubled"] == found["moved"] == found["cleared"] == []
+    )
+    with (
+        Store.open(world.url).write() as connection,
+        pytest.raises(DroverError, match="kvm1 stays forced down: db, off, web"),
+    ):
         host_state.change(connection, "kvm1", forced_down=False)
     found = fleets.discover(world.url, host("kvm1", instance("web")))
-    assert [each["name"] for each in found["doubled"]] == ["web"] and found["cleared"] == ["db", "off"]
+    assert [each["name"] for each in found["doubled"]] == ["web"] and found["cleared"] == [
+        "db",
+        "off",
+    ]
     assert world.look()["moved"] == []
     assert world.where() == WHOLE
     fleets.discover(world.url, host("kvm1"))
@@ -544,10 +672,16 @@ def test_a_stale_domain_is_no_sighting_and_one_that_runs_is_doubled(world):
 
 def test_a_stale_domain_is_stale_too_when_all_hosts_are_read_together(world):
     world.run()
-    nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in world.there.items()]
+    nodes = [
+        host(name, *[instance(key, state=state) for key, state in found.items()])
+        for name, found in world.there.items()
+    ]
     stale = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     found = fleets.discover(world.url, stale, *nodes, now=time.time())
-    assert found["stale"] == sorted(NAMES) and found["cleared"] == found["doubled"] == found["moved"] == []
+    assert (
+        found["stale"] == sorted(NAMES)
+        and found["cleared"] == found["doubled"] == found["moved"] == []
+    )
     assert all("kvm1" in places and len(places) == 2 for places in world.holds().values())
     found = fleets.discover(world.url, host("kvm1"), *nodes, now=time.time())
     assert found["cleared"] == sorted(NAMES)
@@ -560,7 +694,12 @@ def test_the_way_back_lifts_what_was_forced(world):
         host_state.change(connection, "kvm1", state="draining", reason="new kernel")
         host_state.change(connection, "kvm1", state="draining", reason="dead", forced_down=True)
         dummy, after = host_state.change(connection, "kvm1", state="restored")
-    assert after == {"disabled": False, "disabled_reason": None, "maintenance": False, "forced_down": False}
+    assert after == {
+        "disabled": False,
+        "disabled_reason": None,
+        "maintenance": False,
+        "forced_down": False,
+    }
 
 
 def test_back_before_a_killed_run_was_run_again(world):
@@ -587,9 +726,15 @@ def back_at_its_source(world):
     have them."""
     back = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     with Store.open(world.url).write() as connection:
-        behind = {each["uuid"]: {**each, "state": "shutoff"} for each in evacuations.left_behind(connection, ["kvm1"])}
+        behind = {
+            each["uuid"]: {**each, "state": "shutoff"}
+            for each in evacuations.left_behind(connection, ["kvm1"])
+        }
         look = {"busy": False, "domain": None}
-        absent = {uuid_of(name): certainty.is_absent(behind[uuid_of(name)]["host"], look) for name in NAMES}
+        absent = {
+            uuid_of(name): certainty.is_absent(behind[uuid_of(name)]["host"], look)
+            for name in NAMES
+        }
         record.end_moved_back(connection, behind, absent, time.time())
     return fleets.discover(world.url, back, now=time.time())
 
@@ -603,7 +748,11 @@ def test_what_was_moved_back_is_no_stale_domain(world):
     world.look()
     assert back_at_its_source(world)["stale"] == []
     world.look()
-    found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]), now=time.time())
+    found = fleets.discover(
+        world.url,
+        host("kvm1", *[instance(name, state="shutoff") for name in NAMES]),
+        now=time.time(),
+    )
     assert found["stale"] == found["doubled"] == found["missing"] == []
     assert {status for dummy, status in world.statuses()} == {"completed"}
     assert world.holds() == dict.fromkeys(NAMES, {"kvm1"})
@@ -634,9 +783,27 @@ FORESEEN = {
     "off": (host_answer.SILENT, "off", {}, {}, None),
     "on": (host_answer.SILENT, "on", {}, {}, None),
     "a person's word": (host_answer.SILENT, "none", {"said": "kvm1 is powered off"}, {}, None),
-    "no driver": (host_answer.SILENT, "none", {}, {}, "say so: -e 'drover_host_is_off=\"kvm1 is powered off\"'"),
-    "a driver that does not answer": (host_answer.SILENT, "unknown", {}, {}, "The power driver of kvm1 does not say whether it is on"),
-    "a closed port": (host_answer.REFUSED, "on", {}, {}, "kvm1 answers and refuses connections to its SSH port"),
+    "no driver": (
+        host_answer.SILENT,
+        "none",
+        {},
+        {},
+        "say so: -e 'drover_host_is_off=\"kvm1 is powered off\"'",
+    ),
+    "a driver that does not answer": (
+        host_answer.SILENT,
+        "unknown",
+        {},
+        {},
+        "The power driver of kvm1 does not say whether it is on",
+    ),
+    "a closed port": (
+        host_answer.REFUSED,
+        "on",
+        {},
+        {},
+        "kvm1 answers and refuses connections to its SSH port",
+    ),
     "a word that is not true": (
         host_answer.REFUSED,
         "none",
@@ -682,10 +849,17 @@ def test_walk_f04_a_plan_says_whether_the_real_run_would_restart_anything(world,
     judged = planned.judge(power_state)
     assert not judged["fence"] and not judged["changed"]
     if why is None:
-        assert judged["refused"] == "" and planned.restart(refused="")["message"] == "kvm1: 3 instances would be restarted, 0 not."
+        assert (
+            judged["refused"] == ""
+            and planned.restart(refused="")["message"]
+            == "kvm1: 3 instances would be restarted, 0 not."
+        )
     else:
         assert why in judged["refused"] and judged["message"] == judged["refused"]
-        with pytest.raises(DroverError, match="^kvm1: nothing would be restarted now. .* Once it is off: kvm1: 3 instance") as caught:
+        with pytest.raises(
+            DroverError,
+            match="^kvm1: nothing would be restarted now. .* Once it is off: kvm1: 3 instance",
+        ) as caught:
             planned.restart(refused=judged["refused"])
         assert why in str(caught.value) and len(caught.value.details["plan"]["restarts"]) == 3
     assert world.calls == [] and world.where() == {} and world.statuses() == []
@@ -699,16 +873,26 @@ def test_walk_f04_a_plan_fails_for_what_would_be_left(world):
     with Store.open(world.url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
     planned = world.evacuation(Hosts(world), plan_only=True)
-    assert planned.restart(read=["kvm2"])["message"].startswith("kvm1: 0 instances would be restarted, 3 not. ")
+    assert planned.restart(read=["kvm2"])["message"].startswith(
+        "kvm1: 0 instances would be restarted, 3 not. "
+    )
     request = dataclasses.replace(planned.request, unmovable=FAIL)
-    with pytest.raises(DroverError, match="^kvm1: 0 instances would be restarted, 3 not. .* With drover_unmovable=skip") as caught:
-        Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), str, time), request).restart(read=["kvm2"])
+    with pytest.raises(
+        DroverError,
+        match="^kvm1: 0 instances would be restarted, 3 not. .* With drover_unmovable=skip",
+    ) as caught:
+        Evacuation(
+            Ports(Store.open(world.url), Hosts(world), world.leasing(), str, time), request
+        ).restart(read=["kvm2"])
     assert len(caught.value.details["remaining"]) == 3
 
 
 def test_walk_f30_a_host_that_is_up_is_refused_with_the_command(world):
     fleets.discover(world.url, host("kvm1"), now=time.time())
-    with pytest.raises(DroverError, match="ansible localhost -m drover.compute.host -a 'host=kvm1 forced_down=true'"):
+    with pytest.raises(
+        DroverError,
+        match="ansible localhost -m drover.compute.host -a 'host=kvm1 forced_down=true'",
+    ):
         world.evacuation(Hosts(world), plan_only=True, service_down_time=3600).judge("none")
 
 
@@ -717,8 +901,12 @@ def test_walk_f31_the_last_line_is_what_was_restarted(world):
     world.leasing().take("kvm1", "evacuate")
     world.switched_off("kvm1", time.time())
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
-    Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), said.append, time), request).restart(["kvm2", "kvm3"])
-    assert [line for line in said if "is to be restarted" in line] == [] and said[-1].endswith(" there"), said
+    Evacuation(
+        Ports(Store.open(world.url), Hosts(world), world.leasing(), said.append, time), request
+    ).restart(["kvm2", "kvm3"])
+    assert [line for line in said if "is to be restarted" in line] == [] and said[-1].endswith(
+        " there"
+    ), said
 
 
 def running_disk(path, target="vda", **more):
@@ -726,16 +914,21 @@ def running_disk(path, target="vda", **more):
     return {**disk(path), "target": target, "only": "running", **more}
 
 
-def test_f3_a_guest_that_ran_on_another_file_is_not_restarted_from_that_of_its_definition(prepared_url):
+def test_f3_a_guest_that_ran_on_another_file_is_not_restarted_from_that_of_its_definition(
+    prepared_url,
+):
     """Only a person knows which of the two files has the newest data."""
     world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/web-new.qcow2")]))
     (left,) = world.run()["left"]
     assert (
         world.calls == []
-        and "its disk vda was /nfs/web-new.qcow2 in the running guest and is /nfs/web.qcow2 in its definition" in left["reason"]
+        and "its disk vda was /nfs/web-new.qcow2 in the running guest and is /nfs/web.qcow2 in its definition"
+        in left["reason"]
     )
     assert "drover_evacuate_force=open_disk_change" in left["reason"]
-    assert not world.run(lifted=["open_disk_change"])["left"] and world.where() == {"web": "running"}
+    assert not world.run(lifted=["open_disk_change"])["left"] and world.where() == {
+        "web": "running"
+    }
 
 
 def test_f3_one_file_by_two_names_is_one(prepared_url):
@@ -748,12 +941,16 @@ def test_f3_one_file_by_two_names_is_one(prepared_url):
 
 @pytest.mark.parametrize("more", [{"readonly": True}, {"device": "cdrom"}])
 def test_f3_another_medium_in_the_running_guest_has_no_data_of_it(prepared_url, more):
-    world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/tools.iso", **more)]))
+    world = World(
+        prepared_url, instance("web", running_disks=[running_disk("/nfs/tools.iso", **more)])
+    )
     assert not world.run()["left"] and world.where() == {"web": "running"}
 
 
 def test_f3_a_disk_that_only_the_running_guest_had_is_named(prepared_url):
-    world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/hot.qcow2", "vdb")]))
+    world = World(
+        prepared_url, instance("web", running_disks=[running_disk("/nfs/hot.qcow2", "vdb")])
+    )
     world.leasing().take("kvm1", "evacuate")
     world.switched_off("kvm1", time.time())
     said = []
@@ -761,4 +958,6 @@ def test_f3_a_disk_that_only_the_running_guest_had_is_named(prepared_url):
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
     Evacuation(ports, request).restart(("kvm2", "kvm3"))
     assert world.where() == {"web": "running"}
-    assert any("vdb (/nfs/hot.qcow2)" in line and "only the running guest had" in line for line in said), said
+    assert any(
+        "vdb (/nfs/hot.qcow2)" in line and "only the running guest had" in line for line in said
+    ), said

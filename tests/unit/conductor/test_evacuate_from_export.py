@@ -10,8 +10,17 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services, transfer, transfer_file
-from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import World, host, instance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    services,
+    transfer,
+    transfer_file,
+)
+from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import (
+    World,
+    host,
+    instance,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 GUESTS = {"db": "running", "off": "shutoff", "web": "running"}
@@ -56,8 +65,14 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
     at(world, first).look()
     is_down(first)
     left = world.run()
-    assert world.calls == calls and world.where() == GUESTS and not (left["restarts"] or left["left"] or left["lost"])
-    places = {name: next(host for host, found in world.there.items() if name in found) for name in GUESTS}
+    assert (
+        world.calls == calls
+        and world.where() == GUESTS
+        and not (left["restarts"] or left["left"] or left["lost"])
+    )
+    places = {
+        name: next(host for host, found in world.there.items() if name in found) for name in GUESTS
+    }
     with Store.open(first).read() as connection:
         service = services.get(connection, "kvm1")
     assert service.forced_down and {status for _name, status in world.statuses()} == {"done"}
@@ -65,7 +80,9 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
     # kvm1 comes back with its old definitions: the store has the guests on their present hosts, and
     # none twice.
     world.look()
-    found = fleets.discover(first, host("kvm1", *(instance(name, state="shutoff") for name in GUESTS)), now=time.time())
+    found = fleets.discover(
+        first, host("kvm1", *(instance(name, state="shutoff") for name in GUESTS)), now=time.time()
+    )
     assert sorted(found["stale"]) == sorted(GUESTS) and found["doubled"] == []
 
 
@@ -76,7 +93,11 @@ def test_issue_44_a_guest_that_has_moved_since_the_export_is_left_where_it_runs(
     at(world, rescue).look()
     is_down(rescue)
     world.run()
-    assert ("kvm2", "web") not in world.calls and ("kvm3", "web") not in world.calls and world.where() == GUESTS
+    assert (
+        ("kvm2", "web") not in world.calls
+        and ("kvm3", "web") not in world.calls
+        and world.where() == GUESTS
+    )
 
 
 def test_issue_44_nothing_starts_while_a_host_that_may_have_it_was_not_read(world, tmp_path):

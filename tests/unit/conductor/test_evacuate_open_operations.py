@@ -13,12 +13,23 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    evacuation,
+    host_state,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
-from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, Killed, World, host, instance
+from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import (
+    Hosts,
+    Killed,
+    World,
+    host,
+    instance,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -43,16 +54,27 @@ def resize(world, destination, arrived=False, finished=True, memory=128, disk=0)
         "given": {"memory_mb": memory},
     }
     with Store.open(world.url).write() as connection:
-        opened = migration_claims.begin_resize(connection, WEB, destination, destination, target, time.time(), "kvm1")
+        opened = migration_claims.begin_resize(
+            connection, WEB, destination, destination, target, time.time(), "kvm1"
+        )
         if finished:
-            migration_claims.finish(connection, opened["uuid"], certainty.is_shown(destination, "shutoff"), "shutoff", time.time())
+            migration_claims.finish(
+                connection,
+                opened["uuid"],
+                certainty.is_shown(destination, "shutoff"),
+                "shutoff",
+                time.time(),
+            )
         if arrived:
             migration_claims.note(connection, opened["uuid"], {"arrived": True}, time.time())
     return opened["uuid"]
 
 
 def memory_of(world):
-    return {host: sum(each["MEMORY_MB"] for each in places.values()) for host, places in fleets.holdings(world.url).items()}
+    return {
+        host: sum(each["MEMORY_MB"] for each in places.values())
+        for host, places in fleets.holdings(world.url).items()
+    }
 
 
 def size_of(world):
@@ -65,12 +87,16 @@ def order(world, task_state, state="running"):
     """Open an order of web, as its operation does before its host gets it."""
     with Store.open(world.url).write() as connection:
         orders.begin(connection, WEB, task_state, "00000000-0000-0000-0000-000000000001")
-        connection.execute(sa.update(tables.domains).where(tables.domains.c.uuid == WEB).values(state=state))
+        connection.execute(
+            sa.update(tables.domains).where(tables.domains.c.uuid == WEB).values(state=state)
+        )
 
 
 def runs_again(world, **more):
     left = world.run(**more)
-    assert world.where() == {"web": "running"} and not (left["left"] or left["lost"] or left["restarts"]), left
+    assert world.where() == {"web": "running"} and not (
+        left["left"] or left["lost"] or left["restarts"]
+    ), left
     with Store.open(world.url).read() as connection:
         assert orders.read(connection, WEB).order_uuid is None
     world.look()
@@ -78,7 +104,11 @@ def runs_again(world, **more):
     assert len(world.calls) == 1
 
 
-@pytest.mark.parametrize("arrived, memory", [(True, 128), (False, 64)], ids=["it has the new size", "it was not seen with it"])
+@pytest.mark.parametrize(
+    "arrived, memory",
+    [(True, 128), (False, 64)],
+    ids=["it has the new size", "it was not seen with it"],
+)
 def test_c1_a_resize_on_the_host_waits_to_be_confirmed(world, arrived, memory):
     resize(world, "kvm1", arrived)
     runs_again(world)
@@ -96,13 +126,30 @@ def test_c1_a_resize_from_a_living_host_to_it(prepared_url, finished):
     with Store.open(prepared_url).write() as connection:
         host_state.change(connection, "kvm1", forced_down=False)
         connection.execute(sa.update(tables.services).values(last_error=None))
-        given = {"flavor": None, "resources": {"VCPU": 1, "MEMORY_MB": 128}, "running": True, "sizes": {"old": {}, "new": {"vcpus": 1}}}
-        opened = migration_claims.begin_resize(connection, WEB, "kvm1", "kvm1", given, time.time(), "kvm2")
+        given = {
+            "flavor": None,
+            "resources": {"VCPU": 1, "MEMORY_MB": 128},
+            "running": True,
+            "sizes": {"old": {}, "new": {"vcpus": 1}},
+        }
+        opened = migration_claims.begin_resize(
+            connection, WEB, "kvm1", "kvm1", given, time.time(), "kvm2"
+        )
         if finished:
-            migration_claims.finish(connection, opened["uuid"], certainty.is_shown("kvm1", "shutoff"), "shutoff", time.time())
+            migration_claims.finish(
+                connection,
+                opened["uuid"],
+                certainty.is_shown("kvm1", "shutoff"),
+                "shutoff",
+                time.time(),
+            )
             migration_claims.note(connection, opened["uuid"], {"arrived": True}, time.time())
     world.there["kvm2"] = {} if finished else {"web": "shutoff"}
-    fleets.discover(prepared_url, host("kvm1", *([instance("web", memory_mb=128)] if finished else [])), now=time.time())
+    fleets.discover(
+        prepared_url,
+        host("kvm1", *([instance("web", memory_mb=128)] if finished else [])),
+        now=time.time(),
+    )
     world.look()
     left = world.run()
     assert world.where() == {"web": "running"} and not left["left"], left
@@ -126,7 +173,9 @@ def test_c1_a_cold_move_that_had_just_arrived_at_a_living_host(world, kind):
         resize(world, "kvm2", finished=False)
     else:
         with Store.open(world.url).write() as connection:
-            migration_claims.begin(connection, WEB, "kvm2", "kvm2", "migration", time.time(), notes={"restart": True})
+            migration_claims.begin(
+                connection, WEB, "kvm2", "kvm2", "migration", time.time(), notes={"restart": True}
+            )
     world.there["kvm2"] = {"web": "shutoff"}
     world.look()
     runs_again(world)
@@ -154,7 +203,10 @@ def test_c1_where_its_newest_data_are_is_not_known(world, task_state):
     hosts only."""
     order(world, task_state)
     (left,) = world.run()["left"]
-    assert world.calls == [] and "/nfs/web.qcow2: -e drover_evacuate_force=open_disk_change" in left["reason"], left
+    assert (
+        world.calls == []
+        and "/nfs/web.qcow2: -e drover_evacuate_force=open_disk_change" in left["reason"]
+    ), left
     runs_again(world, lifted=["open_disk_change"])
 
 
@@ -193,7 +245,10 @@ def test_c1_the_true_reason_of_a_refusal_reaches_the_last_line(world):
     done = world.evacuation(Hosts(world)).restart(("kvm2", "kvm3"))
     foreseen = world.evacuation(Hosts(world), plan_only=True).restart(("kvm2", "kvm3"))
     for result in (done, foreseen):
-        assert "1 not. web: Instance web" in result["message"] and "is being built, by another run" in result["message"], result
+        assert (
+            "1 not. web: Instance web" in result["message"]
+            and "is being built, by another run" in result["message"]
+        ), result
         assert "it did not start" not in result["message"]
     assert foreseen["plan"] == done["plan"]
 
@@ -210,12 +265,18 @@ def test_c1_a_dry_run_promises_what_the_run_does(world):
 
 def test_c1_a_start_that_failed_everywhere_says_why_in_the_last_line(world, monkeypatch):
     monkeypatch.setattr(
-        world, "start", lambda place, given: [{"uuid": WEB, "status": "failed", "message": "no such bridge"} for _ in given]
+        world,
+        "start",
+        lambda place, given: [
+            {"uuid": WEB, "status": "failed", "message": "no such bridge"} for _ in given
+        ],
     )
     world.leasing().take("kvm1", "evacuate")
     world.switched_off("kvm1", time.time())
     result = world.evacuation(Hosts(world)).restart(("kvm2", "kvm3"))
-    assert "no such bridge" in result["message"] and "web: it did not start." not in result["message"], result
+    assert (
+        "no such bridge" in result["message"] and "web: it did not start." not in result["message"]
+    ), result
 
 
 def test_c1_a_lease_that_is_lost_writes_nothing(world):
@@ -225,7 +286,9 @@ def test_c1_a_lease_that_is_lost_writes_nothing(world):
     assert world.statuses() == [("web", "finished")]
 
 
-def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepared_url, monkeypatch):
+def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(
+    prepared_url, monkeypatch
+):
     """The next run starts it."""
     world = World(prepared_url)
     world.there["kvm2"] = {"web": "running"}
@@ -233,7 +296,9 @@ def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepar
     with Store.open(prepared_url).write() as connection:
         host_state.change(connection, "kvm1", forced_down=False)
         connection.execute(sa.update(tables.services).values(last_error=None))
-        migration_claims.begin(connection, WEB, "kvm1", "kvm1", "migration", time.time(), "kvm2", {"restart": True})
+        migration_claims.begin(
+            connection, WEB, "kvm1", "kvm1", "migration", time.time(), "kvm2", {"restart": True}
+        )
     world.there["kvm2"] = {"web": "shutoff"}
     world.look()
 
@@ -250,7 +315,9 @@ def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepar
 
 
 @pytest.mark.parametrize("given_up", [True, False])
-def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(world, monkeypatch, given_up):
+def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(
+    world, monkeypatch, given_up
+):
     """The libvirt of the destination removes the part half a minute after the death of the source. A resumed part would be a guest without its memory."""
     with Store.open(world.url).write() as connection:
         migration_claims.begin(connection, WEB, "kvm2", "kvm2", "live-migration", time.time())
@@ -273,7 +340,10 @@ def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(worl
         assert looked == ["kvm2"] and not left and world.where() == {"web": "running"}
     else:
         (reason,) = [each["reason"] for each in left]
-        assert "never resume it" in reason and world.there == {"kvm2": {"web": "paused"}, "kvm3": {}}
+        assert "never resume it" in reason and world.there == {
+            "kvm2": {"web": "paused"},
+            "kvm3": {},
+        }
 
 
 @pytest.mark.parametrize("opened", ["resize", *orders.ENDED_BY_EVACUATION, orders.DELETING])

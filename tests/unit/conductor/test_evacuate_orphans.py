@@ -15,8 +15,12 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import (
+    EvacuationRestarts,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import (
+    EvacuationSettling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
@@ -54,25 +58,45 @@ class Dead:
     def discover(self, state):
         """Record the instances of kvm1 in that state, and kvm2 as it is."""
         mine = [self.domain(name, state) for name in NAMES]
-        there = [self.domain(name, state) for name, state in self.fleet.hosts["kvm2"].states().items()]
-        nodes = [fleets.host("kvm1", *mine, pools=[self.pool]), fleets.host("kvm2", *there, pools=[self.pool])]
+        there = [
+            self.domain(name, state) for name, state in self.fleet.hosts["kvm2"].states().items()
+        ]
+        nodes = [
+            fleets.host("kvm1", *mine, pools=[self.pool]),
+            fleets.host("kvm2", *there, pools=[self.pool]),
+        ]
         return fleets.discover(self.url, *nodes, now=time.time())
 
     def domain(self, name, state):
         path = self.disks[name]
-        disk = {"target": "vda", "device": "disk", "type": "file", "source": path, "driver": "qcow2"}
-        return fleets.domain(name, state=state, disks=[disk], xml=hypervisors.xml(name, uuid_of(name), [path]))
+        disk = {
+            "target": "vda",
+            "device": "disk",
+            "type": "file",
+            "source": path,
+            "driver": "qcow2",
+        }
+        return fleets.domain(
+            name, state=state, disks=[disk], xml=hypervisors.xml(name, uuid_of(name), [path])
+        )
 
     def host(self):
         return DeadHost(Store.open(self.url), "kvm1", {"kvm2"}, lambda connection: None)
 
     def claimed(self):
         """Return the uuids of the evacuations that the next run must start."""
-        return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {})["restarts"]]
+        return [
+            each["migration"]
+            for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {})[
+                "restarts"
+            ]
+        ]
 
     def start(self, migrations, hand=None):
         proofs = Starting(self.fleet.ports(Store.open(self.url)), lambda: {"kvm2"})
-        return EvacuationRestarts(self.host()).start("kvm2", migrations, hand or self.fleet.hand("kvm2"), 4, 2, proofs)
+        return EvacuationRestarts(self.host()).start(
+            "kvm2", migrations, hand or self.fleet.hand("kvm2"), 4, 2, proofs
+        )
 
     def settle_returned(self):
         return EvacuationSettling(self.host()).settle_returned()
@@ -114,10 +138,14 @@ def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead
     dead.discover("shutoff")
     # Nothing is released before kvm2 has answered.
     said, left = dead.settle_returned()
-    assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0]["reason"], said
+    assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0][
+        "reason"
+    ], said
     assert dead.withdraw() == ["web: it was not started on kvm2."]
     assert dead.settle_returned() == ([], [])
-    assert fleets.where(dead.url)["web"] == "kvm1" and set(fleets.holdings(dead.url)[uuid_of("web")]) == {"kvm1"}
+    assert fleets.where(dead.url)["web"] == "kvm1" and set(
+        fleets.holdings(dead.url)[uuid_of("web")]
+    ) == {"kvm1"}
     # Now the call arrives: the instance may run on kvm1 by then.
     assert [each["status"] for each in dead.arrive()] == ["there", "uncertain"]
     assert dead.fleet.where() == {"db": [("kvm2", "running")]}
@@ -132,7 +160,9 @@ def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
     silent = dead.fleet.hand("kvm2")
     silent.look, silent.act = lambda uri, wanted, patience: dict.fromkeys(wanted), pytest.fail
     done = dead.start(moves, silent)
-    assert [each["message"] for each in done["uncertain"]] == ["what an earlier run ordered there may still begin"] * 2
+    assert [each["message"] for each in done["uncertain"]] == [
+        "what an earlier run ordered there may still begin"
+    ] * 2
 
     def late(name, module, given):
         if module.endswith("_domain_restart"):

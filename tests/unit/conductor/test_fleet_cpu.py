@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Unreachable,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -16,13 +19,29 @@ OLD, NEW = ["aes", "avx"], ["aes", "avx", "avx2"]
 
 
 def model(features, **more):
-    return {"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Broadwell", "features": features, **more}
+    return {
+        "arch": "x86_64",
+        "type": "kvm",
+        "vendor": "Intel",
+        "model": "Broadwell",
+        "features": features,
+        **more,
+    }
 
 
 def host(name, found, version=7002000, **more):
-    facts = {"hypervisor_hostname": name, "hypervisor_type": "QEMU", "hypervisor_version": version, "uri": "qemu:///system"}
+    facts = {
+        "hypervisor_hostname": name,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": version,
+        "uri": "qemu:///system",
+    }
     cpu = {"arch": "x86_64", "count": 4}
-    return {"host": name, "hypervisor": {**facts, "cpu": cpu, "memory_mb": 4096, "domains": [], "host_model": found}, **more}
+    return {
+        "host": name,
+        "hypervisor": {**facts, "cpu": cpu, "memory_mb": 4096, "domains": [], "host_model": found},
+        **more,
+    }
 
 
 class Hosts:
@@ -39,7 +58,12 @@ class Hosts:
                 if name in hosts.silent:
                     raise Unreachable(name, "no route")
                 hosts.calls.append((name, module, args["features"]))
-                found = {"vendor": "Intel", "model": "Nehalem", "policies": {"vme": "require"}, "features": args["features"]}
+                found = {
+                    "vendor": "Intel",
+                    "model": "Nehalem",
+                    "policies": {"vme": "require"},
+                    "features": args["features"],
+                }
                 return hosts.answer or {"cpu": found}
 
         return Hand()
@@ -55,11 +79,19 @@ def kept(url):
 
 def test_it_is_made_once_of_all_hosts_on_one_with_the_oldest_qemu(prepared_url):
     fleets.discover(
-        prepared_url, host("kvm1", model(NEW), 9000000), host("kvm2", model(OLD)), host("amd", model(["svm"], vendor="AMD"), 6000000)
+        prepared_url,
+        host("kvm1", model(NEW), 9000000),
+        host("kvm2", model(OLD)),
+        host("amd", model(["svm"], vendor="AMD"), 6000000),
     )
     hosts = Hosts()
     found = cpus(prepared_url, hosts).of_guest("kvm1", "qemu:///system", "kvm")
-    assert found == {"mode": "custom", "model": "Nehalem", "vendor": "Intel", "features": {"vme": "require"}}
+    assert found == {
+        "mode": "custom",
+        "model": "Nehalem",
+        "vendor": "Intel",
+        "features": {"vme": "require"},
+    }
     assert cpus(prepared_url, hosts).of_guest("kvm2", None, "kvm") == found
     assert hosts.calls == [("kvm2", "_cpu_baseline", OLD)]
     assert kept(prepared_url) == [("Nehalem", ["kvm1", "kvm2"], {})]
@@ -69,7 +101,10 @@ def test_a_host_that_comes_later_and_lacks_something_is_named_and_lowers_nothing
     fleets.discover(prepared_url, host("kvm1", model(NEW)))
     cpus(prepared_url).of_guest("kvm1", None, "kvm")
     fleets.discover(prepared_url, host("kvm2", model(OLD)))
-    with pytest.raises(DroverError, match=r"kvm2 lacks avx2 of the CPU of the fleet \(Nehalem\)\..*drover_fleet_cpu_renew=true"):
+    with pytest.raises(
+        DroverError,
+        match=r"kvm2 lacks avx2 of the CPU of the fleet \(Nehalem\)\..*drover_fleet_cpu_renew=true",
+    ):
         cpus(prepared_url).of_guest("kvm2", None, "kvm")
     assert kept(prepared_url) == [("Nehalem", ["kvm1"], {"kvm2": ["avx2"]})]
     cpus(prepared_url, check_mode=True).renewed()
@@ -82,11 +117,18 @@ def test_a_host_that_comes_later_and_lacks_something_is_named_and_lowers_nothing
 
 def test_what_is_kept_for_hosts(prepared_url):
     fleets.discover(
-        prepared_url, host("kvm1", model(NEW)), host("kvm2", model(OLD)), host("kvm3", model(NEW), cell="b"), host("kvm4", None, cell="c")
+        prepared_url,
+        host("kvm1", model(NEW)),
+        host("kvm2", model(OLD)),
+        host("kvm3", model(NEW), cell="b"),
+        host("kvm4", None, cell="c"),
     )
     assert cpus(prepared_url).kept_for(["kvm1"]) == {}
     found = cpus(prepared_url).of_guest("kvm1", None, "kvm")
-    assert cpus(prepared_url).kept_for(["kvm1", "kvm2", "kvm3", "kvm4", "kvm9", ""]) == {"kvm1": found, "kvm2": found}
+    assert cpus(prepared_url).kept_for(["kvm1", "kvm2", "kvm3", "kvm4", "kvm9", ""]) == {
+        "kvm1": found,
+        "kvm2": found,
+    }
     assert cpus(prepared_url).kept_for(["kvm2"]) == {"kvm2": found}
 
 
@@ -98,7 +140,9 @@ def test_one_without_hosts_is_forgotten(prepared_url):
 
 
 def test_cells_have_cpus_of_their_own(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", model(NEW), cell="a"), host("kvm2", model(OLD), cell="b"))
+    fleets.discover(
+        prepared_url, host("kvm1", model(NEW), cell="a"), host("kvm2", model(OLD), cell="b")
+    )
     hosts = Hosts()
     cpus(prepared_url, hosts).of_guest("kvm1", None, "kvm")
     cpus(prepared_url, hosts).of_guest("kvm2", None, "kvm")
@@ -106,13 +150,21 @@ def test_cells_have_cpus_of_their_own(prepared_url):
 
 
 def test_another_host_with_the_same_qemu_is_asked_where_one_is_silent(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", model(NEW)), host("kvm2", model(OLD)), host("kvm3", model(NEW), 9000000))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", model(NEW)),
+        host("kvm2", model(OLD)),
+        host("kvm3", model(NEW), 9000000),
+    )
     hosts = Hosts(silent=("kvm1",))
     cpus(prepared_url, hosts).of_guest("kvm1", None, "kvm")
     assert [name for name, *dummy in hosts.calls] == ["kvm2"]
     fleets.empty(prepared_url)
     fleets.discover(prepared_url, host("kvm1", model(NEW)), host("kvm3", model(NEW), 9000000))
-    with pytest.raises(DroverError, match="oldest QEMU, and none of these answers: Host kvm1 cannot be reached: no route. Start one"):
+    with pytest.raises(
+        DroverError,
+        match="oldest QEMU, and none of these answers: Host kvm1 cannot be reached: no route. Start one",
+    ):
         cpus(prepared_url, hosts).of_guest("kvm3", None, "kvm")
     assert kept(prepared_url) == []
 
@@ -120,10 +172,16 @@ def test_another_host_with_the_same_qemu_is_asked_where_one_is_silent(prepared_u
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ({"failed": True, "msg": "libvirt finds no CPU model."}, "cannot be determined on kvm1: libvirt finds no CPU model."),
+        (
+            {"failed": True, "msg": "libvirt finds no CPU model."},
+            "cannot be determined on kvm1: libvirt finds no CPU model.",
+        ),
         ({"cpu": None}, "The CPU that kvm1 found must be a mapping"),
         ({"cpu": {"model": "<x>"}}, "The CPU that kvm1 found must be a mapping"),
-        ({"cpu": {"vendor": None, "model": "EPYC", "policies": {}, "features": [*NEW, "svm"]}}, "the nearest is EPYC, with svm. Give"),
+        (
+            {"cpu": {"vendor": None, "model": "EPYC", "policies": {}, "features": [*NEW, "svm"]}},
+            "the nearest is EPYC, with svm. Give",
+        ),
     ],
 )
 def test_answers_that_are_no_cpu_for_all_are_not_kept(prepared_url, answer, words):
@@ -136,7 +194,10 @@ def test_answers_that_are_no_cpu_for_all_are_not_kept(prepared_url, answer, word
 def test_hosts_that_have_not_said_it_are_not_left_out(prepared_url):
     fleets.discover(prepared_url, host("kvm1", model(NEW)), host("kvm2", None))
     for name in ("kvm1", "kvm2"):
-        with pytest.raises(DroverError, match="does not have what guests of kvm2 can have. Run drover.compute.discover"):
+        with pytest.raises(
+            DroverError,
+            match="does not have what guests of kvm2 can have. Run drover.compute.discover",
+        ):
             cpus(prepared_url).of_guest(name, None, "kvm")
     with pytest.raises(DroverError, match="kvm9 is none: run drover.compute.discover"):
         cpus(prepared_url).of_guest("kvm9", None, "kvm")
@@ -144,7 +205,10 @@ def test_hosts_that_have_not_said_it_are_not_left_out(prepared_url):
 
 def test_a_guest_of_another_type_brings_its_own(prepared_url):
     fleets.discover(prepared_url, host("kvm1", model(NEW)))
-    with pytest.raises(DroverError, match="cpu: fleet is the CPU of kvm guests on kvm1, and the domain_type of this one is qemu"):
+    with pytest.raises(
+        DroverError,
+        match="cpu: fleet is the CPU of kvm guests on kvm1, and the domain_type of this one is qemu",
+    ):
         cpus(prepared_url).of_guest("kvm1", None, "qemu")
 
 
@@ -165,7 +229,8 @@ def test_it_is_made_of_chosen_hosts(prepared_url):
     cpus(prepared_url).renewed(["amd"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]
     with pytest.raises(
-        DroverError, match=r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet is what it was"
+        DroverError,
+        match=r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet is what it was",
     ):
         cpus(prepared_url).renewed(["kmv1", "kvm2"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]

@@ -12,7 +12,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import p
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_instances,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 
@@ -25,7 +27,9 @@ def of_a_store_with_three_hosts_and_a_group(prepared_url):
         server_groups.ensure(connection, "apart", "anti-affinity")
     grouped = {"metadata": {"server_group": "apart"}}
     one = [domain("web", **grouped), domain("twin"), domain("off", state="shutoff")]
-    fleets.discover(prepared_url, host("kvm1", *one), host("kvm2", domain("db", **grouped)), host("kvm3"))
+    fleets.discover(
+        prepared_url, host("kvm1", *one), host("kvm2", domain("db", **grouped)), host("kvm3")
+    )
     return prepared_url
 
 
@@ -34,7 +38,12 @@ def test_what_is_read_once_is_what_is_read_twice(url):
         of_both = read_instances(connection)
         twice = scheduling.read_fleet(connection, of_both, POLICY, NOW)
         once, instances = scheduling.read_whole_fleet(connection, POLICY, NOW)
-    assert instances == of_both and [each["name"] for each in instances] == ["db", "off", "twin", "web"]
+    assert instances == of_both and [each["name"] for each in instances] == [
+        "db",
+        "off",
+        "twin",
+        "web",
+    ]
     for name in ("instances", "instance_names"):
         assert once[name] == twice[name]
     members = [found["server_groups"]["apart"]["members"] for found in (once, twice)]
@@ -45,7 +54,9 @@ def test_what_is_read_once_is_what_is_read_twice(url):
     "plan",
     [
         lambda connection: plans.RollingQuestion(POLICY).plan(connection, None),
-        lambda connection: plans.plan_home(connection, {uuid_of("web"): ("kvm3", "kvm3")}, POLICY, 2, 0, {}),
+        lambda connection: plans.plan_home(
+            connection, {uuid_of("web"): ("kvm3", "kvm3")}, POLICY, 2, 0, {}
+        ),
     ],
     ids=["rolling", "home"],
 )

@@ -114,13 +114,22 @@ def test_forced_down(fleet_url):
 def test_a_reason_goes_with_a_state_that_has_one(fleet_url, state):
     change(fleet_url, "disabled", "fans")
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(DroverError, match="Host kvm1: a reason goes with disabled, maintenance or draining"):
+    with pytest.raises(
+        DroverError, match="Host kvm1: a reason goes with disabled, maintenance or draining"
+    ):
         change(fleet_url, state, "because", True)
     assert fleets.snapshot(fleet_url) == before
 
 
 @pytest.mark.parametrize(
-    "arguments", [("disabled", "fans"), ("maintenance", "fans"), ("draining", "fans"), ("enabled",), (None, None, True)]
+    "arguments",
+    [
+        ("disabled", "fans"),
+        ("maintenance", "fans"),
+        ("draining", "fans"),
+        ("enabled",),
+        (None, None, True),
+    ],
 )
 def test_a_second_time_changes_nothing(fleet_url, arguments):
     change(fleet_url, *arguments)
@@ -130,16 +139,22 @@ def test_a_second_time_changes_nothing(fleet_url, arguments):
 
 
 def test_an_unknown_host_is_told_with_those_that_are_known(fleet_url):
-    with pytest.raises(DroverError, match="Host kvm9 is not in the store. Known hosts: kvm1, kvm2. Run drover.comp"):
+    with pytest.raises(
+        DroverError, match="Host kvm9 is not in the store. Known hosts: kvm1, kvm2. Run drover.comp"
+    ):
         change(fleet_url, "disabled", host="kvm9")
     fleets.discover(fleet_url, *(fleets.host(f"node{number:02}") for number in range(20)))
-    with pytest.raises(DroverError, match="Known hosts: kvm1, kvm2, node00, .*node07 and 12 more\\."):
+    with pytest.raises(
+        DroverError, match="Known hosts: kvm1, kvm2, node00, .*node07 and 12 more\\."
+    ):
         change(fleet_url, "disabled", host="KVM1")
 
 
 def test_an_unknown_host_of_an_empty_store(prepared_url):
     Store.open(prepared_url).upgrade()
-    with pytest.raises(DroverError, match="is not in the store, which is empty. Run .* drover.compute.discover"):
+    with pytest.raises(
+        DroverError, match="is not in the store, which is empty. Run .* drover.compute.discover"
+    ):
         change(prepared_url, "disabled")
 
 
@@ -164,7 +179,13 @@ def seen(url, where="kvm1", **states):
     facts = {"prio": {"metadata": {"priority": "9"}}}
     fleets.discover(
         url,
-        fleets.host(where, *(fleets.domain(name, state=state, **facts.get(name, {})) for name, state in states.items())),
+        fleets.host(
+            where,
+            *(
+                fleets.domain(name, state=state, **facts.get(name, {}))
+                for name, state in states.items()
+            ),
+        ),
     )
 
 
@@ -221,5 +242,7 @@ def test_what_was_off_before_the_next_drain_stays_off(fleet_url, between):
 
 
 def test_only_a_drain_shuts_down(fleet_url):
-    with pytest.raises(DroverError, match="shuts_down goes with the state draining, not with disabled"):
+    with pytest.raises(
+        DroverError, match="shuts_down goes with the state draining, not with disabled"
+    ):
         change(fleet_url, "disabled", shuts_down=uuids("web"))

@@ -17,7 +17,10 @@ pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._images import cache as _image_cache
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import CACHE, ImageCache
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import (
+    CACHE,
+    ImageCache,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
@@ -48,24 +51,48 @@ class Hand:
 def cache(hand, check_mode=False, store=None):
     """Return the cache of kvm1, and the lines that it shows."""
     lines = []
-    hosts = type("Hosts", (), {"hand": lambda self, host: hand, "names": lambda self: ["kvm1", "kvm2"]})()
-    return ImageCache(Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
+    hosts = type(
+        "Hosts", (), {"hand": lambda self, host: hand, "names": lambda self: ["kvm1", "kvm2"]}
+    )()
+    return ImageCache(
+        Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode
+    ), lines
 
 
 def step(size=None, total=None, before=0, **more):
-    done = {"done": size is None, "size": size, "total": total, "before": before, "image": "/srv/images/_base/x", "changed": True}
+    done = {
+        "done": size is None,
+        "size": size,
+        "total": total,
+        "before": before,
+        "image": "/srv/images/_base/x",
+        "changed": True,
+    }
     return {**done, **more}
 
 
 WRONG = {"failed": True, "msg": "it is another one.", "other_content": True, "absent": False}
-ABSENT = {"failed": True, "msg": "The source does not exist.", "absent": True, "unread": True, "other_content": False}
+ABSENT = {
+    "failed": True,
+    "msg": "The source does not exist.",
+    "absent": True,
+    "unread": True,
+    "other_content": False,
+}
 
 
 def test_the_progress_is_shown():
     hand = Hand(step(1 << 20, 4 << 20), step(2 << 20, None), step())
     found, lines = cache(hand)
-    assert found.bring({**IMAGE, "source": "https://example.com/x"}) == (True, "/srv/images/_base/x")
-    assert lines == ["debian-12 -> kvm1: 25 % of 4 MiB", "debian-12 -> kvm1: 2 MiB", "debian-12: in the cache of kvm1"]
+    assert found.bring({**IMAGE, "source": "https://example.com/x"}) == (
+        True,
+        "/srv/images/_base/x",
+    )
+    assert lines == [
+        "debian-12 -> kvm1: 25 % of 4 MiB",
+        "debian-12 -> kvm1: 2 MiB",
+        "debian-12: in the cache of kvm1",
+    ]
     assert hand.asked[0][1]["url"] == "https://example.com/x"
 
 
@@ -86,7 +113,9 @@ def test_so_may_one_that_the_first_call_finds():
     hand = Hand(WRONG | {"before": 100}, step())
     assert cache(hand)[0].bring({**IMAGE, "source": "https://example.com/x"})[0] is True
     with pytest.raises(DroverError, match="it is another one"):
-        cache(Hand(WRONG | {"before": 0}, step()))[0].bring({**IMAGE, "source": "https://example.com/x"})
+        cache(Hand(WRONG | {"before": 0}, step()))[0].bring(
+            {**IMAGE, "source": "https://example.com/x"}
+        )
 
 
 def test_it_is_not_read_a_third_time():
@@ -102,9 +131,18 @@ def test_a_file_of_the_controller_is_copied_where_the_host_does_not_have_it(tmp_
     found, lines = cache(hand)
     assert found.bring({**IMAGE, "source": str(source)})[0] is True
     (dummy, asked), (copy, copied), (dummy, brought) = hand.asked
-    assert asked["path"] == str(source) and (copy, copied["src"]) == ("ansible.builtin.copy", str(source))
-    assert brought["path"] == copied["dest"] and brought["uploaded"] is True and copied["dest"].startswith("/srv/images/.drover-upload-")
-    assert _image_cache._UPLOAD.fullmatch(os.path.basename(copied["dest"])), "a clean knows its name"
+    assert asked["path"] == str(source) and (copy, copied["src"]) == (
+        "ansible.builtin.copy",
+        str(source),
+    )
+    assert (
+        brought["path"] == copied["dest"]
+        and brought["uploaded"] is True
+        and copied["dest"].startswith("/srv/images/.drover-upload-")
+    )
+    assert _image_cache._UPLOAD.fullmatch(os.path.basename(copied["dest"])), (
+        "a clean knows its name"
+    )
     assert lines[0] == "debian-12: controller -> kvm1, 1 MiB"
 
 
@@ -128,7 +166,10 @@ def test_in_check_mode_nothing_is_copied(tmp_path):
     [
         ({"name": "x", "source": "/x"}, "it has no checksum, so it cannot be brought to kvm1"),
         ({"name": "x", "checksum": "sha256:0"}, "it has no source"),
-        ({"name": "x", "checksum": "sha256:0", "source": "x.qcow2"}, "neither a URL nor an absolute path"),
+        (
+            {"name": "x", "checksum": "sha256:0", "source": "x.qcow2"},
+            "neither a URL nor an absolute path",
+        ),
     ],
 )
 def test_an_image_that_says_too_little_is_refused(image, words):
@@ -137,15 +178,28 @@ def test_an_image_that_says_too_little_is_refused(image, words):
 
 
 def test_a_path_that_nobody_has_is_a_sentence(prepared_url):
-    with pytest.raises(DroverError, match=r"does not exist. The controller does not have it either. No other hypervisor that is up has"):
-        cache(Hand(ABSENT), store=Store.open(prepared_url))[0].bring({**IMAGE, "source": "/no/such/file"})
+    with pytest.raises(
+        DroverError,
+        match=r"does not exist. The controller does not have it either. No other hypervisor that is up has",
+    ):
+        cache(Hand(ABSENT), store=Store.open(prepared_url))[0].bring(
+            {**IMAGE, "source": "/no/such/file"}
+        )
 
 
 # From another hypervisor
 
 DIGITS = IMAGE["checksum"].partition(":")[2]
-UNREAD = {"failed": True, "msg": "The image debian-12 cannot be read from https://example.com/x on kvm1: no route.", "unread": True}
-TRUST = {"failed": True, "msg": "The image debian-12 cannot be copied from kvm2 to kvm1: no SSH connection.", "unread": True}
+UNREAD = {
+    "failed": True,
+    "msg": "The image debian-12 cannot be read from https://example.com/x on kvm1: no route.",
+    "unread": True,
+}
+TRUST = {
+    "failed": True,
+    "msg": "The image debian-12 cannot be copied from kvm2 to kvm1: no SSH connection.",
+    "unread": True,
+}
 URL = {**IMAGE, "source": "https://example.com/x"}
 
 
@@ -156,7 +210,14 @@ def holders(prepared_url):
 
     def backed(name, path):
         chain = [{"path": path, "format": "raw", "real_path": path}]
-        disk = {"device": "disk", "type": "file", "source": f"/x/{name}", "path": f"/x/{name}", "readonly": False, "chain": chain}
+        disk = {
+            "device": "disk",
+            "type": "file",
+            "source": f"/x/{name}",
+            "path": f"/x/{name}",
+            "readonly": False,
+            "chain": chain,
+        }
         return domain(name, disks=[disk])
 
     assert _image_cache.CACHE == CACHE
@@ -166,7 +227,10 @@ def holders(prepared_url):
         "kvm3": [backed("other", f"/srv/images/_base/{'0' * 64}")],
         "kvm10": [backed("db", f"/ssd/_base/{DIGITS}"), backed("mail", f"/ssd/_base/{DIGITS}")],
     }
-    nodes = [host(name, *found, migration_uri=f"qemu+ssh://root@{name}/system") for name, found in domains.items()]
+    nodes = [
+        host(name, *found, migration_uri=f"qemu+ssh://root@{name}/system")
+        for name, found in domains.items()
+    ]
     fleets.discover(prepared_url, *nodes)
     return Store.open(prepared_url)
 
@@ -175,7 +239,10 @@ def test_where_the_source_cannot_be_read_it_comes_from_another_host(holders):
     hand = Hand(UNREAD, step(1 << 20, 4 << 20), step())
     found, lines = cache(hand, store=holders)
     assert found.bring(URL) == (True, "/srv/images/_base/x")
-    asked = [{key: given.get(key) for key in ("url", "peer", "path", "checksum")} for dummy, given in hand.asked]
+    asked = [
+        {key: given.get(key) for key in ("url", "peer", "path", "checksum")}
+        for dummy, given in hand.asked
+    ]
     of_kvm2 = {
         "url": None,
         "peer": "qemu+ssh://root@kvm2/system",
@@ -183,17 +250,25 @@ def test_where_the_source_cannot_be_read_it_comes_from_another_host(holders):
         "checksum": IMAGE["checksum"],
     }
     assert asked[0]["url"] == URL["source"] and asked[1:] == [of_kvm2, of_kvm2]
-    assert lines[:2] == ["debian-12: kvm1 cannot read its source; kvm2 -> kvm1", "debian-12 -> kvm1: 25 % of 4 MiB"]
+    assert lines[:2] == [
+        "debian-12: kvm1 cannot read its source; kvm2 -> kvm1",
+        "debian-12 -> kvm1: 25 % of 4 MiB",
+    ]
 
 
 def test_the_next_one_is_tried_and_all_reasons_are_told(holders):
     hand = Hand(UNREAD, TRUST, step())
     assert cache(hand, store=holders)[0].bring(URL)[0] is True
-    assert [given.get("path") for dummy, given in hand.asked[1:]] == [f"/srv/images/_base/{DIGITS}", f"/ssd/_base/{DIGITS}"]
+    assert [given.get("path") for dummy, given in hand.asked[1:]] == [
+        f"/srv/images/_base/{DIGITS}",
+        f"/ssd/_base/{DIGITS}",
+    ]
     with pytest.raises(DroverError) as problem:
         cache(Hand(UNREAD, TRUST, TRUST), store=holders)[0].bring(URL)
     text = str(problem.value)
-    assert "cannot be read from https://example.com/x" in text and text.count("no SSH connection") == 2
+    assert (
+        "cannot be read from https://example.com/x" in text and text.count("no SSH connection") == 2
+    )
     assert text.endswith("let kvm1 reach the others with drover.compute.migration_trust.")
 
 
@@ -211,19 +286,27 @@ def test_another_content_of_the_first_leaves_the_next(holders):
 
 def test_a_path_that_only_another_host_has_is_copied_from_its_cache(holders):
     hand = Hand(ABSENT, step())
-    assert cache(hand, store=holders)[0].bring({**IMAGE, "source": "/only/elsewhere.raw"})[0] is True
+    assert (
+        cache(hand, store=holders)[0].bring({**IMAGE, "source": "/only/elsewhere.raw"})[0] is True
+    )
     assert hand.asked[1][1]["peer"] == "qemu+ssh://root@kvm2/system"
 
 
 def test_a_host_that_is_down_is_not_asked(holders):
     with holders.write() as connection:
-        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(forced_down=True))
+        connection.execute(
+            sa.update(tables.services)
+            .where(tables.services.c.host == "kvm2")
+            .values(forced_down=True)
+        )
     hand = Hand(UNREAD, step())
     cache(hand, store=holders)[0].bring(URL)
     assert hand.asked[1][1]["peer"] == "qemu+ssh://root@kvm10/system"
 
 
-@pytest.mark.parametrize("answer", [WRONG, {"failed": True, "msg": "The image needs 4 GiB, and 1 GiB is free."}])
+@pytest.mark.parametrize(
+    "answer", [WRONG, {"failed": True, "msg": "The image needs 4 GiB, and 1 GiB is free."}]
+)
 def test_no_other_host_is_asked_where_the_source_was_read(holders, answer):
     """A wrong checksum is a mistake that a person must correct, and another source does not make
     room."""
@@ -257,7 +340,9 @@ def fleet(prepared_url, tmp_path, monkeypatch):
 
 
 def task(url, folder, where="kvm1", **given):
-    return run("_image_cache", {"inventory_hostname": where}, store_url=url, folder=str(folder), **given)
+    return run(
+        "_image_cache", {"inventory_hostname": where}, store_url=url, folder=str(folder), **given
+    )
 
 
 def test_one_download_for_all_instances_of_a_host(fleet):
@@ -269,7 +354,9 @@ def test_one_download_for_all_instances_of_a_host(fleet):
     second = task(url, folder, **wanted)
     server.close()
     assert (first["changed"], second["changed"], server.asked) == (True, False, [0])
-    assert first["paths"] == second["paths"] and os.path.getsize(first["paths"]["debian-12"]) == len(CONTENT)
+    assert first["paths"] == second["paths"] and os.path.getsize(
+        first["paths"]["debian-12"]
+    ) == len(CONTENT)
 
 
 def cached(url, folder, tmp_path):
@@ -284,13 +371,26 @@ def test_an_image_that_an_instance_of_another_host_needs_stays(fleet, tmp_path):
     url, folder = fleet
     path = cached(url, folder, tmp_path)
     behind = {"path": path, "format": "raw", "real_path": path}
-    disk = {"device": "disk", "type": "file", "source": "/x/web.qcow2", "path": "/x/web.qcow2", "readonly": False, "chain": [behind]}
+    disk = {
+        "device": "disk",
+        "type": "file",
+        "source": "/x/web.qcow2",
+        "path": "/x/web.qcow2",
+        "readonly": False,
+        "chain": [behind],
+    }
     fleets.discover(url, host("kvm2", domain("web", disks=[disk])))
     kept = task(url, folder, state="clean")
-    assert kept["changed"] is False and "a domain of another hypervisor uses it" in kept["lines"][0], kept
+    assert (
+        kept["changed"] is False and "a domain of another hypervisor uses it" in kept["lines"][0]
+    ), kept
     fleets.discover(url, host("kvm2"))
-    assert task(url, folder, state="clean", check=True)["lines"] == [f"kvm1: {path}: would be removed"]
-    assert task(url, folder, state="clean")["lines"] == [f"kvm1: {path}: removed"] and not os.path.exists(path)
+    assert task(url, folder, state="clean", check=True)["lines"] == [
+        f"kvm1: {path}: would be removed"
+    ]
+    assert task(url, folder, state="clean")["lines"] == [
+        f"kvm1: {path}: removed"
+    ] and not os.path.exists(path)
     assert task(url, folder, state="clean")["lines"] == ["kvm1: there is no image in the cache"]
 
 
@@ -298,7 +398,14 @@ def test_nothing_is_removed_while_a_host_was_never_read(fleet, tmp_path):
     url, folder = fleet
     path = cached(url, folder, tmp_path)
     with Store.open(url).write() as connection:
-        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(last_seen_up=None))
-    with pytest.raises(AnsibleActionFail, match="The cache of kvm1 is not cleaned: kvm2 was not read since the store was made"):
+        connection.execute(
+            sa.update(tables.services)
+            .where(tables.services.c.host == "kvm2")
+            .values(last_seen_up=None)
+        )
+    with pytest.raises(
+        AnsibleActionFail,
+        match="The cache of kvm1 is not cleaned: kvm2 was not read since the store was made",
+    ):
         task(url, folder, state="clean")
     assert os.path.exists(path)

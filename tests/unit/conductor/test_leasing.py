@@ -18,7 +18,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    leases,
+    occupancy,
+    services,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -26,7 +31,9 @@ CLOCK = types.SimpleNamespace(time=lambda: 0.0, monotonic=lambda: 0.0, sleep=lam
 
 
 def actor(name, gone=()):
-    return types.SimpleNamespace(holder=name, process=name, lives=lambda process: False if process in gone else None)
+    return types.SimpleNamespace(
+        holder=name, process=name, lives=lambda process: False if process in gone else None
+    )
 
 
 @pytest.fixture(name="taken")
@@ -51,7 +58,9 @@ def opened(prepared_url):
 @pytest.fixture(name="holding")
 def with_an_instance(prepared_url):
     """Return a store with an instance on kvm1 that is off and stays."""
-    fleets.discover(prepared_url, host("kvm1", domain("kept", state="shutoff", snapshots=True)), host("kvm2"))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("kept", state="shutoff", snapshots=True)), host("kvm2")
+    )
     return Store.open(prepared_url)
 
 
@@ -120,7 +129,9 @@ class Hosts:
 def drained(store, hosts, unmovable="skip", names=("kvm1",)):
     ports = Ports(store, hosts, Leasing(store, actor("a"), [].append), [].append, CLOCK)
     question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(2))
-    request = drain_module.DrainRequest(names, question, MoveSettings(MigrationLimits(2)), unmovable=unmovable)
+    request = drain_module.DrainRequest(
+        names, question, MoveSettings(MigrationLimits(2)), unmovable=unmovable
+    )
     return drain_module.Drain(ports, request).run()
 
 
@@ -179,9 +190,14 @@ class Silent(Hosts):
         raise DroverError("it does not answer")
 
 
-@pytest.mark.parametrize("kind, words", [(Surprising, "cannot move, so nothing was changed"), (Silent, "does not answer")])
+@pytest.mark.parametrize(
+    "kind, words",
+    [(Surprising, "cannot move, so nothing was changed"), (Silent, "does not answer")],
+)
 @pytest.mark.parametrize("before", ["enabled", "disabled", "maintenance"])
-def test_a_drain_that_does_not_begin_leaves_the_state_of_its_host(store, prepared_url, kind, words, before):
+def test_a_drain_that_does_not_begin_leaves_the_state_of_its_host(
+    store, prepared_url, kind, words, before
+):
     with store.write() as connection:
         host_state.change(connection, "kvm1", before)
     was = service(store)
@@ -200,7 +216,9 @@ def test_a_drain_of_two_hosts_has_both_leases_or_none(store, taken):
     hosts = Hosts(store)
     with pytest.raises(leases.Held, match="^kvm2 is being worked on by b .* Nothing was done."):
         drained(store, hosts, names=BOTH)
-    assert taken == ["kvm2", "kvm1", "kvm2"], "in the order of their names, whatever the order they are given in"
+    assert taken == ["kvm2", "kvm1", "kvm2"], (
+        "in the order of their names, whatever the order they are given in"
+    )
     assert holders(store) == {"kvm2": "b"} and hosts.read == 0
     assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
 
@@ -211,7 +229,10 @@ def test_two_hosts_are_disabled_at_once_and_before_they_are_read(store):
     hosts.discover = lambda name: seen.append([service(store, each) for each in BOTH]) or kept(name)
     result = drained(store, hosts, names=[*BOTH, "kvm1"])
     assert seen == [[(True, False), (True, False)]] * 2, "each is read once"
-    assert [(each["host"], each["status"]) for each in result["hosts"]] == [("kvm1", "maintenance"), ("kvm2", "maintenance")]
+    assert [(each["host"], each["status"]) for each in result["hosts"]] == [
+        ("kvm1", "maintenance"),
+        ("kvm2", "maintenance"),
+    ]
     assert holders(store) == {}
 
 
@@ -246,7 +267,9 @@ class Half(Hosts):
 
 
 def test_all_or_nothing_where_one_of_two_hosts_does_not_answer(store):
-    with pytest.raises(DroverError, match="So kvm2 cannot be drained, and no drain of kvm1 was begun") as refused:
+    with pytest.raises(
+        DroverError, match="So kvm2 cannot be drained, and no drain of kvm1 was begun"
+    ) as refused:
         drained(store, Half(store), "fail", BOTH)
     assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
     assert [each["status"] for each in refused.value.details["hosts"]] == ["failed", "failed"]
@@ -254,14 +277,23 @@ def test_all_or_nothing_where_one_of_two_hosts_does_not_answer(store):
 
 @pytest.mark.parametrize("unmovable", ["skip", "shutdown"])
 def test_a_host_that_does_not_answer_keeps_no_other_from_its_drain(store, unmovable):
-    with pytest.raises(DroverError, match="kvm1 is empty and in maintenance.* kvm2 is not drained, and stays disabled: kvm2 does") as ended:
+    with pytest.raises(
+        DroverError,
+        match="kvm1 is empty and in maintenance.* kvm2 is not drained, and stays disabled: kvm2 does",
+    ) as ended:
         drained(store, Half(store), unmovable, BOTH)
     assert (service(store, "kvm1"), service(store, "kvm2")) == ((True, True), (True, False))
-    assert [(each["host"], each["status"]) for each in ended.value.details["hosts"]] == [("kvm1", "maintenance"), ("kvm2", "failed")]
+    assert [(each["host"], each["status"]) for each in ended.value.details["hosts"]] == [
+        ("kvm1", "maintenance"),
+        ("kvm2", "failed"),
+    ]
 
 
 def test_hosts_of_which_none_answers_are_left_as_they_were(store):
-    with pytest.raises(DroverError, match="kvm1 is not drained: it does not answer kvm2 is not drained: it does not answer"):
+    with pytest.raises(
+        DroverError,
+        match="kvm1 is not drained: it does not answer kvm2 is not drained: it does not answer",
+    ):
         drained(store, Silent(store), "skip", BOTH)
     assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
 

@@ -17,8 +17,12 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    orders as migration_orders,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
@@ -72,7 +76,11 @@ class World:
         assert len({order["uuid"] for order in orders}) == len(orders)
         for order in start:
             # A move without ``begin`` is only settled, and cannot begin afterwards.
-            if order["uuid"] not in self.jobs and self.place[order["uuid"]] == order["source"] and order["begin"]:
+            if (
+                order["uuid"] not in self.jobs
+                and self.place[order["uuid"]] == order["source"]
+                and order["begin"]
+            ):
                 self.jobs[order["uuid"]] = [order, self.rounds]
                 self.begun.append(order["name"])
         self.most = max(self.most, len(self.jobs))
@@ -112,7 +120,11 @@ class World:
             "name": order["name"],
             "destination": order["destination"],
             "status": status,
-            "phase": "done" if status != "running" else "migrating" if self.moves(order) else "waiting",
+            "phase": "done"
+            if status != "running"
+            else "migrating"
+            if self.moves(order)
+            else "waiting",
             "percent": 50 if status == "running" else 100,
             "total_mib": 64,
             "remaining_mib": 32,
@@ -142,14 +154,42 @@ def begin_again(url):
 
 
 def plan(*names, to="kvm2", live=True):
-    return [{"uuid": uuid_of(name), "name": name, "from_host": "kvm1", "host": to, "node": to, "live": live} for name in names]
+    return [
+        {
+            "uuid": uuid_of(name),
+            "name": name,
+            "from_host": "kvm1",
+            "host": to,
+            "node": to,
+            "live": live,
+        }
+        for name in names
+    ]
 
 
-def mover(url, world, limit=2, lines=None, keep=lambda connection: None, since=None, ahead=True, clock=time):
+def mover(
+    url,
+    world,
+    limit=2,
+    lines=None,
+    keep=lambda connection: None,
+    since=None,
+    ahead=True,
+    clock=time,
+):
     """:param ahead: False for caps that let nothing wait at the hypervisor."""
     world.limit = limit
     caps = MigrationLimits(limit, overall=None if ahead else limit)
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, caps, keep, NO_POWER, since=since, clock=clock)
+    return Mover(
+        Store.open(url),
+        world,
+        (lines if lines is not None else []).append,
+        caps,
+        keep,
+        NO_POWER,
+        since=since,
+        clock=clock,
+    )
 
 
 def open_moves(url):
@@ -194,12 +234,17 @@ def test_a_measurement_that_makes_no_sense_ends_no_move_and_is_not_kept(fleet_ur
 
 def test_all_moves_in_the_order_of_the_plan(fleet_url):
     world, lines = World(), []
-    outcomes = mover(fleet_url, world, lines=lines).run([*plan("web2", "web1"), *plan("web3", to="kvm3")])
+    outcomes = mover(fleet_url, world, lines=lines).run(
+        [*plan("web2", "web1"), *plan("web3", to="kvm3")]
+    )
     assert statuses(outcomes) == dict.fromkeys(NAMES, "completed")
     assert agree(fleet_url, world)
     assert set(world.place.values()) == {"kvm2", "kvm3"}
     assert world.begun == ["web2", "web1", "web3"]
-    assert {key: outcomes[0][key] for key in ("source", "destination", "storage", "elapsed_s", "message")} == {
+    assert {
+        key: outcomes[0][key]
+        for key in ("source", "destination", "storage", "elapsed_s", "message")
+    } == {
         "source": "kvm1",
         "destination": "kvm2",
         "storage": "shared",
@@ -231,7 +276,9 @@ def test_the_hypervisor_has_enough_to_do_and_is_seldom_called(fleet_url, limit, 
     """Beside the running moves, three times as many wait at the hypervisor. It gets more when twice
     as many are open in total."""
     names = [f"web{number}" for number in range(1, 10)]
-    fleets.discover(fleet_url, host("kvm1", *map(domain, names), vcpus=9), host("kvm2", vcpus=9), host("kvm3"))
+    fleets.discover(
+        fleet_url, host("kvm1", *map(domain, names), vcpus=9), host("kvm2", vcpus=9), host("kvm3")
+    )
     world = Patient()
     world.limit, world.place = limit, dict.fromkeys(map(uuid_of, names), "kvm1")
     outcomes = mover(fleet_url, world, limit).run(plan(*names))
@@ -244,7 +291,9 @@ def test_as_many_as_the_limit_are_said_to_begin_at_once(fleet_url, limit):
     world, lines = World(), []
     mover(fleet_url, world, limit, lines).run(plan(*NAMES))
     assert world.starts[0] == list(NAMES) and world.most == 3
-    assert [line.partition(" [")[0] for line in lines if "started" in line] == [f"{name}: kvm1 -> kvm2, live, started" for name in NAMES]
+    assert [line.partition(" [")[0] for line in lines if "started" in line] == [
+        f"{name}: kvm1 -> kvm2, live, started" for name in NAMES
+    ]
     assert lines.index("web1: kvm1 -> kvm2, live, started [0 of 3]") == 0
     assert agree(fleet_url, world)
 
@@ -253,7 +302,9 @@ def test_as_many_as_the_limit_are_said_to_begin_at_once(fleet_url, limit):
 def test_what_only_waits_takes_nothing_from_other_runs(fleet_url, caps):
     world = World()
     world.limit = 1
-    Mover(Store.open(fleet_url), world, [].append, caps, lambda connection: None, NO_POWER).run(plan(*NAMES))
+    Mover(Store.open(fleet_url), world, [].append, caps, lambda connection: None, NO_POWER).run(
+        plan(*NAMES)
+    )
     assert world.most == 1
     assert agree(fleet_url, world)
 
@@ -263,7 +314,9 @@ def test_what_waits_is_said_to_have_started_when_it_has(fleet_url):
     mover(fleet_url, world, 1, lines).run(plan(*NAMES))
     said = [line.split(" [")[0].split(" after")[0] for line in lines]
     way = "kvm1 -> kvm2"
-    assert said == [f"{name}: {way}, {word}" for name in NAMES for word in ("live, started", "running there")]
+    assert said == [
+        f"{name}: {way}, {word}" for name in NAMES for word in ("live, started", "running there")
+    ]
 
 
 def test_without_the_lease_nothing_more_is_begun(fleet_url):
@@ -320,7 +373,10 @@ def test_a_failed_move_is_undone_and_the_others_go_on(fleet_url):
     assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "completed"}
     assert agree(fleet_url, world)
     assert world.place[uuid_of("web2")] == "kvm1"
-    assert any(line.startswith("web2: kvm1 -> kvm2, failed: the world says failed [2 of 3, 66 %") for line in lines)
+    assert any(
+        line.startswith("web2: kvm1 -> kvm2, failed: the world says failed [2 of 3, 66 %")
+        for line in lines
+    )
     with Store.open(fleet_url).read() as connection:
         assert fleets.failed_destinations(connection, "kvm1", 0)[uuid_of("web2")]
     # The move may be tried again, to another host.
@@ -334,7 +390,10 @@ def test_what_nobody_knows_is_left_open_and_told(fleet_url, status):
     world = World({"web1": status})
     outcomes = mover(fleet_url, world).run(plan("web1", "web2"))
     assert statuses(outcomes) == {"web1": status, "web2": "completed"}
-    assert outcomes[0]["message"] == f"the world says {status}" or outcomes[1]["message"] == f"the world says {status}"
+    assert (
+        outcomes[0]["message"] == f"the world says {status}"
+        or outcomes[1]["message"] == f"the world says {status}"
+    )
     assert open_moves(fleet_url) == {"web1"}
     # Both rooms are held until the result is known.
     assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 2), ("kvm2", 2)]
@@ -381,7 +440,9 @@ def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
     assert open_moves(fleet_url) == {"web1"}
     assert fleets.used(fleet_url) == {"kvm1": 3, "kvm2": 1}
     # One report of both hosts gives the same.
-    fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES)), host("kvm3", domain("web1")), now=later + 2)
+    fleets.discover(
+        fleet_url, host("kvm1", *map(domain, NAMES)), host("kvm3", domain("web1")), now=later + 2
+    )
     assert open_moves(fleet_url) == {"web1"}
 
 
@@ -407,7 +468,10 @@ def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
     world = World({"web1": "failed"})
 
     def blind(*arguments):
-        return [{**answer, "source_state": None} if answer["status"] == "failed" else answer for answer in world(*arguments)]
+        return [
+            {**answer, "source_state": None} if answer["status"] == "failed" else answer
+            for answer in world(*arguments)
+        ]
 
     assert statuses(mover(fleet_url, blind).run(plan("web1"))) == {"web1": "lost"}
     assert open_moves(fleet_url) == {"web1"}
@@ -418,7 +482,9 @@ def seeing(world, name, here, there, status="failed"):
 
     def answer(*arguments):
         return [
-            {**each, "status": status, "source_state": here, "destination_state": there} if each["name"] == name else each
+            {**each, "status": status, "source_state": here, "destination_state": there}
+            if each["name"] == name
+            else each
             for each in world(*arguments)
         ]
 
@@ -428,30 +494,44 @@ def seeing(world, name, here, there, status="failed"):
 def test_a_destination_that_does_not_answer_is_left_alone(fleet_url):
     world = World({"web1": "failed"})
     wanted = [*plan("web1", "web2"), *plan("web3", to="kvm3")]
-    outcomes = mover(fleet_url, seeing(world, "web1", "running", None), limit=1, ahead=False).run(wanted)
+    outcomes = mover(fleet_url, seeing(world, "web1", "running", None), limit=1, ahead=False).run(
+        wanted
+    )
     assert statuses(outcomes) == {"web1": "failed", "web2": "failed", "web3": "completed"}
     (told,) = [outcome for outcome in outcomes if outcome["name"] == "web2"]
-    assert told["message"] == "It was not begun, as libvirt on kvm2 does not answer." and told["provider"] is None
+    assert (
+        told["message"] == "It was not begun, as libvirt on kvm2 does not answer."
+        and told["provider"] is None
+    )
     assert world.begun == ["web1", "web3"] and agree(fleet_url, world)
 
 
 def test_nothing_more_is_begun_at_a_source_that_does_not_answer(fleet_url):
     world = World({"web1": "failed"})
-    outcomes = mover(fleet_url, seeing(world, "web1", None, None), limit=1, ahead=False).run(plan(*NAMES))
+    outcomes = mover(fleet_url, seeing(world, "web1", None, None), limit=1, ahead=False).run(
+        plan(*NAMES)
+    )
     assert statuses(outcomes) == {"web1": "lost", "web2": "failed", "web3": "failed"}
     assert open_moves(fleet_url) == {"web1"} and world.begun == ["web1"]
 
 
 @pytest.mark.parametrize(
     ("here", "opened_now", "status"),
-    [("running", False, "failed"), ("shutoff", True, "failed"), ("shutoff", False, "lost"), ("absent", True, "lost")],
+    [
+        ("running", False, "failed"),
+        ("shutoff", True, "failed"),
+        ("shutoff", False, "lost"),
+        ("absent", True, "lost"),
+    ],
 )
 def test_where_the_destination_was_not_seen(fleet_url, here, opened_now, status):
     world = World({"web1": "failed"})
     (one,) = plan("web1", live=here == "running")
     if not opened_now:
         with Store.open(fleet_url).write() as connection:
-            migration_claims.begin_within(connection, MigrationLimits(1), set(), one, "migration", time.time(), {})
+            migration_claims.begin_within(
+                connection, MigrationLimits(1), set(), one, "migration", time.time(), {}
+            )
     with_it = mover(fleet_url, seeing(world, "web1", here, None))
     outcomes = with_it.run([one]) if opened_now else with_it.settle("kvm1")
     assert statuses(outcomes) == {"web1": status}
@@ -463,9 +543,16 @@ def test_forced_down_by_hand_is_no_proof_that_a_host_is_off(fleet_url):
     world = World({"web1": "lost"})
     lost = seeing(world, "web1", "running", None, "lost")
     (outcome,) = mover(fleet_url, lost).run(plan("web1"))
-    assert outcome["status"] == "lost" and "make sure that it is off and evacuate it" in outcome["message"]
+    assert (
+        outcome["status"] == "lost"
+        and "make sure that it is off and evacuate it" in outcome["message"]
+    )
     with Store.open(fleet_url).write() as connection:
-        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(forced_down=True))
+        connection.execute(
+            sa.update(tables.services)
+            .where(tables.services.c.host == "kvm2")
+            .values(forced_down=True)
+        )
     assert statuses(mover(fleet_url, lost).settle("kvm1")) == {"web1": "lost"}
     assert open_moves(fleet_url) == {"web1"}
 
@@ -487,13 +574,18 @@ def test_answers_about_others_are_ignored(fleet_url):
     world = World()
 
     def talkative(*arguments):
-        return [*world(*arguments), world.answer({**plan("web3")[0], "source": "kvm1", "destination": "kvm2"})]
+        return [
+            *world(*arguments),
+            world.answer({**plan("web3")[0], "source": "kvm1", "destination": "kvm2"}),
+        ]
 
     assert statuses(mover(fleet_url, talkative).run(plan("web1"))) == {"web1": "completed"}
     assert agree(fleet_url, world)
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before the hypervisor acts", "before its answer arrives"])
+@pytest.mark.parametrize(
+    "after", [False, True], ids=["before the hypervisor acts", "before its answer arrives"]
+)
 def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
     wanted = [*plan("web1"), *plan("web2", "web3", to="kvm3")]
     number = 0
@@ -535,7 +627,10 @@ def test_a_run_killed_while_it_settles_is_settled_by_the_next(fleet_url):
             mover(fleet_url, world).settle("kvm1")
         assert open_moves(fleet_url) == {"web1", "web2"}
         world.after = not world.after
-    assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web1": "completed", "web2": "completed"}
+    assert statuses(mover(fleet_url, world).settle("kvm1")) == {
+        "web1": "completed",
+        "web2": "completed",
+    }
     assert agree(fleet_url, world)
     # No move was begun twice.
     assert sorted(world.begun) == ["web1", "web2"]
@@ -564,7 +659,9 @@ def close_kvm2(request, fleet_url):
     return close
 
 
-def test_safety_15_what_was_never_begun_is_not_begun_to_a_host_that_is_closed_by_now(fleet_url, close_kvm2):
+def test_safety_15_what_was_never_begun_is_not_begun_to_a_host_that_is_closed_by_now(
+    fleet_url, close_kvm2
+):
     """The run died before its call of the hypervisor, weeks ago."""
     world = World()
     world.killed_at = 1
@@ -577,7 +674,9 @@ def test_safety_15_what_was_never_begun_is_not_begun_to_a_host_that_is_closed_by
     assert world.begun == ["web3"] and agree(fleet_url, world)
 
 
-def test_safety_15_what_has_begun_is_followed_to_a_host_that_is_closed_by_now(fleet_url, close_kvm2):
+def test_safety_15_what_has_begun_is_followed_to_a_host_that_is_closed_by_now(
+    fleet_url, close_kvm2
+):
     world = World(rounds=3)
     world.killed_at, world.after = 1, True
     with pytest.raises(Killed):
@@ -626,9 +725,20 @@ def test_an_undrain_names_no_move_that_never_began(fleet_url):
         mover(fleet_url, world).run(plan(*NAMES))
     web1 = uuid_of("web1")
     with Store.open(fleet_url).read() as connection:
-        world.jobs[web1] = [next(order for order in migration_orders.pending(connection, "kvm1") if order["name"] == "web1"), 3]
+        world.jobs[web1] = [
+            next(
+                order
+                for order in migration_orders.pending(connection, "kvm1")
+                if order["name"] == "web1"
+            ),
+            3,
+        ]
     outcomes = mover(fleet_url, world, lines=lines).settle("kvm1", begin=False)
-    assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "failed"} and agree(fleet_url, world)
+    assert statuses(outcomes) == {
+        "web1": "completed",
+        "web2": "failed",
+        "web3": "failed",
+    } and agree(fleet_url, world)
     assert lines == [
         "kvm1: an earlier run left 3 migrations open, looking after them",
         "web1: kvm1 -> kvm2, live, started [0 of 1]",
@@ -652,7 +762,10 @@ def test_a_discovery_between_two_runs_disturbs_nothing(fleet_url):
     with pytest.raises(Killed):
         mover(fleet_url, world).run(plan(*NAMES))
     world.pass_time(9)
-    there = {place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place] for place in ("kvm1", "kvm2")}
+    there = {
+        place: [domain(name) for name in NAMES if world.place[uuid_of(name)] == place]
+        for place in ("kvm1", "kvm2")
+    }
     found = fleets.discover(fleet_url, *(host(place, *domains) for place, domains in there.items()))
     assert (found["missing"], found["moved"], found["doubled"]) == ([], [], [])
     second = mover(fleet_url, world)
@@ -683,7 +796,10 @@ def test_an_aborted_move_is_cancelled_and_not_tried_again_by_the_same_run(fleet_
     outcomes = mover(fleet_url, world, limit=1, lines=lines, since=began).run(plan(*NAMES))
     assert statuses(outcomes) == {"web1": "completed", "web2": "cancelled", "web3": "completed"}
     assert agree(fleet_url, world)
-    assert any(line.startswith("web2: kvm1 -> kvm2, cancelled: the world says cancelled [2 of 3, 66 %") for line in lines)
+    assert any(
+        line.startswith("web2: kvm1 -> kvm2, cancelled: the world says cancelled [2 of 3, 66 %")
+        for line in lines
+    )
     with Store.open(fleet_url).read() as connection:
         # The destination has no fault.
         assert fleets.failed_destinations(connection, "kvm1", 0) == {}
@@ -692,7 +808,9 @@ def test_an_aborted_move_is_cancelled_and_not_tried_again_by_the_same_run(fleet_
     assert (again["status"], world.place[uuid_of("web2")]) == ("cancelled", "kvm1")
     assert "Somebody aborted the move of web2" in again["message"]
     # A later run may.
-    assert statuses(mover(fleet_url, world, since=time.time()).run(plan("web2", to="kvm3"))) == {"web2": "completed"}
+    assert statuses(mover(fleet_url, world, since=time.time()).run(plan("web2", to="kvm3"))) == {
+        "web2": "completed"
+    }
     assert agree(fleet_url, world)
 
 

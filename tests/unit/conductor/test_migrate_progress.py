@@ -11,9 +11,18 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import MENTION, Progress, pause
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import (
+    MENTION,
+    Progress,
+    pause,
+)
 from ansible_collections.drover.compute.tests.unit.conductor import test_migrate
-from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NAMES, World, mover, plan
+from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import (
+    NAMES,
+    World,
+    mover,
+    plan,
+)
 
 CALL_SECONDS = 2
 CALLS = 900
@@ -45,7 +54,9 @@ def test_half_an_hour_of_moves(fleet_url):
     assert world.seconds >= CALLS * CALL_SECONDS
     told = [line for line in lines if " of 64 MiB" in line]
     # Lines per instance: at first every 15 s, because there are three, then less and less often.
-    assert {name: 10 < sum(line.startswith(name) for line in told) < 45 for name in NAMES} == dict.fromkeys(NAMES, True)
+    assert {
+        name: 10 < sum(line.startswith(name) for line in told) < 45 for name in NAMES
+    } == dict.fromkeys(NAMES, True)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +75,15 @@ class Told:
         clock = types.SimpleNamespace(monotonic=lambda: self.now)
         self.progress = Progress(self.lines.append, clock)
         self.orders = {
-            name: {"uuid": name, "name": name, "source": "kvm1", "destination": "kvm2", "live": True, "restart": False} for name in seconds
+            name: {
+                "uuid": name,
+                "name": name,
+                "source": "kvm1",
+                "destination": "kvm2",
+                "live": True,
+                "restart": False,
+            }
+            for name in seconds
         }
         self.progress.expect(seconds)
 
@@ -73,12 +92,20 @@ class Told:
             self.progress.started(self.orders[name])
 
     def goes_on(self, name, percent, total, left, elapsed):
-        result = {"percent": percent, "total_mib": total, "remaining_mib": left, "elapsed_s": elapsed}
+        result = {
+            "percent": percent,
+            "total_mib": total,
+            "remaining_mib": left,
+            "elapsed_s": elapsed,
+        }
         self.progress.goes_on(self.orders[name], result, 1)
 
     def ended(self, name, status="completed"):
         message = "" if status == "completed" else "why"
-        self.progress.ended({**self.orders[name], "status": status, "message": message, "elapsed_s": self.now}, "running")
+        self.progress.ended(
+            {**self.orders[name], "status": status, "message": message, "elapsed_s": self.now},
+            "running",
+        )
 
     def said(self):
         lines, self.lines[:] = list(self.lines), []
@@ -94,7 +121,9 @@ def test_a_move_says_its_share_its_amount_and_the_time_left():
     assert told.said() == [], "it has just begun"
     told.now = 15
     told.goes_on("web1", 43, 2867, 1638, 15)
-    assert told.said() == ["web1: 43 %, 1.2 of 2.8 GiB, about 20 s left [0 of 1, 43 %, about 20 s left]"]
+    assert told.said() == [
+        "web1: 43 %, 1.2 of 2.8 GiB, about 20 s left [0 of 1, 43 %, about 20 s left]"
+    ]
     told.now = 24
     told.goes_on("web1", 80, 2867, 573, 24)
     assert told.said() == []
@@ -103,7 +132,10 @@ def test_a_move_says_its_share_its_amount_and_the_time_left():
     assert told.said() == ["web1: kvm1 -> kvm2, running there after 30.0 s [1 of 1]"]
 
 
-@pytest.mark.parametrize("total, elapsed, words", [(None, 25, "under way for 25 s"), (0, None, "under way"), (512, 3, "0 %, 0 of 512 MiB")])
+@pytest.mark.parametrize(
+    "total, elapsed, words",
+    [(None, 25, "under way for 25 s"), (0, None, "under way"), (512, 3, "0 %, 0 of 512 MiB")],
+)
 def test_what_is_not_known_of_a_move_is_not_said(total, elapsed, words):
     told = Told({"web1": 30})
     told.started("web1")
@@ -124,7 +156,9 @@ def test_the_time_left_goes_by_what_moves_were_expected_to_take_and_how_fast_the
     told.started("c")
     told.now = 60
     told.goes_on("c", 25, 40960, 30720, 40)
-    assert told.said()[1:] == ["c: 25 %, 10 of 40 GiB, about 2 min left [2 of 3, 33 %, about 2 min left]"]
+    assert told.said()[1:] == [
+        "c: 25 %, 10 of 40 GiB, about 2 min left [2 of 3, 33 %, about 2 min left]"
+    ]
 
 
 def test_one_that_failed_is_counted_once_however_often_it_is_tried():
@@ -168,4 +202,7 @@ def test_the_whole_takes_at_least_as_long_as_what_is_left_of_one():
     told.ended("quick")
     told.now = 60
     told.goes_on("slow", 20, 1000, 800, 60)
-    assert told.lines[-1] == "slow: 20 %, 200 of 1,000 MiB, about 4 min left [1 of 2, 60 %, about 4 min left]"
+    assert (
+        told.lines[-1]
+        == "slow: 20 %, 200 of 1,000 MiB, about 4 min left [1 of 2, 60 %, about 4 min left]"
+    )

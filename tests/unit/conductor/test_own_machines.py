@@ -13,14 +13,23 @@ import types
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import (
+    EvacuationRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import (
+    DeviceRequest,
+    InstanceDevices,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import (
+    InstanceOperations,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import (
     InstanceSnapshots,
     SnapshotRequest,
@@ -33,12 +42,24 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_mach
     Own,
     OwnMachines,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, plan_home
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    DrainQuestion,
+    plan_home,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import (
+    Resize,
+    ResizeRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import (
+    MoveSettings,
+    ResizeSettings,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import (
+    MigrationLimits,
+    NewSize,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases
@@ -58,7 +79,11 @@ POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
 
 def guest(name, *addresses, **more):
     disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{name}.qcow2"}
-    nic = {"type": "bridge", "mac": f"52:54:00:00:00:{addresses[0][-2:]}" if addresses else None, "addresses": list(addresses)}
+    nic = {
+        "type": "bridge",
+        "mac": f"52:54:00:00:00:{addresses[0][-2:]}" if addresses else None,
+        "addresses": list(addresses),
+    }
     return domain(name, disks=[disk], interfaces=[nic] if addresses else [], **more)
 
 
@@ -66,8 +91,16 @@ def guest(name, *addresses, **more):
 def url(prepared_url):
     """Make three hosts; pg on kvm1 has the store's address, ctl on kvm2 may be the controller."""
     nodes = [
-        host("kvm1", guest("pg", "192.0.2.10"), guest("web"), pools=[POOL], addresses=["198.51.100.1", "10.0.0.1"]),
-        host("kvm2", guest("ctl", "192.0.2.11"), pools=[POOL], addresses=["198.51.100.2", "10.0.0.1"]),
+        host(
+            "kvm1",
+            guest("pg", "192.0.2.10"),
+            guest("web"),
+            pools=[POOL],
+            addresses=["198.51.100.1", "10.0.0.1"],
+        ),
+        host(
+            "kvm2", guest("ctl", "192.0.2.11"), pools=[POOL], addresses=["198.51.100.2", "10.0.0.1"]
+        ),
         host("kvm3", pools=[POOL], addresses=["198.51.100.3", "10.0.0.1"]),
     ]
     reports = node_data.reports(nodes, "unused", {})
@@ -104,13 +137,22 @@ FOUND = {
         [Own("the controller and its store", "kvm2")],
     ),
     "a copy of an image has the same machine id": ({"machine": machine(machine_id="2" * 32)}, []),
-    "a guest": ({"machine": machine(uuids=[uuid_of("ctl")])}, [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")]),
+    "a guest": (
+        {"machine": machine(uuids=[uuid_of("ctl")])},
+        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+    ),
     "its store is a guest": (
         {"machine": machine(), "addresses": frozenset({"192.0.2.10"})},
         [Own(STORE, "kvm1", uuid_of("pg"), "pg")],
     ),
-    "its store is on a hypervisor": ({"machine": machine(), "addresses": frozenset({"198.51.100.3"})}, [Own(STORE, "kvm3")]),
-    "an address that all hosts have tells nothing": ({"machine": machine(), "addresses": frozenset({"10.0.0.1"})}, []),
+    "its store is on a hypervisor": (
+        {"machine": machine(), "addresses": frozenset({"198.51.100.3"})},
+        [Own(STORE, "kvm3")],
+    ),
+    "an address that all hosts have tells nothing": (
+        {"machine": machine(), "addresses": frozenset({"10.0.0.1"})},
+        [],
+    ),
     "an address of some hosts, as a floating one that moved between two looks": (
         {"machine": machine(), "addresses": frozenset({"198.51.100.3", "198.51.100.2"})},
         [Own(f"perhaps {STORE}", "kvm2"), Own(f"perhaps {STORE}", "kvm3")],
@@ -118,7 +160,10 @@ FOUND = {
     "two servers of one store": (
         {"machine": machine(), "addresses": frozenset({"192.0.2.10", "192.0.2.11"})},
         sorted(
-            [Own(f"perhaps {STORE}", "kvm1", uuid_of("pg"), "pg"), Own(f"perhaps {STORE}", "kvm2", uuid_of("ctl"), "ctl")],
+            [
+                Own(f"perhaps {STORE}", "kvm1", uuid_of("pg"), "pg"),
+                Own(f"perhaps {STORE}", "kvm2", uuid_of("ctl"), "ctl"),
+            ],
             key=lambda each: each.uuid,
         ),
     ),
@@ -134,13 +179,20 @@ FOUND = {
         {"machine": machine(uuids=[], read=False), "macs": frozenset({"52:54:00:00:00:11"})},
         [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
     ),
-    "a firmware that was read is believed more than a MAC address": ({"machine": machine(), "macs": frozenset({"52:54:00:00:00:11"})}, []),
+    "a firmware that was read is believed more than a MAC address": (
+        {"machine": machine(), "macs": frozenset({"52:54:00:00:00:11"})},
+        [],
+    ),
     "both, apart": (
         {"machine": machine(uuids=[uuid_of("ctl")]), "addresses": frozenset({"192.0.2.10"})},
         [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm1", uuid_of("pg"), "pg")],
     ),
     "as the variables say": (
-        {"machine": machine(), "addresses": frozenset(), "said": {CONTROLLER: "ctl", STORE: "kvm3"}},
+        {
+            "machine": machine(),
+            "addresses": frozenset(),
+            "said": {CONTROLLER: "ctl", STORE: "kvm3"},
+        },
         [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm3")],
     ),
     "nothing is known": ({}, []),
@@ -154,14 +206,19 @@ def test_issue_44_the_controller_knows_itself_and_its_store(url, case):
 
 
 def test_issue_44_a_wrong_variable_is_refused(url):
-    with pytest.raises(DroverError, match="drover_controller is kvm9, but the store knows no host and no instance of that name"):
+    with pytest.raises(
+        DroverError,
+        match="drover_controller is kvm9, but the store knows no host and no instance of that name",
+    ):
         own(url, said={CONTROLLER: "kvm9"}).read()
 
 
 def test_issue_44_a_guest_that_has_moved_is_found_where_it_is(url):
     found = own(url, machine=machine(uuids=[uuid_of("ctl")]))
     assert found.read()[0].host == "kvm2"
-    fleets.discover(url, host("kvm2", pools=[POOL]), host("kvm3", guest("ctl"), pools=[POOL]), now=time.time())
+    fleets.discover(
+        url, host("kvm2", pools=[POOL]), host("kvm3", guest("ctl"), pools=[POOL]), now=time.time()
+    )
     assert found.read()[0].host == "kvm3"
 
 
@@ -196,7 +253,9 @@ def test_issue_44_the_server_of_a_url(monkeypatch):
     monkeypatch.delenv("PGHOSTADDR", raising=False)
     assert {url: Store.open(url).server for url in servers} == servers
     monkeypatch.setenv("PGHOST", "pg1")
-    assert [Store.open(url).server for url in ("postgresql:///drover", "sqlite:////srv/store.db")] == ["pg1", None]
+    assert [
+        Store.open(url).server for url in ("postgresql:///drover", "sqlite:////srv/store.db")
+    ] == ["pg1", None]
 
 
 def test_issue_44_several_servers_of_which_one_has_no_address():
@@ -220,11 +279,15 @@ def test_issue_44_each_machine_that_may_be_it_counts_as_it(url):
     found = own(url, machine=machine(), addresses=frozenset({"198.51.100.2", "198.51.100.3"}))
     for name in ("kvm2", "kvm3"):
         with pytest.raises(
-            DroverError, match=f"{name}: reboot is refused, because it is perhaps the database server.*drover_store_machine=NAME"
+            DroverError,
+            match=f"{name}: reboot is refused, because it is perhaps the database server.*drover_store_machine=NAME",
         ):
             found.refuse_power(name, "reboot is refused")
     found.refuse_power("kvm1", "reboot is refused")
-    assert found.sentences()[-1] == "Several are like that machine. Say which it is: -e drover_store_machine=NAME, or none."
+    assert (
+        found.sentences()[-1]
+        == "Several are like that machine. Say which it is: -e drover_store_machine=NAME, or none."
+    )
 
 
 class Hosts:
@@ -252,35 +315,68 @@ OPTIONS = {"timeout": 1, "force": True, "hard": True, "keep_disks": False}
 
 
 @pytest.mark.parametrize(
-    ("state", "words"), [("stopped", "It is not stopped"), ("rebooted", "It is not rebooted"), ("absent", "It is not removed")]
+    ("state", "words"),
+    [
+        ("stopped", "It is not stopped"),
+        ("rebooted", "It is not rebooted"),
+        ("absent", "It is not removed"),
+    ],
 )
 def test_issue_44_a_run_does_not_stop_what_it_needs(ports, state, words):
-    with pytest.raises(DroverError, match=f"Instance pg: {words}, because it is the database server of the store, which this run needs"):
+    with pytest.raises(
+        DroverError,
+        match=f"Instance pg: {words}, because it is the database server of the store, which this run needs",
+    ):
         InstanceOperations(ports).run(["web", "pg"], state, OPTIONS)
 
 
 def test_issue_44_a_run_does_not_revert_what_it_needs(ports):
-    _outcomes, _differences, failed = InstanceSnapshots(ports, SnapshotRequest("reverted", "before", timeout=1)).run(["pg"])
-    assert "Instance pg: It is not reverted, because it is the database server of the store" in failed[0]
+    _outcomes, _differences, failed = InstanceSnapshots(
+        ports, SnapshotRequest("reverted", "before", timeout=1)
+    ).run(["pg"])
+    assert (
+        "Instance pg: It is not reverted, because it is the database server of the store"
+        in failed[0]
+    )
 
 
 @pytest.mark.parametrize("kind", ["disk", "interface"])
 def test_issue_44_a_run_takes_no_device_from_what_it_needs(ports, kind):
     request = DeviceRequest("pg", kind, {"target": "vdb"}, present=False, timeout=1)
-    with pytest.raises(DroverError, match="Instance pg: Nothing is detached, because it is the database server of the store"):
+    with pytest.raises(
+        DroverError,
+        match="Instance pg: Nothing is detached, because it is the database server of the store",
+    ):
         InstanceDevices(ports, request).run()
 
 
 def test_issue_44_a_run_does_not_resize_what_it_needs(ports):
-    request = ResizeRequest(instances=["pg"], size=NewSize(sizes={"vcpus": 2}), settings=ResizeSettings(Policy.from_mapping({})))
-    with pytest.raises(DroverError, match="Instance pg: It is not resized, because it is the database server of the store"):
+    request = ResizeRequest(
+        instances=["pg"],
+        size=NewSize(sizes={"vcpus": 2}),
+        settings=ResizeSettings(Policy.from_mapping({})),
+    )
+    with pytest.raises(
+        DroverError,
+        match="Instance pg: It is not resized, because it is the database server of the store",
+    ):
         Resize(ports, request).run()
 
 
 def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
     settings = MoveSettings(MigrationLimits(per_source=1), {}, 60, 60)
-    move = {"uuid": uuid_of("pg"), "name": "pg", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": False}
-    with pytest.raises(DroverError, match="Instance pg: It is not moved, because it is the database server of the store"):
+    move = {
+        "uuid": uuid_of("pg"),
+        "name": "pg",
+        "from_host": "kvm1",
+        "host": "kvm2",
+        "node": "kvm2",
+        "live": False,
+    }
+    with pytest.raises(
+        DroverError,
+        match="Instance pg: It is not moved, because it is the database server of the store",
+    ):
         HostMoves(ports, "kvm1", settings).carry_out([move])
 
 
@@ -288,17 +384,30 @@ def test_issue_44_in_a_drain_it_is_moved_live_and_last_whatever_its_policy(url, 
     """By its policy a drain shuts it down, first of all."""
     fleets.discover(
         url,
-        host("kvm1", guest("pg", "192.0.2.10", metadata={"on_drain": "shutdown", "priority": "100"}), guest("web"), pools=[POOL]),
+        host(
+            "kvm1",
+            guest("pg", "192.0.2.10", metadata={"on_drain": "shutdown", "priority": "100"}),
+            guest("web"),
+            pools=[POOL],
+        ),
         now=time.time(),
     )
     question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1))
     with ports.store.read() as connection:
         before = question.plan(connection, ["kvm1"])
-        own_question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests())
+        own_question = DrainQuestion(
+            Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests()
+        )
         plan = own_question.plan(connection, ["kvm1"])
     assert [each["name"] for each in before["shutdowns"]] == ["pg"], "without it the policy holds"
-    assert [(each["name"], each["live"]) for each in plan["moves"]] == [("web", True), ("pg", True)] and plan["shutdowns"] == []
-    assert "pg is the database server of the store: it is moved live and last, and never stopped." in plan["lines"]
+    assert [(each["name"], each["live"]) for each in plan["moves"]] == [
+        ("web", True),
+        ("pg", True),
+    ] and plan["shutdowns"] == []
+    assert (
+        "pg is the database server of the store: it is moved live and last, and never stopped."
+        in plan["lines"]
+    )
 
 
 def test_issue_44_on_its_way_home_it_is_moved_live_whatever_its_policy(url, ports):
@@ -306,7 +415,9 @@ def test_issue_44_on_its_way_home_it_is_moved_live_whatever_its_policy(url, port
     fleets.discover(url, host("kvm1", pg, pools=[POOL]), now=time.time())
     homes, policy = {uuid_of("pg"): ("kvm2", "kvm2")}, Policy.from_mapping({})
     with ports.store.read() as connection:
-        assert plan_home(connection, homes, policy, None, 0, {})["moves"] == [], "without it the policy holds"
+        assert plan_home(connection, homes, policy, None, 0, {})["moves"] == [], (
+            "without it the policy holds"
+        )
         plan = plan_home(connection, homes, policy, None, 0, ports.own.guests())
     assert [(each["name"], each["live"]) for each in plan["moves"]] == [("pg", True)], plan
 
@@ -314,19 +425,31 @@ def test_issue_44_on_its_way_home_it_is_moved_live_whatever_its_policy(url, port
 def test_issue_44_in_a_drain_it_stays_where_it_cannot_move_live(url, ports):
     off = guest("pg", "192.0.2.10", state="shutoff")
     fleets.discover(url, host("kvm1", off, guest("web"), pools=[POOL]), now=time.time())
-    question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests())
+    question = DrainQuestion(
+        Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests()
+    )
     with ports.store.read() as connection:
         plan = question.plan(connection, ["kvm1"])
-    assert [each["name"] for each in plan["unmovable"]] == ["pg"] and [each["name"] for each in plan["moves"]] == ["web"]
-    assert plan["unmovable"][0]["keep_running"], "drover_unmovable=shutdown is refused for it, before anything is done"
+    assert [each["name"] for each in plan["unmovable"]] == ["pg"] and [
+        each["name"] for each in plan["moves"]
+    ] == ["web"]
+    assert plan["unmovable"][0]["keep_running"], (
+        "drover_unmovable=shutdown is refused for it, before anything is done"
+    )
 
 
 def test_issue_44_the_power_of_its_host_is_not_taken(url, ports):
-    with pytest.raises(DroverError, match="kvm1: reboot is refused, because pg, which runs there, is the database server of the store"):
+    with pytest.raises(
+        DroverError,
+        match="kvm1: reboot is refused, because pg, which runs there, is the database server of the store",
+    ):
         ports.own.refuse_power("kvm1", "reboot is refused")
     ports.own.refuse_power("kvm2", "reboot is refused")
     controller = own(url, machine=machine(uuids=["5b0a3c1e-0000-4000-8000-000000000002"]))
-    with pytest.raises(DroverError, match="kvm2: hard_off is refused, because it is the controller and its store, which this run needs"):
+    with pytest.raises(
+        DroverError,
+        match="kvm2: hard_off is refused, because it is the controller and its store, which this run needs",
+    ):
         controller.refuse_power("kvm2", "hard_off is refused")
 
 
@@ -335,8 +458,13 @@ def test_issue_44_check_and_report_name_it(ports):
         "pg on kvm1 is the database server of the store: it is moved live and last, and never stopped by a run that needs it."
     ]
     overview = {"went_down": [], "leases": [], "migrations": [], "power_events": [], "rolling": []}
-    (look,) = attention([], [], {**overview, "own": [each._asdict() for each in ports.own.read()]}, [])
-    assert (look["name"], look["kind"]) == ("pg", "calm") and "is the database server of the store" in look["text"]
+    (look,) = attention(
+        [], [], {**overview, "own": [each._asdict() for each in ports.own.read()]}, []
+    )
+    assert (look["name"], look["kind"]) == (
+        "pg",
+        "calm",
+    ) and "is the database server of the store" in look["text"]
 
 
 class Silent(Hosts):
@@ -370,7 +498,9 @@ def taken_for_dead(ports, own=None, power="on", **more):
 OFF = {"said": "kvm1 is powered off"}
 
 
-@pytest.mark.parametrize("more", [{}, OFF, {"plan_only": True}], ids=["by its driver", "by word", "dry run"])
+@pytest.mark.parametrize(
+    "more", [{}, OFF, {"plan_only": True}], ids=["by its driver", "by word", "dry run"]
+)
 @pytest.mark.parametrize("power", ["on", "unknown", "none"])
 def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, power):
     """The fence would cut the power of the store and end the run, before any instance starts on
@@ -386,18 +516,29 @@ def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, 
 
 def test_issue_44_a_host_that_is_the_controller_itself_is_not_dead(url, ports):
     controller = own(url, machine=machine(uuids=["5b0a3c1e-0000-4000-8000-000000000001"]))
-    assert "kvm1 is the controller and its store, which works for this run. So kvm1 is not dead." in taken_for_dead(ports, controller)
+    assert (
+        "kvm1 is the controller and its store, which works for this run. So kvm1 is not dead."
+        in taken_for_dead(ports, controller)
+    )
 
 
-@pytest.mark.parametrize("case", ["it is off", "the guest runs elsewhere", "it is said to be outside", "two servers"])
+@pytest.mark.parametrize(
+    "case", ["it is off", "the guest runs elsewhere", "it is said to be outside", "two servers"]
+)
 def test_issue_44_a_host_that_may_be_dead_all_the_same(url, ports, case):
     found, power = None, "on"
     if case == "it is off":
         power = "off"
     elif case == "the guest runs elsewhere":
-        fleets.discover(url, host("kvm2", guest("pg", "192.0.2.10"), guest("ctl"), pools=[POOL]), now=time.time())
+        fleets.discover(
+            url,
+            host("kvm2", guest("pg", "192.0.2.10"), guest("ctl"), pools=[POOL]),
+            now=time.time(),
+        )
     elif case == "two servers":
         found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10", "192.0.2.11"}))
     else:
-        found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10"}), said={STORE: "none"})
+        found = own(
+            url, machine=machine(), addresses=frozenset({"192.0.2.10"}), said={STORE: "none"}
+        )
     assert "works for this run" not in taken_for_dead(ports, found, power)

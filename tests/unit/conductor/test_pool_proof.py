@@ -10,14 +10,26 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Late, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Late,
+    Unreachable,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    drained_pools,
+    pool_proof,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import held
-from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import disk, guest, machine, pool
+from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import (
+    disk,
+    guest,
+    machine,
+    pool,
+)
 
 NFS = "nfs:filer:/export/ssd"
 NOTHING = {"needed": [], "others": [], "doubts": []}
@@ -31,7 +43,10 @@ class Hand:
 
     def read(self, module, args):
         if module == "_file_users":
-            return {"names": [file_name(path) for path in args.get("paths") or ()], "users": self.users}
+            return {
+                "names": [file_name(path) for path in args.get("paths") or ()],
+                "users": self.users,
+            }
         assert module == "_pool_contents"
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -52,7 +67,10 @@ class Hosts:
         return Hand(self.answers.get(host, NOTHING), self.users.get(host))
 
     def at_once(self, questions, limit):
-        return {host: Late(host, limit) if host in self.silent else question(self.hand(host)) for host, question in questions.items()}
+        return {
+            host: Late(host, limit) if host in self.silent else question(self.hand(host))
+            for host, question in questions.items()
+        }
 
 
 def file_name(path):
@@ -79,7 +97,9 @@ def names(found):
 
 
 def test_nothing_in_it_and_files_of_nobody(prepared_url):
-    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10))))
+    fleets.discover(
+        prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10)))
+    )
     assert look(prepared_url, {})["kvm1"].is_empty
     left = look(prepared_url, {"kvm1": others("notes.txt")})["kvm1"]
     assert left.is_empty and names(left.others) == ["notes.txt"]
@@ -89,13 +109,25 @@ def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
     """The proof counts the host's list, its last report, files named for an instance, and files
     that another host uses under another path."""
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
-    left = look(prepared_url, {"kvm1": {**NOTHING, "needed": [{"path": "/srv/ssd/b", "reason": "the domain db uses it"}]}})["kvm1"]
+    left = look(
+        prepared_url,
+        {
+            "kvm1": {
+                **NOTHING,
+                "needed": [{"path": "/srv/ssd/b", "reason": "the domain db uses it"}],
+            }
+        },
+    )["kvm1"]
     assert not left.is_empty and names(left.needed) == ["a", "b"]
 
-    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10))))
+    fleets.discover(
+        prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10)))
+    )
     left = look(prepared_url, {"kvm1": others(f"{uuid_of('web')}-vda", "notes.txt")})["kvm1"]
     assert not left.is_empty and names(left.others) == ["notes.txt"]
-    assert [each["reason"] for each in left.needed] == ["it is named for the instance web, whose domain does not have it"]
+    assert [each["reason"] for each in left.needed] == [
+        "it is named for the instance web, whose domain does not have it"
+    ]
 
 
 def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
@@ -105,10 +137,20 @@ def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
     fleets.discover(
         prepared_url,
         machine("kvm1", pools=[shared]),
-        machine("kvm2", guest("far", disk("/mnt/ssd/far.qcow2", 10)), wanted=[], pools=[], mounts=[mount]),
+        machine(
+            "kvm2",
+            guest("far", disk("/mnt/ssd/far.qcow2", 10)),
+            wanted=[],
+            pools=[],
+            mounts=[mount],
+        ),
     )
     left = look(prepared_url, {"kvm1": others("far.qcow2", "notes.txt")})["kvm1"]
-    assert not left.is_empty and names(left.needed) == ["far.qcow2"] and names(left.others) == ["notes.txt"]
+    assert (
+        not left.is_empty
+        and names(left.needed) == ["far.qcow2"]
+        and names(left.others) == ["notes.txt"]
+    )
 
 
 def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
@@ -116,14 +158,25 @@ def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
     may need does not count as unused."""
     shared = pool("ssd", kind="netfs", shared_id=NFS)
     mount = {"path": "/mnt/ssd", "source": "filer:/export/ssd", "shared_id": NFS}
-    fleets.discover(prepared_url, machine("kvm1", pools=[shared]), machine("kvm2", wanted=[], pools=[], mounts=[mount]), machine("kvm3"))
+    fleets.discover(
+        prepared_url,
+        machine("kvm1", pools=[shared]),
+        machine("kvm2", wanted=[], pools=[], mounts=[mount]),
+        machine("kvm3"),
+    )
     found = {"kvm1": others("far.qcow2", "notes.txt")}
-    left = look(prepared_url, found, users={"kvm2": {"/srv/ssd/far.qcow2": "the domain far uses it"}})["kvm1"]
-    assert left.needed == [{"path": "/srv/ssd/far.qcow2", "reason": "on kvm2 the domain far uses it"}] and names(left.others) == [
-        "notes.txt"
-    ]
+    left = look(
+        prepared_url, found, users={"kvm2": {"/srv/ssd/far.qcow2": "the domain far uses it"}}
+    )["kvm1"]
+    assert left.needed == [
+        {"path": "/srv/ssd/far.qcow2", "reason": "on kvm2 the domain far uses it"}
+    ] and names(left.others) == ["notes.txt"]
     left = look(prepared_url, found, silent=("kvm2",))["kvm1"]
-    assert not left.is_empty and "kvm2 does not answer" in left.needed[0]["reason"] and left.others == []
+    assert (
+        not left.is_empty
+        and "kvm2 does not answer" in left.needed[0]["reason"]
+        and left.others == []
+    )
     # kvm3 has another pool of that name, so it sees none of these files.
     assert look(prepared_url, found, silent=("kvm3",))["kvm1"].is_empty
 
@@ -144,10 +197,19 @@ def test_what_is_not_known_is_not_empty(prepared_url, answer, words):
 
 
 def test_an_instance_that_is_missing_may_have_its_disk_there(prepared_url):
-    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10)), guest("db", disk("/var/lib/libvirt/images/a", 10))))
+    fleets.discover(
+        prepared_url,
+        machine(
+            "kvm1",
+            guest("web", disk("/srv/ssd/a", 10)),
+            guest("db", disk("/var/lib/libvirt/images/a", 10)),
+        ),
+    )
     fleets.discover(prepared_url, machine("kvm1"))
     left = look(prepared_url, {})["kvm1"]
-    assert left.doubts == ["where the disks of the instance web are, which has space in the pool and is missing on kvm1"]
+    assert left.doubts == [
+        "where the disks of the instance web are, which has space in the pool and is missing on kvm1"
+    ]
 
 
 def contents_of(url, name="ssd"):
@@ -163,20 +225,36 @@ def test_a_pool_inside_the_drained_one_is_no_destination(prepared_url):
         pool("hdd"),
     ]
     fleets.discover(
-        prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 1)), pools=pools, wanted=("ssd", "inside", "linked", "hdd"))
+        prepared_url,
+        machine(
+            "kvm1",
+            guest("web", disk("/srv/ssd/a", 1)),
+            pools=pools,
+            wanted=("ssd", "inside", "linked", "hdd"),
+        ),
     )
-    refused = {space.name: space.refused for space in contents_of(prepared_url).spaces if space.name in ("inside", "linked", "hdd")}
+    refused = {
+        space.name: space.refused
+        for space in contents_of(prepared_url).spaces
+        if space.name in ("inside", "linked", "hdd")
+    }
     assert refused == {
         "inside": "its folder is in the pool that is drained",
         "linked": "its folder is in the pool that is drained",
         "hdd": None,
     }
     # In the other direction it is a destination.
-    assert {space.name: space.refused for space in contents_of(prepared_url, "inside").spaces}["ssd"] is None
+    assert {space.name: space.refused for space in contents_of(prepared_url, "inside").spaces}[
+        "ssd"
+    ] is None
 
 
 def test_a_pool_that_does_not_run_is_not_drained(prepared_url):
-    fleets.discover(prepared_url, machine("kvm1", pools=[pool("ssd", state="inactive"), pool("hdd")]), machine("kvm2"))
+    fleets.discover(
+        prepared_url,
+        machine("kvm1", pools=[pool("ssd", state="inactive"), pool("hdd")]),
+        machine("kvm2"),
+    )
     with Store.open(prepared_url).read() as connection:
         pools = drained_pools.find(connection, "ssd", [])
         with pytest.raises(DroverError, match="The storage pool ssd on kvm1 does not run"):
@@ -190,6 +268,8 @@ def test_a_disk_by_another_name_of_the_pool_is_in_it(prepared_url):
     for alias in ("zz", "aa"):
         pools = [pool("ssd"), pool(alias, path="/srv/alias", real_path="/srv/ssd"), pool("hdd")]
         named = disk("/srv/alias/a", 1, real_path="/srv/ssd/a")
-        fleets.discover(prepared_url, machine("kvm1", guest("web", named), pools=pools, wanted=("ssd", "hdd")))
+        fleets.discover(
+            prepared_url, machine("kvm1", guest("web", named), pools=pools, wanted=("ssd", "hdd"))
+        )
         assert [each.source for each in contents_of(prepared_url).disks] == ["/srv/alias/a"]
         assert held(prepared_url)["web"]["kvm1_pool_ssd"] == {"CUSTOM_DISK_GB_SSD": 1}

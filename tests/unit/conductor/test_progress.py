@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import LINES, MANY, milestone
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import (
+    LINES,
+    MANY,
+    milestone,
+)
 
 
 @pytest.mark.parametrize("count", [0, 1, MANY - 1, MANY, 101, 400, 1003])

@@ -10,15 +10,31 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Unreachable,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import CONTROLLER, Known, OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import (
+    CONTROLLER,
+    Known,
+    OwnMachines,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    DrainQuestion,
+    RollingQuestion,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import STEPS, Rolling, rounds
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import (
+    STEPS,
+    Rolling,
+    rounds,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import (
+    RollingRequest,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
@@ -35,7 +51,13 @@ class Hosts:
     """Stand-ins for conductor.ports.Hosts and its hands: hosts that answer Ansible's own modules."""
 
     def __init__(self):
-        self.boots, self.needed, self.unsure, self.down, self.broken = {}, set(), set(), set(), set()
+        self.boots, self.needed, self.unsure, self.down, self.broken = (
+            {},
+            set(),
+            set(),
+            set(),
+            set(),
+        )
 
     def discover(self, name):
         self._reach(name)
@@ -57,7 +79,10 @@ class Hosts:
                 if name in hosts.broken:
                     return {"failed": True, "msg": "no Python there"}
                 assert (module, args) == ("_reboot_info", {"sentinels": ["/wants"]})
-                return {"needed": None if name in hosts.unsure else name in hosts.needed, "message": f"{name} said so"}
+                return {
+                    "needed": None if name in hosts.unsure else name in hosts.needed,
+                    "message": f"{name} said so",
+                }
 
         return Hand()
 
@@ -92,9 +117,19 @@ def of_a_run(url, hosts):
     def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
         said, store = [], Store.open(url)
         ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
-        drain = DrainRequest([], DrainQuestion(POLICY, MigrationLimits()), MoveSettings(MigrationLimits()), "new kernel", unmovable)
-        question = RollingQuestion(POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable)
-        found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/wants"], **request))
+        drain = DrainRequest(
+            [],
+            DrainQuestion(POLICY, MigrationLimits()),
+            MoveSettings(MigrationLimits()),
+            "new kernel",
+            unmovable,
+        )
+        question = RollingQuestion(
+            POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable
+        )
+        found = Rolling(
+            ports, RollingRequest(list(names), question, drain, sentinels=["/wants"], **request)
+        )
         found.said = said
         return found
 
@@ -124,7 +159,12 @@ def write(url, name, **values):
 def test_only_hosts_that_want_it_are_taken(make, hosts, url):
     hosts.needed = {"kvm2"}
     found = planned(make())
-    assert found["plan"]["batches"] == [["kvm2"]] and stages(url) == {"kvm2": "waiting"} and found["work"] and found["changed"]
+    assert (
+        found["plan"]["batches"] == [["kvm2"]]
+        and stages(url) == {"kvm2": "waiting"}
+        and found["work"]
+        and found["changed"]
+    )
     assert held(url) == {"rolling maintenance": "run"}
     with pytest.raises(leases.Held):
         make(name="another").begin()
@@ -134,16 +174,16 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
 
 def test_a_host_of_which_it_cannot_be_told_is_not_left_out_in_silence(make, hosts, url):
     hosts.needed, hosts.unsure = {"kvm2"}, {"kvm3"}
-    said = (
-        "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
-    )
+    said = "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
     with pytest.raises(DroverError, match=said):
         planned(make())
     with pytest.raises(DroverError, match=said):
         planned(make(all_hosts=True))
     assert stages(url) == {} and held(url) == {}
     found = planned(make(blocked="skip"))
-    assert found["plan"]["batches"] == [["kvm2"]] and [each["host"] for each in found["left_out"]] == ["kvm3"]
+    assert found["plan"]["batches"] == [["kvm2"]] and [
+        each["host"] for each in found["left_out"]
+    ] == ["kvm3"]
     for more in ({"reboot": "always"}, {"reboot": "never"}):
         assert sum(planned(make(restart=True, **more))["plan"]["batches"], []) == HOSTS
 
@@ -166,8 +206,15 @@ def test_a_plan_alone_records_nothing(make, url):
 def test_nothing_to_do(make, url):
     order = make()
     found = planned(order)
-    assert order.said == ["There is nothing to do: no host needs a reboot, or all are done."] and found["rounds"] == []
-    assert order.report([]) == {"report": {"finished": True, "hosts": [], "left_out": []}, "message": ""} and held(url) == {}
+    assert (
+        order.said == ["There is nothing to do: no host needs a reboot, or all are done."]
+        and found["rounds"] == []
+    )
+    assert (
+        order.report([])
+        == {"report": {"finished": True, "hosts": [], "left_out": []}, "message": ""}
+        and held(url) == {}
+    )
 
 
 def test_no_claim_is_made_of_hosts_that_are_left_out(make, hosts):
@@ -175,13 +222,23 @@ def test_no_claim_is_made_of_hosts_that_are_left_out(make, hosts):
     for more in ({"plan_only": True}, {}):
         order = make(blocked="skip", **more)
         planned(order)
-        assert order.said[0] == "No host is taken: 1 is left out for the reason below. The others need no reboot, or are done."
-        assert order.said[1].startswith("kvm3: it cannot be told whether it needs a reboot") and len(order.said) == 2
+        assert (
+            order.said[0]
+            == "No host is taken: 1 is left out for the reason below. The others need no reboot, or are done."
+        )
+        assert (
+            order.said[1].startswith("kvm3: it cannot be told whether it needs a reboot")
+            and len(order.said) == 2
+        )
         order.report([])
     hosts.unsure = set(HOSTS)
     order = make(blocked="skip", plan_only=True)
     planned(order)
-    assert order.said[0] == "No host is taken: 3 are left out for the reasons below." and order.said[1].endswith("The same for kvm2, kvm3.")
+    assert order.said[
+        0
+    ] == "No host is taken: 3 are left out for the reasons below." and order.said[1].endswith(
+        "The same for kvm2, kvm3."
+    )
     order = make(["kvm3"])
     with pytest.raises(DroverError):
         planned(order)
@@ -214,7 +271,10 @@ def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hos
             {"hooks": {"sometimes": __file__}},
             "but there is no such hook, only before_drain, after_drain, after_reboot, after_enable. Nothing",
         ),
-        ({"names": [], "pattern": "racks"}, "No host of this play matches 'racks' but the controller, which cannot reboot itself."),
+        (
+            {"names": [], "pattern": "racks"},
+            "No host of this play matches 'racks' but the controller, which cannot reboot itself.",
+        ),
     ],
     ids=["no file", "no such hook", "no host"],
 )
@@ -236,7 +296,9 @@ def test_each_batch_is_planned_anew_and_what_was_begun_with_comes_first(make, ur
     assert order.next()["hosts"] != ["kvm3"]
     for name in HOSTS:
         write(url, name, stage="done")
-    assert order.next() == {"finished": True, "hosts": [], "steps": []} and order.close([]) == {"changed": False}
+    assert order.next() == {"finished": True, "hosts": [], "steps": []} and order.close([]) == {
+        "changed": False
+    }
 
 
 def test_a_batch_ends_with_an_error_where_a_host_did_not_come_through(make, url):
@@ -244,10 +306,14 @@ def test_a_batch_ends_with_an_error_where_a_host_did_not_come_through(make, url)
     planned(order)
     write(url, "kvm1", stage="back")
     assert order.fail("kvm2", "Refuse", "the mirror is down\n") == {"changed": True}
-    with pytest.raises(DroverError, match="^kvm2, kvm3 did not come through; no other batch is begun.$"):
+    with pytest.raises(
+        DroverError, match="^kvm2, kvm3 did not come through; no other batch is begun.$"
+    ):
         order.close(HOSTS)
     report = order.report([{"host": "kvm9", "reason": "it is away"}])
-    assert report["message"].startswith("The rolling maintenance is not finished: kvm1, kvm2, kvm3 still to do.")
+    assert report["message"].startswith(
+        "The rolling maintenance is not finished: kvm1, kvm2, kvm3 still to do."
+    )
     assert [line for line in order.said if line.startswith("kvm")] == [
         "kvm1: stopped at back, up, enabled, 1 instance (nothing is known of why: it was lost, or the run was cut off)",
         "kvm2: not begun, up, enabled, 0 instances (Refuse: the mirror is down)",
@@ -298,7 +364,9 @@ def test_the_steps_of_a_host(make, hosts, url):
         ("back", "back"),
     ]
     assert order.step("kvm2", "drain") == {"changed": False}
-    with pytest.raises(DroverError, match="kvm3 is in no rolling maintenance, so nothing was done there"):
+    with pytest.raises(
+        DroverError, match="kvm3 is in no rolling maintenance, so nothing was done there"
+    ):
         order.step("kvm3", "drain")
     with pytest.raises(DroverError, match="kvm3 is in no rolling maintenance"):
         order.fail("kvm3", "Reboot", "lost")
@@ -369,7 +437,9 @@ def test_issue_44_the_host_of_the_controller_comes_last(on_kvm1, hosts, url):
     """By the alphabet it would be the first."""
     found = on_kvm1(reboot="always", batch_size=1)
     planned(found)
-    assert any("kvm1 is the controller and its store" in line and "last" in line for line in found.said)
+    assert any(
+        "kvm1 is the controller and its store" in line and "last" in line for line in found.said
+    )
     order = []
     for _dummy in HOSTS:
         (name,) = found.next()["hosts"]
@@ -392,10 +462,13 @@ def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, 
     write(url, "kvm1", stage="after_drain")
     assert found.next()["hosts"] == ["kvm1"]
     with pytest.raises(
-        DroverError, match="kvm1 is drained and comes last, because it is the controller and its store.*systemctl reboot"
+        DroverError,
+        match="kvm1 is drained and comes last, because it is the controller and its store.*systemctl reboot",
     ) as caught:
         found.step("kvm1", "reboot")
-    assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(caught.value)
+    assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(
+        caught.value
+    )
     assert stages(url)["kvm1"] == "reboot"
     # A second run without a reboot gives the same message; after the reboot it continues.
     with pytest.raises(DroverError, match="systemctl reboot"):
@@ -424,7 +497,9 @@ def test_b4_a_host_that_is_not_drained_any_more_is_drained_again(make, hosts, ur
     assert "drain" in [step["name"] for step in order.next()["steps"]]
 
 
-@pytest.mark.parametrize("stage", ["after_drain", "reboot", "after_reboot", "enable", "after_enable", "back"])
+@pytest.mark.parametrize(
+    "stage", ["after_drain", "reboot", "after_reboot", "enable", "after_enable", "back"]
+)
 def test_b4_a_host_that_is_as_its_stage_says_goes_on_there(make, hosts, url, stage):
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "draining", "new kernel")
@@ -436,12 +511,17 @@ def test_b4_a_host_that_is_as_its_stage_says_goes_on_there(make, hosts, url, sta
 
 
 @pytest.mark.parametrize("stage", ["after_enable", "back"])
-def test_b4_a_host_that_was_drained_again_since_it_was_brought_back_is_not_done(make, hosts, url, stage):
+def test_b4_a_host_that_was_drained_again_since_it_was_brought_back_is_not_done(
+    make, hosts, url, stage
+):
     """A person had a reason for that, so the host is not brought back either."""
     write(url, "kvm2", stage=stage)
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "draining", "fans")
-    with pytest.raises(DroverError, match="kvm2: this maintenance had brought it back .* somebody has drained it since.*undrain"):
+    with pytest.raises(
+        DroverError,
+        match="kvm2: this maintenance had brought it back .* somebody has drained it since.*undrain",
+    ):
         planned(make(["kvm2"], reboot="never"))
     assert stages(url) == {"kvm2": stage}
 
@@ -450,7 +530,9 @@ def test_b4_a_dry_run_says_so_and_writes_nothing(make, hosts, url):
     write(url, "kvm2", stage="after_drain")
     order = make(["kvm2"], reboot="never", plan_only=True)
     planned(order)
-    assert stages(url) == {"kvm2": "after_drain"} and any("it is drained again" in line for line in order.said)
+    assert stages(url) == {"kvm2": "after_drain"} and any(
+        "it is drained again" in line for line in order.said
+    )
 
 
 def test_b4_a_host_that_was_rebooted_is_not_rebooted_for_its_second_drain(make, hosts, url):

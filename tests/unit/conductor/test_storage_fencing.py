@@ -11,13 +11,26 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError, Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
+    DroverError,
+    Late,
+    Unreachable,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import storage_fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services, storage_fences
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import (
+    StorageFencing,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    leases,
+    services,
+    storage_fences,
+)
 from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -27,7 +40,13 @@ ORIGINS = {"web": "rbd:mon1:/vms/web", "db": "rbd:mon1:/vms/db"}
 
 
 def rbd(name, target="vda"):
-    return {"target": target, "device": "disk", "type": "network", "source": f"rbd:vms/{name}", "origin": ORIGINS[name]}
+    return {
+        "target": target,
+        "device": "disk",
+        "type": "network",
+        "source": f"rbd:vms/{name}",
+        "origin": ORIGINS[name],
+    }
 
 
 def instance(name, *disks, **more):
@@ -35,7 +54,9 @@ def instance(name, *disks, **more):
 
 
 def host(name, *domains, **more):
-    return test_evacuate.host(name, *domains, **{"addresses": [f"192.0.2.{name[-1]}", "192.168.122.1"], **more})
+    return test_evacuate.host(
+        name, *domains, **{"addresses": [f"192.0.2.{name[-1]}", "192.168.122.1"], **more}
+    )
 
 
 class Fenced(World):
@@ -82,7 +103,9 @@ class Fenced(World):
         """Run the second half of the evacuation; return the instances that run, and the reasons of
         the others."""
         plan = self.run(fenced=False)
-        return set(self.where()), {each["name"]: each["reason"] for each in plan["left"] + plan["lost"]}
+        return set(self.where()), {
+            each["name"]: each["reason"] for each in plan["left"] + plan["lost"]
+        }
 
 
 WEB, DB = instance("web", rbd("web")), instance("db", rbd("db"))
@@ -93,7 +116,10 @@ def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
     world = Fenced(prepared_url, WEB, mixed, instance("db"))
     asked = world.cut(ORIGINS["web"], ORIGINS["db"])
     # Another host also has the second address.
-    assert asked["addresses"] == ["192.0.2.1"] and set(asked["disks"]) == {*ORIGINS.values(), "nfs:a:/x/off.qcow2"}
+    assert asked["addresses"] == ["192.0.2.1"] and set(asked["disks"]) == {
+        *ORIGINS.values(),
+        "nfs:a:/x/off.qcow2",
+    }
     running, left = world.restarted()
     assert running == {"web"}
     assert "its disk /nfs/off.qcow2 is on no storage that kvm1 was cut off from" in left["off"]
@@ -105,7 +131,10 @@ def test_f3_a_disk_that_only_the_running_guest_has_is_cut_off_too(prepared_url):
     hot = {**rbd("db", "vdb"), "only": "running"}
     world = Fenced(prepared_url, instance("web", rbd("web"), running_disks=[hot]))
     assert set(world.cut(ORIGINS["web"])["disks"]) == set(ORIGINS.values())
-    assert "its disk rbd:vms/db is on no storage that kvm1 was cut off from" in world.restarted()[1]["web"]
+    assert (
+        "its disk rbd:vms/db is on no storage that kvm1 was cut off from"
+        in world.restarted()[1]["web"]
+    )
     world.cut()
     assert world.restarted()[0] == {"web"}
 
@@ -147,9 +176,14 @@ def test_addresses_are_those_declared_and_those_that_discovery_saw(prepared_url)
 def test_a_host_without_known_addresses_or_without_shared_disks_is_refused(prepared_url):
     world = Fenced(prepared_url, WEB)
     fleets.discover(prepared_url, host("kvm1", WEB, addresses=None), now=time.time())
-    with pytest.raises(DroverError, match="not known from which addresses kvm1 reaches its storage.*Set drover_storage_addresses of kvm1"):
+    with pytest.raises(
+        DroverError,
+        match="not known from which addresses kvm1 reaches its storage.*Set drover_storage_addresses of kvm1",
+    ):
         world.cut()
-    fleets.discover(prepared_url, host("kvm1", instance("web", disk("/local/web.qcow2"))), now=time.time())
+    fleets.discover(
+        prepared_url, host("kvm1", instance("web", disk("/local/web.qcow2"))), now=time.time()
+    )
     with pytest.raises(DroverError, match="No instance of kvm1 writes to shared storage"):
         world.cut()
     assert world.calls == []
@@ -173,7 +207,10 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
         world.fencing().returned()
     for state in ("running", "paused"):
         world.returned = [{**WEB, "state": state}, DB]
-        with pytest.raises(DroverError, match=r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh destroy web"):
+        with pytest.raises(
+            DroverError,
+            match=r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh destroy web",
+        ):
             world.fencing().returned()
     # An instance that was not restarted on another host may still run.
     world.returned = [{**WEB, "state": "shutoff"}, DB]
@@ -222,7 +259,11 @@ def test_given_again_when_nothing_is_left(prepared_url):
     assert world.fences() == before
     world.leasing().take("kvm1", "evacuate")
     result = world.evacuation(Hosts(world)).restart(["kvm2", "kvm3"])
-    assert not result["changed"] and result["restarted"] == result["remaining"] == [] and world.calls == calls
+    assert (
+        not result["changed"]
+        and result["restarted"] == result["remaining"] == []
+        and world.calls == calls
+    )
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["nothing", "a local disk"])
@@ -244,7 +285,9 @@ def test_what_cannot_be_cut_off_is_refused_all_the_same(prepared_url, local):
 
 
 @pytest.mark.parametrize("lifted", [(), ("storage_active",)])
-def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(prepared_url, monkeypatch, lifted):
+def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(
+    prepared_url, monkeypatch, lifted
+):
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
     fencing = world.fencing()
@@ -263,7 +306,10 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(prepa
         return
     with pytest.raises(DroverError, match="Ceph still has a client that writes there") as refused:
         fencing.verified("/srv/own.yml", asked["disks"], ["kvm1", "kvm2", "kvm3"])
-    assert ORIGINS["web"] in str(refused.value) and {name for name, *_rest in probed} == {"kvm2", "kvm3"}
+    assert ORIGINS["web"] in str(refused.value) and {name for name, *_rest in probed} == {
+        "kvm2",
+        "kvm3",
+    }
     with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
         world.run(fenced=False)
     assert world.calls == []
@@ -272,11 +318,18 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(prepa
 def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, monkeypatch):
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
-    asked, answers = world.fencing().begin("/srv/own.yml"), [[ORIGINS["web"]], [ORIGINS["web"]], [], []]
+    asked, answers = (
+        world.fencing().begin("/srv/own.yml"),
+        [[ORIGINS["web"]], [ORIGINS["web"]], [], []],
+    )
     look = test_evacuate.Hand.read
 
     def read(hand, module, given):
-        return look(hand, module, given) if module == "_domain_sightings" else {"in_use": answers.pop(0)}
+        return (
+            look(hand, module, given)
+            if module == "_domain_sightings"
+            else {"in_use": answers.pop(0)}
+        )
 
     monkeypatch.setattr(test_evacuate.Hand, "read", read)
     monkeypatch.setattr(storage_fencing, "LOOK", 0)
@@ -306,17 +359,31 @@ LET_IN = {"failed": True, "msg": "192.0.2.1 is not on the blocklist of Ceph, or 
 
 
 @pytest.mark.parametrize("answer", [LET_IN, Unreachable("kvm3", "no route"), Late("kvm3", 60)])
-def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(prepared_url, monkeypatch, answer):
+def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(
+    prepared_url, monkeypatch, answer
+):
     world = Fenced(prepared_url, WEB)
     world.cut()
     given = {"drover_ceph_admin": "kvm3", "drover_ceph_arguments": ["--name", "client.fence"]}
     monkeypatch.setattr(Hosts, "variables", lambda hosts, name: given if name == "kvm1" else {})
     questions = asked_of_ceph(monkeypatch, [answer])
-    with pytest.raises(DroverError, match="not proven any more that kvm1 is cut off.*Nothing more was started.*evacuate again") as refused:
+    with pytest.raises(
+        DroverError,
+        match="not proven any more that kvm1 is cut off.*Nothing more was started.*evacuate again",
+    ) as refused:
         world.run(fenced=False)
     assert (answer["msg"] if answer is LET_IN else "kvm3") in str(refused.value)
     assert world.calls == [] and world.where() == {}
-    assert questions == [("kvm3", {"state": "verified", "addresses": ["192.0.2.1"], "arguments": ["--name", "client.fence"]})]
+    assert questions == [
+        (
+            "kvm3",
+            {
+                "state": "verified",
+                "addresses": ["192.0.2.1"],
+                "arguments": ["--name", "client.fence"],
+            },
+        )
+    ]
     # The next run cuts the host off again, and continues with the claims.
     asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}])
     world.cut()
@@ -328,7 +395,10 @@ def test_a_blocklist_that_is_lifted_between_two_destinations(prepared_url, monke
     world = Fenced(prepared_url, WEB, DB)
     world.cut()
     questions = asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}, LET_IN])
-    with pytest.raises(DroverError, match=r"not proven any more.* Started before that: (web|db) on kvm\d\. See that none") as refused:
+    with pytest.raises(
+        DroverError,
+        match=r"not proven any more.* Started before that: (web|db) on kvm\d\. See that none",
+    ) as refused:
         world.run(fenced=False)
     assert len(world.calls) == 1 and len(questions) == 2, refused.value
 

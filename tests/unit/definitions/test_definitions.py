@@ -14,7 +14,12 @@ from ansible.template import Templar
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, disk_files, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    check,
+    disk_files,
+    document,
+    identity,
+)
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 try:
@@ -42,7 +47,9 @@ def read(tmp_path):
 
 def instance(*lines):
     """Return a file with two good instances and one with these lines; its mapping starts at line 8."""
-    good = "".join(f"  - name: good{number}\n    vcpus: 1\n    memory_mb: 64\n" for number in (1, 2))
+    good = "".join(
+        f"  - name: good{number}\n    vcpus: 1\n    memory_mb: 64\n" for number in (1, 2)
+    )
     return "instances:\n" + good + "  - name: web\n" + "".join(f"    {line}\n" for line in lines)
 
 
@@ -87,11 +94,17 @@ instances:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["memory_mb: -1"], "memory_mb must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1"),
+        (
+            ["memory_mb: -1"],
+            "memory_mb must be a whole number of MiB from 1 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not -1",
+        ),
         (["memory_mb: 0"], "memory_mb must be .*not 0"),
         (["memory_mb: 1.5"], "memory_mb must be a whole number"),
         (["memory_mb: 4x"], "memory_mb must be a whole number of MiB .*, not '4x'"),
-        (["memory_mb: true"], "memory_mb must be a whole number of MiB .*, or a size such as .*, not True"),
+        (
+            ["memory_mb: true"],
+            "memory_mb must be a whole number of MiB .*, or a size such as .*, not True",
+        ),
         (["memory_mb: 99999999999"], "memory_mb must be .*not 99999999999"),
         (["vcpus: 1"], "memory_mb is missing. Give a size such as 4GiB, or a flavor"),
         (["memory_mb: 64", "vcpus: 0"], "vcpus must be .*not 0"),
@@ -100,25 +113,46 @@ instances:
         (["memory_mb: 64", "2: 2"], "unknown key 2"),
         (["memory_mb: 64", "disks: 5"], "disks must be a list, not 5"),
         (["memory_mb: 64", "disks: [5]"], "disk 1: must be a mapping"),
-        (["memory_mb: 64", "disks: [{size_gb: 1}, {size_gb: -1}]"], "disk 2: size_gb must be .*not -1"),
+        (
+            ["memory_mb: 64", "disks: [{size_gb: 1}, {size_gb: -1}]"],
+            "disk 2: size_gb must be .*not -1",
+        ),
         (["memory_mb: 64", "disks: [{size: 1}]"], "disk 1: unknown key size"),
-        (["memory_mb: 64", "disks: [{}]"], "disk 1: size_gb is missing. Give a size such as 20 or 2T, or a flavor with a disk"),
-        (["memory_mb: 64", "disks: [{size_gb: 1, path: here}]"], "disk 1: path must be absolute, not 'here'"),
+        (
+            ["memory_mb: 64", "disks: [{}]"],
+            "disk 1: size_gb is missing. Give a size such as 20 or 2T, or a flavor with a disk",
+        ),
+        (
+            ["memory_mb: 64", "disks: [{size_gb: 1, path: here}]"],
+            "disk 1: path must be absolute, not 'here'",
+        ),
         (["memory_mb: 64", "networks: [default]"], "network 1: must be a mapping"),
-        (["memory_mb: 64", "networks: [{bridge: a, network: b}]"], "network 1: name either a bridge or"),
+        (
+            ["memory_mb: 64", "networks: [{bridge: a, network: b}]"],
+            "network 1: name either a bridge or",
+        ),
         (["memory_mb: 64", "networks: [{model: virtio}]"], "network 1: name either a bridge or"),
         (["memory_mb: 64", "uuid: 1"], "uuid must be a text, not 1"),
         (["memory_mb: 64", "uuid: nothing"], "'nothing' is no uuid in lower case"),
-        (["memory_mb: 64", "uuid: 4678F48E-9E6E-53D3-9C13-DBD66056A5D1"], "is no uuid in lower case"),
+        (
+            ["memory_mb: 64", "uuid: 4678F48E-9E6E-53D3-9C13-DBD66056A5D1"],
+            "is no uuid in lower case",
+        ),
         (["memory_mb: 64", "autostart: 1"], "autostart must be true or false, not 1"),
         (["memory_mb: 64", "autostart: 'yes'"], "autostart must be true or false, not 'yes'"),
         (["memory_mb: 64", "hints: [a]"], "hints must be a mapping"),
         (["memory_mb: 64", "cloud_init: {userdata: x}"], "cloud_init: unknown key userdata"),
-        (["memory_mb: 64", "cloud_init: {user_data: [x]}"], "user_data must be a text or a mapping"),
+        (
+            ["memory_mb: 64", "cloud_init: {user_data: [x]}"],
+            "user_data must be a text or a mapping",
+        ),
         (["memory_mb: 64", "server_group: [a]"], "server_group must be a text"),
         (["memory_mb: 64", "host: 2024-01-01"], "host must be a text"),
         (["memory_mb: 64", "domain_type: xen"], "domain_type must be kvm or qemu, not 'xen'"),
-        (["memory_mb: 64", "cpu: qemu64"], "cpu must be fleet, or a mapping with a mode or a model"),
+        (
+            ["memory_mb: 64", "cpu: qemu64"],
+            "cpu must be fleet, or a mapping with a mode or a model",
+        ),
         (["memory_mb: 64", "labels: [a]"], "labels must be a mapping"),
         (["memory_mb: 64", "labels: {rack: 7}"], "the label rack cannot be 7.*Put it into quotes"),
         (["memory_mb: 64", "labels: {a b: c}"], "'a b' cannot be the key of a label"),
@@ -142,9 +176,16 @@ def test_names_that_cannot_be(read, name):
         read(f"instances:\n  - name: {name}\n    memory_mb: 64\n")
 
 
-@pytest.mark.parametrize("name", ["web-1", "Ünïcode 名前", "<b>&amp;'\\\"", "a b", "-x", "x" * 200, "%s", "{{ x }}", "a.b"])
+@pytest.mark.parametrize(
+    "name",
+    ["web-1", "Ünïcode 名前", "<b>&amp;'\\\"", "a b", "-x", "x" * 200, "%s", "{{ x }}", "a.b"],
+)
 def test_odd_names_that_can_be(read, name):
-    quoted = '"' + name.replace('"', "'") + '"' if "\\" not in name else "'" + name.replace("'", "''") + "'"
+    quoted = (
+        '"' + name.replace('"', "'") + '"'
+        if "\\" not in name
+        else "'" + name.replace("'", "''") + "'"
+    )
     (found,) = read(f"instances:\n  - name: {quoted}\n    memory_mb: 64\n")[1]
     assert found["name"] == name
 
@@ -164,22 +205,30 @@ def test_a_sentence_about_an_odd_name_stays_on_its_line(read, name):
 
 def test_two_with_one_name(read):
     text = instance("memory_mb: 64").replace("name: web", "name: good1")
-    with pytest.raises(DroverError, match=r"line 8: instance good1: the name good1 stands twice; first at .* line 2"):
+    with pytest.raises(
+        DroverError,
+        match=r"line 8: instance good1: the name good1 stands twice; first at .* line 2",
+    ):
         read(text)
 
 
 def test_two_with_one_uuid(read):
     lines = f"    uuid: {uuid_of('web')}\n    memory_mb: 64\n"
-    with pytest.raises(DroverError, match=r"line 5: instance b: the uuid .* stands twice; first at .* line 2"):
+    with pytest.raises(
+        DroverError, match=r"line 5: instance b: the uuid .* stands twice; first at .* line 2"
+    ):
         read(f"instances:\n  - name: a\n{lines}  - name: b\n{lines}")
 
 
-@pytest.mark.parametrize("spelling", ["/srv/one.qcow2", "//srv/one.qcow2", "/srv//./one.qcow2", "/srv/x/../one.qcow2"])
+@pytest.mark.parametrize(
+    "spelling", ["/srv/one.qcow2", "//srv/one.qcow2", "/srv//./one.qcow2", "/srv/x/../one.qcow2"]
+)
 def test_safety_22_two_with_one_disk(read, spelling):
     text = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}]}\n"
     text += f"  - {{name: b, memory_mb: 64, disks: [{{size_gb: 1}}, {{size_gb: 1, path: {spelling}}}]}}\n"
     with pytest.raises(
-        DroverError, match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1"
+        DroverError,
+        match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1",
     ):
         read(text)
     # An instance that must be removed leaves its disk to the other.
@@ -193,14 +242,26 @@ def test_safety_22_two_with_one_disk(read, spelling):
     ("text", "message"),
     [
         ("web", "line 3.*each server group is a mapping"),
-        ("{name: web}", "line 3: server group web: policy is missing. For example: policy: anti-affinity"),
+        (
+            "{name: web}",
+            "line 3: server group web: policy is missing. For example: policy: anti-affinity",
+        ),
         (
             "{name: web, policy: soft}",
             "line 3: server group web: policy must be affinity, anti-affinity, soft-affinity or soft-anti-affinity, not 'soft'",
         ),
-        ("{name: web, policy: affinity, members: []}", "line 3: server group web: unknown key members"),
-        ("{name: web, policy: anti-affinity, max_server_per_host: 0}", "line 3: server group web: max_server_per_host"),
-        ("{name: web, policy: affinity, max_server_per_host: 2}", "line 3: server group web: max_server_per_host goes"),
+        (
+            "{name: web, policy: affinity, members: []}",
+            "line 3: server group web: unknown key members",
+        ),
+        (
+            "{name: web, policy: anti-affinity, max_server_per_host: 0}",
+            "line 3: server group web: max_server_per_host",
+        ),
+        (
+            "{name: web, policy: affinity, max_server_per_host: 2}",
+            "line 3: server group web: max_server_per_host goes",
+        ),
         ("{name: one, policy: affinity}", "line 3: server group one: the name one stands twice"),
         ("{name: [a], policy: affinity}", "line 3: each server group is a mapping with a name"),
     ],
@@ -215,7 +276,10 @@ def test_server_groups(read, text, message):
     [
         ("instances:\n  - name: web\n   vcpus: 1\n", "line 3, column 4"),
         ("instances: [\n", "line 2, column 1"),
-        ("instances:\n  - name: web\n    name: db\n", 'line 3, column 5: the key "name" stands twice. Remove one of them'),
+        (
+            "instances:\n  - name: web\n    name: db\n",
+            'line 3, column 5: the key "name" stands twice. Remove one of them',
+        ),
         ("instances: *nowhere\n", "line 1, column 12"),
         (
             "instances: []\n---\ninstances: []\n",
@@ -227,12 +291,21 @@ def test_server_groups(read, text, message):
         ("", "is empty. Give it the key instances"),
         ("# nothing\n", "is empty. Give it the key instances"),
         ("- name: web\n", "must be a mapping with the key instances"),
-        ("instance: []\n", "unknown key instance .did you mean instances... Known: instances, server_groups, flavors, images, aggregates"),
+        (
+            "instance: []\n",
+            "unknown key instance .did you mean instances... Known: instances, server_groups, flavors, images, aggregates",
+        ),
         ("instances: {name: web}\n", "instances must be a list"),
         ("instances:\n  - web\n", "line 2.*each instance is a mapping with a name"),
         ("instances:\n  - [web]\n", "line 2.*each instance is a mapping with a name"),
-        ("instances:\n  - memory_mb: 64\n", "line 2: each instance is a mapping with a name, and this one has none"),
-        ("instances:\n  - name: ' '\n", "line 2: each instance is a mapping with a name, and this one has none"),
+        (
+            "instances:\n  - memory_mb: 64\n",
+            "line 2: each instance is a mapping with a name, and this one has none",
+        ),
+        (
+            "instances:\n  - name: ' '\n",
+            "line 2: each instance is a mapping with a name, and this one has none",
+        ),
         ("instances:\n  - name: 2024-13-45\n", "month must be in 1..12"),
         (b"instances:\n  - name: \xff\n", "cannot be read: it is not UTF-8"),
         (
@@ -263,42 +336,79 @@ def test_sections_may_be_empty_or_missing(read):
 
 
 def known(name, **more):
-    return {"uuid": uuid_of(name), "name": name, "host": "kvm1", "node": "kvm1", "state": "running", "definition": None, **more}
+    return {
+        "uuid": uuid_of(name),
+        "name": name,
+        "host": "kvm1",
+        "node": "kvm1",
+        "state": "running",
+        "definition": None,
+        **more,
+    }
 
 
 def definition(name, **more):
-    return {"name": name, "vcpus": 1, "memory_mb": 64, "disk_gb": 2, "disks": [], "networks": [], **more}
+    return {
+        "name": name,
+        "vcpus": 1,
+        "memory_mb": 64,
+        "disk_gb": 2,
+        "disks": [],
+        "networks": [],
+        **more,
+    }
 
 
 def test_a_new_one_gets_a_uuid():
     (found,) = identity.resolve([definition("web")], [known("db")])
     assert (found["state"], found["host"], len(found["uuid"])) == ("new", None, 36)
-    assert found["request"] == {"name": "web", "uuid": found["uuid"], "vcpus": 1, "memory_mb": 64, "disk_gb": 2}
+    assert found["request"] == {
+        "name": "web",
+        "uuid": found["uuid"],
+        "vcpus": 1,
+        "memory_mb": 64,
+        "disk_gb": 2,
+    }
     (again,) = identity.resolve([definition("web")], [known("db")])
     assert again["uuid"] != found["uuid"]
 
 
-@pytest.mark.parametrize("more", [{}, {"uuid": uuid_of("web")}, {"host": "somewhere else", "uuid": uuid_of("web")}])
+@pytest.mark.parametrize(
+    "more", [{}, {"uuid": uuid_of("web")}, {"host": "somewhere else", "uuid": uuid_of("web")}]
+)
 def test_one_that_is_there_is_found(more):
     (found,) = identity.resolve([definition("web", **more)], [known("web"), known("db")])
     assert (found["uuid"], found["host"], found["state"]) == (uuid_of("web"), "kvm1", "running")
     selection = found["selection"]
-    assert (selection["host"], selection["resources"]) == ("kvm1", {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 2})
+    assert (selection["host"], selection["resources"]) == (
+        "kvm1",
+        {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 2},
+    )
 
 
 def test_safety_22_a_path_that_another_ones_file_has_by_default():
-    web = definition("web 1", uuid=uuid_of("web"), disks=[{"size_gb": 1}, {"size_gb": 1, "path": "/srv/data"}])
-    for path in (f"/srv/web_1-{uuid_of('web')[:8]}-vda.qcow2", f"/other//web_1-{uuid_of('web')[:8]}-seed.iso"):
+    web = definition(
+        "web 1", uuid=uuid_of("web"), disks=[{"size_gb": 1}, {"size_gb": 1, "path": "/srv/data"}]
+    )
+    for path in (
+        f"/srv/web_1-{uuid_of('web')[:8]}-vda.qcow2",
+        f"/other//web_1-{uuid_of('web')[:8]}-seed.iso",
+    ):
         other = definition("db", disks=[{"size_gb": 1}, {"size_gb": 1, "path": path}])
         for definitions in ([web, other], [other, web]):
-            with pytest.raises(DroverError, match="Instance db, disk 2: .* is what a file of instance web 1 is called by itself"):
+            with pytest.raises(
+                DroverError,
+                match="Instance db, disk 2: .* is what a file of instance web 1 is called by itself",
+            ):
                 identity.resolve(definitions, [])
         # The instance is known by its name alone.
         without = {key: value for key, value in web.items() if key != "uuid"}
         with pytest.raises(DroverError, match="Instance db, disk 2"):
             identity.resolve([without, other], [{**known("web 1"), "uuid": uuid_of("web")}])
     # The second disk has its own path, so no other disk gets that path.
-    free = definition("db", disks=[{"size_gb": 1, "path": f"/srv/web_1-{uuid_of('web')[:8]}-vdb.qcow2"}])
+    free = definition(
+        "db", disks=[{"size_gb": 1, "path": f"/srv/web_1-{uuid_of('web')[:8]}-vdb.qcow2"}]
+    )
     assert len(identity.resolve([web, free], [])) == 2
 
 
@@ -318,15 +428,27 @@ def test_the_role_place_calls_files_what_is_looked_for():
 
 def test_a_uuid_of_its_own_is_kept():
     (found,) = identity.resolve([definition("web", uuid=uuid_of("x"))], [])
-    assert (found["uuid"], found["request"]["uuid"], found["state"]) == (uuid_of("x"), uuid_of("x"), "new")
+    assert (found["uuid"], found["request"]["uuid"], found["state"]) == (
+        uuid_of("x"),
+        uuid_of("x"),
+        "new",
+    )
 
 
 @pytest.mark.parametrize(
     ("more", "instances", "message"),
     [
         ({"uuid": uuid_of("db")}, [known("db")], "its uuid .* belongs to db"),
-        ({"uuid": uuid_of("x")}, [known("web")], f"has an instance of this name with uuid {uuid_of('web')}"),
-        ({}, [known("web"), known("web", uuid=uuid_of("y"), host="kvm2")], "several instances .* on kvm1, .* on kvm2"),
+        (
+            {"uuid": uuid_of("x")},
+            [known("web")],
+            f"has an instance of this name with uuid {uuid_of('web')}",
+        ),
+        (
+            {},
+            [known("web"), known("web", uuid=uuid_of("y"), host="kvm2")],
+            "several instances .* on kvm1, .* on kvm2",
+        ),
     ],
 )
 def test_who_is_meant_is_not_guessed(more, instances, message):
@@ -338,14 +460,19 @@ def test_who_is_meant_is_not_guessed(more, instances, message):
 def test_one_without_a_project_is_not_taken_for_one_with(ours, theirs):
     there = known("web", project=theirs)
     message = f"of {'project blue' if ours else 'no project'}: there is .* on kvm1, of {'project blue' if theirs else 'no project'}"
-    with pytest.raises(DroverError, match=f"Instance web {message}.*write uuid: {uuid_of('web')} into it"):
+    with pytest.raises(
+        DroverError, match=f"Instance web {message}.*write uuid: {uuid_of('web')} into it"
+    ):
         identity.resolve([definition("web", project=ours)], [there])
     (found,) = identity.resolve([definition("web", project=ours, uuid=uuid_of("web"))], [there])
     assert (found["host"], found["state"]) == ("kvm1", "running")
 
 
 def test_a_name_may_be_in_two_projects():
-    there = [known("web", project="blue"), known("web", project="red", uuid=uuid_of("red"), host="kvm2")]
+    there = [
+        known("web", project="blue"),
+        known("web", project="red", uuid=uuid_of("red"), host="kvm2"),
+    ]
     (found,) = identity.resolve([definition("web", project="red")], there)
     assert found["host"] == "kvm2"
     (found,) = identity.resolve([definition("web", project="green")], there)
@@ -356,7 +483,9 @@ def test_one_that_was_begun_is_claimed_with_all_that_decides_where_it_may_be():
     wanted = definition("web", availability_zone="z", project="p", user="u", server_group="g")
     (found,) = identity.resolve([wanted], [known("web", state="building", project="p")])
     selection = found["selection"]
-    assert {key: selection[key] for key in ("availability_zone", "project", "user", "server_group")} == {
+    assert {
+        key: selection[key] for key in ("availability_zone", "project", "user", "server_group")
+    } == {
         "availability_zone": "z",
         "project": "p",
         "user": "u",
@@ -366,5 +495,7 @@ def test_one_that_was_begun_is_claimed_with_all_that_decides_where_it_may_be():
 
 def test_a_group_of_the_file_goes_with_the_request():
     group = {"name": "g", "policy": "affinity"}
-    found = identity.resolve([definition("a", server_group="g"), definition("b", server_group="h")], [], [group])
+    found = identity.resolve(
+        [definition("a", server_group="g"), definition("b", server_group="h")], [], [group]
+    )
     assert [each["request"]["server_group"] for each in found] == [group, "h"]

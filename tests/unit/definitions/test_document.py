@@ -55,8 +55,14 @@ def loaded(text, version="1.2"):
         ("- name: web", "- name: web\n  host: kvm1\n  uuid: {}"),
         ("- name: web # the shop\n", "- name: web # the shop\n  host: kvm1\n  uuid: {}\n"),
         ("- name: web\n  vcpus: 2\n", "- name: web\n  host: kvm1\n  uuid: {}\n  vcpus: 2\n"),
-        ("-   vcpus: 2\n    name: 'web'\n", "-   vcpus: 2\n    name: 'web'\n    host: kvm1\n    uuid: {}\n"),
-        ("- host: old # was kvm9\n  name: web\n", "- host: kvm1 # was kvm9\n  name: web\n  uuid: {}\n"),
+        (
+            "-   vcpus: 2\n    name: 'web'\n",
+            "-   vcpus: 2\n    name: 'web'\n    host: kvm1\n    uuid: {}\n",
+        ),
+        (
+            "- host: old # was kvm9\n  name: web\n",
+            "- host: kvm1 # was kvm9\n  name: web\n  uuid: {}\n",
+        ),
         ('- name: web\n  host: "old"\n  uuid: x\n', "- name: web\n  host: kvm1\n  uuid: {}\n"),
         (
             "- name: web\n  host:\n  uuid: # to be filled in\n",
@@ -65,8 +71,14 @@ def loaded(text, version="1.2"):
         ("- name: web\n  host: null\n  uuid: ~\n", "- name: web\n  host: kvm1\n  uuid: {}\n"),
         ("- name: web\n  host: ''\n", "- name: web\n  uuid: {}\n  host: kvm1\n"),
         ("- {name: web}\n", "- {name: web, host: kvm1, uuid: {}}\n"),
-        ("- {name: web, vcpus: 2} # small\n", "- {name: web, host: kvm1, uuid: {}, vcpus: 2} # small\n"),
-        ("- {vcpus: 2,\n   name: web\n  }\n", "- {vcpus: 2,\n   name: web, host: kvm1, uuid: {}\n  }\n"),
+        (
+            "- {name: web, vcpus: 2} # small\n",
+            "- {name: web, host: kvm1, uuid: {}, vcpus: 2} # small\n",
+        ),
+        (
+            "- {vcpus: 2,\n   name: web\n  }\n",
+            "- {vcpus: 2,\n   name: web, host: kvm1, uuid: {}\n  }\n",
+        ),
         ("- {name: web, host: , vcpus: 1}\n", "- {name: web, uuid: {}, host: kvm1 , vcpus: 1}\n"),
         ("- {name: web, host}\n", "- {name: web, uuid: {}, host: kvm1}\n"),
         ('- {"name":"web","host":"old"}\n', '- {"name":"web", uuid: {},"host":kvm1}\n'),
@@ -109,7 +121,9 @@ def test_rare_yaml_is_written_right_or_not_at_all(before, tmp_path):
     path.write_text(text)
     expected = loaded(text)
     (tmp_path / "work").mkdir()
-    number = next(number for number, item in enumerate(expected["instances"]) if item["name"].strip() == "web")
+    number = next(
+        number for number, item in enumerate(expected["instances"]) if item["name"].strip() == "web"
+    )
     values = [{}] * number + [{"host": "kvm1", "uuid": UUID}]
     try:
         found = rewritten(text, *values, folder=tmp_path / "work")
@@ -126,7 +140,10 @@ def test_rare_yaml_is_written_right_or_not_at_all(before, tmp_path):
                                   "%a", "@a", "`a", "'a", '"a', "a, b", "a]", "a}", "a{b", " a", "a ", "", "a\nb", "...",
                                   "---", "|", ">", "?", "? a", ":", "a:", "=", "<<", "ünï", "😀", "😀: x", "\x85", "\u2028",
                                   "\ufeffa", "a\tb", "\x07", "-", "kvm1.example.com", "::1", "1.2.3.4", ".inf"])  # fmt: skip
-@pytest.mark.parametrize("style", ["- name: web\n", "- {name: web}\n", "- name: web\n  host: x\n", "- {name: web, host: x}\n"])
+@pytest.mark.parametrize(
+    "style",
+    ["- name: web\n", "- {name: web}\n", "- name: web\n  host: x\n", "- {name: web, host: x}\n"],
+)
 def test_a_text_stays_a_text_for_every_reader(text, style):
     found = rewritten("instances:\n" + style, {"host": text})
     for version in ("1.1", "1.2"):
@@ -154,7 +171,10 @@ def scalars(draw):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-comments = st.one_of(st.just(""), st.text(st.sampled_from("abc é#:-{}[]'\"🐏"), max_size=8).map(lambda text: "  # " + text))
+comments = st.one_of(
+    st.just(""),
+    st.text(st.sampled_from("abc é#:-{}[]'\"🐏"), max_size=8).map(lambda text: "  # " + text),
+)
 
 
 @st.composite
@@ -172,19 +192,27 @@ def files(draw):
     for number in range(draw(st.integers(1, 3))):
         quote = draw(st.sampled_from(["", "'", '"']))
         pairs = [("name", f"{quote}web{number}{quote}")]
-        for key in draw(st.lists(st.sampled_from(["host", "uuid", "project", "user"]), unique=True)):
+        for key in draw(
+            st.lists(st.sampled_from(["host", "uuid", "project", "user"]), unique=True)
+        ):
             empty = key in ("host", "uuid") and draw(st.booleans())
-            pairs.append((key, draw(st.sampled_from(["", "null", "~"])) if empty else draw(scalars())))
+            pairs.append(
+                (key, draw(st.sampled_from(["", "null", "~"])) if empty else draw(scalars()))
+            )
         pairs = draw(st.permutations(pairs))
         if draw(st.booleans()):
             inside = ", ".join(f"{key}: {value}" for key, value in pairs)
             lines.append(dash + "{" + inside + "}" + draw(comments))
         else:
             for position, (key, value) in enumerate(pairs):
-                lines.append((pad if position else dash) + f"{key}: {value}".rstrip() + draw(comments))
+                lines.append(
+                    (pad if position else dash) + f"{key}: {value}".rstrip() + draw(comments)
+                )
                 if draw(st.booleans()):
                     lines.append(draw(st.sampled_from(["", "# between", pad + "# deep"])))
-        values.append(draw(st.fixed_dictionaries({}, optional={"host": words, "uuid": st.just(UUID)})))
+        values.append(
+            draw(st.fixed_dictionaries({}, optional={"host": words, "uuid": st.just(UUID)}))
+        )
     end = draw(st.sampled_from(["", newline, newline + newline, newline + "# end"]))
     return draw(st.sampled_from(["", "\ufeff"])) + newline.join(lines) + end, values
 
@@ -200,7 +228,9 @@ def test_every_other_byte_is_kept(generated):
     assert loaded(found) == expected
     # Without the inserted values, and with the old values back, the text is the text before.
     olds = {value for pair in values for value in pair}
-    for kind, start, end, _dummy, _dummy2 in difflib.SequenceMatcher(None, text, found, autojunk=False).get_opcodes():
+    for kind, start, end, _dummy, _dummy2 in difflib.SequenceMatcher(
+        None, text, found, autojunk=False
+    ).get_opcodes():
         if kind == "delete":
             line = text[: start + 1].splitlines()[-1]
             assert any(key in text[text.rfind("\n", 0, start) + 1 : end] for key in olds), line
@@ -208,7 +238,10 @@ def test_every_other_byte_is_kept(generated):
         line for line in found.splitlines() if line.strip().startswith("#")
     ]
     assert ("\r\n" in found) == ("\r\n" in text)
-    assert found.count("\n") - text.count("\n") == found.count("\r\n") - text.count("\r\n") or "\r\n" not in text
+    assert (
+        found.count("\n") - text.count("\n") == found.count("\r\n") - text.count("\r\n")
+        or "\r\n" not in text
+    )
     # Again with the same values: nothing to do.
     assert rewritten(found, *values) == found
 
@@ -250,7 +283,11 @@ def test_permissions_and_owner_are_kept(path):
     found.set(0, {"host": "kvm1"})
     found.save()
     after = path.stat()
-    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert (after.st_mode, after.st_uid, after.st_gid) == (
+        before.st_mode,
+        before.st_uid,
+        before.st_gid,
+    )
     assert "host: kvm1" in path.read_text()
 
 
@@ -286,7 +323,9 @@ def test_a_file_or_folder_that_may_not_be_written(what):
             return "saved"
 
         (answer,) = fleets.race(work)
-        assert answer.startswith(f"DroverError: The definitions file {path} cannot be written: Permission denied")
+        assert answer.startswith(
+            f"DroverError: The definitions file {path} cannot be written: Permission denied"
+        )
         assert path.read_text() == "instances:\n- name: web\n"
         assert list(folder.iterdir()) == [path]
     finally:

@@ -17,8 +17,14 @@ import yaml
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
 from ansible_collections.drover.compute.plugins.filter._guest import guest
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, hardware, identity
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    check,
+    hardware,
+    identity,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    hardware_fields as known,
+)
 from ansible_collections.drover.compute.tests.unit import examples
 
 TEMPLATE = examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2"
@@ -36,8 +42,12 @@ def claim_of(definition, arch="x86_64", **more):
 
 def rendered(claim, seed=None):
     """Return the text that the role's template makes of a claim."""
-    environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    environment.filters.update({"drover.compute._guest": guest, "ternary": lambda value, yes, no: yes if value else no})
+    environment = jinja2.Environment(
+        trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
+    environment.filters.update(
+        {"drover.compute._guest": guest, "ternary": lambda value, yes, no: yes if value else no}
+    )
     variables = {
         "place_claim": claim,
         "place_disks": disk_layout(claim["disks"], "/images/web1-5f0c6a3e"),
@@ -53,7 +63,10 @@ def accepted(text):
     it."""
     connection = libvirt.open("test:///default")
     try:
-        domain = connection.defineXMLFlags(re.sub("<domain type='[a-z]+'", "<domain type='test'", text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+        domain = connection.defineXMLFlags(
+            re.sub("<domain type='[a-z]+'", "<domain type='test'", text),
+            libvirt.VIR_DOMAIN_DEFINE_VALIDATE,
+        )
         domain.undefine()
     finally:
         connection.close()
@@ -68,19 +81,42 @@ def made(definition, seed=None, **more):
 #: For each key the part of the XML that its example makes: path -> attributes, or the text of the
 #: element.
 SEEN = {
-    "firmware": {"os": {"firmware": "efi"}, "os/firmware/feature": {"enabled": "no", "name": "secure-boot"}},
-    "tpm": {"devices/tpm": {"model": "tpm-crb"}, "devices/tpm/backend": {"type": "emulator", "version": "2.0"}},
+    "firmware": {
+        "os": {"firmware": "efi"},
+        "os/firmware/feature": {"enabled": "no", "name": "secure-boot"},
+    },
+    "tpm": {
+        "devices/tpm": {"model": "tpm-crb"},
+        "devices/tpm/backend": {"type": "emulator", "version": "2.0"},
+    },
     "machine": {"os/type": {"machine": "pc-q35-7.2"}},
     "cpu": {"cpu": {"mode": "host-model"}, "cpu/feature": {"policy": "require", "name": "pcid"}},
-    "graphics": {"devices/graphics": {"type": "vnc", "listen": "127.0.0.1", "autoport": "yes"}, "devices/video/model": {"type": "virtio"}},
+    "graphics": {
+        "devices/graphics": {"type": "vnc", "listen": "127.0.0.1", "autoport": "yes"},
+        "devices/video/model": {"type": "virtio"},
+    },
     "video": {"devices/video/model": {"type": "vga", "vram": "16384"}},
-    "console": {"devices/serial/log": {"file": f"/var/lib/libvirt/images/{UUID}-console.log", "append": "on"}},
-    "guest_agent": {"devices/channel": {"type": "unix"}, AGENT: {"type": "virtio", "name": "org.qemu.guest_agent.0"}},
+    "console": {
+        "devices/serial/log": {
+            "file": f"/var/lib/libvirt/images/{UUID}-console.log",
+            "append": "on",
+        }
+    },
+    "guest_agent": {
+        "devices/channel": {"type": "unix"},
+        AGENT: {"type": "virtio", "name": "org.qemu.guest_agent.0"},
+    },
     "watchdog": {"devices/watchdog": {"model": "i6300esb", "action": "reset"}},
-    "rng": {"devices/rng/rate": {"bytes": "2048", "period": "1000"}, "devices/rng/backend": "/dev/urandom"},
+    "rng": {
+        "devices/rng/rate": {"bytes": "2048", "period": "1000"},
+        "devices/rng/backend": "/dev/urandom",
+    },
     "boot": {"os/boot": {"dev": "network"}, "os/boot[2]": {"dev": "hd"}},
     "boot_menu": {"os/bootmenu": {"enable": "yes"}},
-    "input_bus": {"devices/input": {"type": "tablet", "bus": "usb"}, "devices/input[2]": {"type": "keyboard", "bus": "usb"}},
+    "input_bus": {
+        "devices/input": {"type": "tablet", "bus": "usb"},
+        "devices/input[2]": {"type": "keyboard", "bus": "usb"},
+    },
     "cdroms": {
         "devices/disk/source": {"file": "/srv/isos/virtio-win.iso"},
         "devices/disk/target": {"dev": "sda", "bus": "sata"},
@@ -88,7 +124,10 @@ SEEN = {
     },
 }
 DISKS_SEEN = {
-    "bus": {"devices/disk/target": {"dev": "sda", "bus": "scsi"}, "devices/controller": {"type": "scsi", "model": "virtio-scsi"}},
+    "bus": {
+        "devices/disk/target": {"dev": "sda", "bus": "scsi"},
+        "devices/controller": {"type": "scsi", "model": "virtio-scsi"},
+    },
     "cache": {"devices/disk/driver": {"cache": "none"}},
     "io": {"devices/disk/driver": {"io": "native", "cache": "none"}},
     "discard": {"devices/disk/driver": {"discard": "unmap"}},
@@ -112,7 +151,9 @@ def see(root, expected):
     for path, values in expected.items():
         element = root.find(path)
         assert element is not None, f"{path} is not there:\n{ET.tostring(root, encoding='unicode')}"
-        found = element.text if isinstance(values, str) else {key: element.get(key) for key in values}
+        found = (
+            element.text if isinstance(values, str) else {key: element.get(key) for key in values}
+        )
         assert found == values, path
 
 
@@ -136,19 +177,33 @@ def test_an_example_of_a_disk_is_in_its_domain(key):
 
 @pytest.mark.parametrize("key", NETWORKS_SEEN)
 def test_an_example_of_a_network_is_in_its_domain(key):
-    see(made({"networks": [{"bridge": "br0", key: known.NETWORK_FIELDS[key].example}]}), NETWORKS_SEEN[key])
+    see(
+        made({"networks": [{"bridge": "br0", key: known.NETWORK_FIELDS[key].example}]}),
+        NETWORKS_SEEN[key],
+    )
 
 
 def test_what_an_instance_gets_that_asks_for_nothing():
-    root = made({"disks": [{"size_gb": 1}], "networks": [{"network": "default"}]}, seed={"path": "/images/seed.iso"})
+    root = made(
+        {"disks": [{"size_gb": 1}], "networks": [{"network": "default"}]},
+        seed={"path": "/images/seed.iso"},
+    )
     assert root.find("os").attrib == {} and root.find("os/type").get("machine") == "q35"
     assert [each.get("dev") for each in root.findall("os/boot")] == ["hd"]
     assert [dict(each.attrib) for each in root.findall("devices/disk/target")] == [
         {"dev": "vda", "bus": "virtio"},
         {"dev": "sda", "bus": "sata"},
     ]
-    assert root.find("devices/disk/driver").attrib == {"name": "qemu", "type": "qcow2", "cache": "none", "discard": "unmap"}
-    assert root.find("devices/interface/model").get("type") == "virtio" and root.find("devices/interface").get("type") == "network"
+    assert root.find("devices/disk/driver").attrib == {
+        "name": "qemu",
+        "type": "qcow2",
+        "cache": "none",
+        "discard": "unmap",
+    }
+    assert (
+        root.find("devices/interface/model").get("type") == "virtio"
+        and root.find("devices/interface").get("type") == "network"
+    )
     assert len(root.findall("devices/serial")) == 1 and root.find("devices/serial/log") is None
     assert root.find("devices/rng") is not None
     for absent in ("tpm", "graphics", "video", "channel", "watchdog", "input", "controller"):
@@ -158,7 +213,10 @@ def test_what_an_instance_gets_that_asks_for_nothing():
 def test_all_at_once():
     """All keys in one definition fit together."""
     definition = {key: field.example for key, field in known.INSTANCE_FIELDS.items()}
-    definition |= {"firmware": "uefi-secure-boot", "graphics": {"type": "spice", "listen": "0.0.0.0", "password_variable": "secret"}}
+    definition |= {
+        "firmware": "uefi-secure-boot",
+        "graphics": {"type": "spice", "listen": "0.0.0.0", "password_variable": "secret"},
+    }
     definition["console"] = {"serial_ports": 4, "log": True}
     definition["disks"] = [
         {"size_gb": 1},
@@ -172,7 +230,13 @@ def test_all_at_once():
         {"size_gb": 1, "bus": "usb"},
     ]
     definition["networks"] = [
-        {"bridge": "ovs", "openvswitch": True, "vlan": {"trunk": [7, 8], "native": 8}, "mtu": 1400, "queues": 2},
+        {
+            "bridge": "ovs",
+            "openvswitch": True,
+            "vlan": {"trunk": [7, 8], "native": 8},
+            "mtu": 1400,
+            "queues": 2,
+        },
         {"network": "default", "model": "igb"},
     ]
     root = made(definition, seed={"path": "/images/seed.iso"})
@@ -186,11 +250,19 @@ def test_all_at_once():
         {"id": "7"},
         {"id": "8", "nativeMode": "untagged"},
     ]
-    assert root.find("devices/interface/vlan").get("trunk") == "yes" and root.find("devices/interface/virtualport/parameters") is None
+    assert (
+        root.find("devices/interface/vlan").get("trunk") == "yes"
+        and root.find("devices/interface/virtualport/parameters") is None
+    )
     assert [dict(each.attrib) for each in root.findall("os/firmware/feature")] == [
         {"enabled": "yes", "name": "secure-boot"}, {"enabled": "yes", "name": "enrolled-keys"}]  # fmt: skip
     assert root.find("features/smm").get("state") == "on"
-    assert [each.get("port") for each in root.findall("devices/serial/target")] == ["0", "1", "2", "3"]
+    assert [each.get("port") for each in root.findall("devices/serial/target")] == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]
     assert len(root.findall("devices/serial/log")) == 1
     # The name of the variable is with the domain; the password comes from the module that defines it.
     assert root.find("devices/graphics").get("passwd") is None
@@ -200,20 +272,35 @@ def test_all_at_once():
 @pytest.mark.parametrize(
     ("definition", "words"),
     [
-        ({"firmware": "efi"}, "fleet.yml: instance web1: firmware must be bios, uefi or uefi-secure-boot, not 'efi'"),
+        (
+            {"firmware": "efi"},
+            "fleet.yml: instance web1: firmware must be bios, uefi or uefi-secure-boot, not 'efi'",
+        ),
         ({"tpm": {"model": "tpm-crb"}}, "tpm: version is missing"),
         ({"tpm": {"version": "3.0"}}, "version must be 1.2 or 2.0"),
         ({"tpm": {"version": 2}}, "version must be 1.2 or 2.0, in quotes, not 2"),
         ({"tpm": {"version": "1.2", "model": "tpm-crb"}}, "tpm-crb exists with version 2.0 only"),
         ({"machine": "q35'/>"}, "machine must be a name of letters"),
         ({"cpu": {"features": {"vmx": "require"}}}, "cpu needs a mode"),
-        ({"cpu": {"mode": "host-model", "features": {"vmx": "on"}}}, "vmx must be force, require, optional, disable or forbid, not 'on'"),
+        (
+            {"cpu": {"mode": "host-model", "features": {"vmx": "on"}}},
+            "vmx must be force, require, optional, disable or forbid, not 'on'",
+        ),
         ({"cpu": {"mode": "host-model", "features": {"<": "require"}}}, "names of CPU features"),
         ({"graphics": {}}, "graphics: type is missing"),
         ({"graphics": {"type": "rdp"}}, "type must be vnc or spice, not 'rdp'"),
-        ({"graphics": {"type": "vnc", "password": "hunter2"}}, "unknown key password (did you mean password_variable?)"),
-        ({"graphics": {"type": "vnc", "password_variable": "a b"}}, "must be the name of a variable"),
-        ({"graphics": {"type": "vnc", "listen": "everywhere"}}, "listen must be an IP address of the host"),
+        (
+            {"graphics": {"type": "vnc", "password": "hunter2"}},
+            "unknown key password (did you mean password_variable?)",
+        ),
+        (
+            {"graphics": {"type": "vnc", "password_variable": "a b"}},
+            "must be the name of a variable",
+        ),
+        (
+            {"graphics": {"type": "vnc", "listen": "everywhere"}},
+            "listen must be an IP address of the host",
+        ),
         ({"video": {"model": "voodoo"}}, "model must be virtio, vga"),
         ({"video": {"model": "none", "vram_mb": 16}}, "none has no memory of its own"),
         ({"console": {"serial_ports": 5}}, "serial_ports must be a whole number from 1 to 4"),
@@ -228,20 +315,50 @@ def test_all_at_once():
             {"disks": [{"size_gb": 1, "io": "native", "cache": "writeback"}]},
             "disk 1: io native needs cache none or directsync, not writeback",
         ),
-        ({"disks": [{"size_gb": 1, "bus": "ide"}]}, "disk 1: the bus ide exists with the machine type pc only, and the machine is q35"),
-        ({"cdroms": [{"bus": "ide"}]}, "CD-ROM drive 1: the bus ide exists with the machine type pc only"),
-        ({"firmware": "uefi-secure-boot", "machine": "pc"}, "web1: Secure Boot needs the machine type q35, and the machine is pc"),
+        (
+            {"disks": [{"size_gb": 1, "bus": "ide"}]},
+            "disk 1: the bus ide exists with the machine type pc only, and the machine is q35",
+        ),
+        (
+            {"cdroms": [{"bus": "ide"}]},
+            "CD-ROM drive 1: the bus ide exists with the machine type pc only",
+        ),
+        (
+            {"firmware": "uefi-secure-boot", "machine": "pc"},
+            "web1: Secure Boot needs the machine type q35, and the machine is pc",
+        ),
         ({"disks": [{"size_gb": 1, "serial": "<x>"}]}, "serial must have 1 to 36 letters"),
-        ({"disks": [{"size_gb": 1, "iotune": {"total_iops_sec": 1, "read_iops_sec": 1}}]}, "total_iops_sec and read_iops_sec"),
+        (
+            {"disks": [{"size_gb": 1, "iotune": {"total_iops_sec": 1, "read_iops_sec": 1}}]},
+            "total_iops_sec and read_iops_sec",
+        ),
         ({"disks": [{"size_gb": 1, "iotune": {"iops": 1}}]}, "unknown key iops"),
-        ({"networks": [{"bridge": "br0", "vlan": {"tag": 1, "trunk": [1]}}]}, "network 1: vlan has either tag, one VLAN, or trunk"),
-        ({"networks": [{"bridge": "br0", "vlan": {"trunk": [1], "native": 2}}]}, "native must be one of trunk"),
-        ({"networks": [{"bridge": "br0", "vlan": {"tag": 4096}}]}, "tag must be a whole number from 0 to 4095"),
+        (
+            {"networks": [{"bridge": "br0", "vlan": {"tag": 1, "trunk": [1]}}]},
+            "network 1: vlan has either tag, one VLAN, or trunk",
+        ),
+        (
+            {"networks": [{"bridge": "br0", "vlan": {"trunk": [1], "native": 2}}]},
+            "native must be one of trunk",
+        ),
+        (
+            {"networks": [{"bridge": "br0", "vlan": {"tag": 4096}}]},
+            "tag must be a whole number from 0 to 4095",
+        ),
         ({"networks": [{"bridge": "br0", "mac": "52:54:00"}]}, "mac must be a MAC address"),
         ({"networks": [{"bridge": "br0", "mac": "53:54:00:12:34:56"}]}, "is a multicast address"),
-        ({"networks": [{"network": "default", "openvswitch": True}]}, "openvswitch goes with bridge"),
-        ({"networks": [{"bridge": "br0", "model": "e1000", "queues": 4}]}, "queues needs the model virtio, not e1000"),
-        ({"networks": [{"bridge": "br0", "openvswitch": {"interfaceid": "x"}}]}, "interfaceid must be a uuid"),
+        (
+            {"networks": [{"network": "default", "openvswitch": True}]},
+            "openvswitch goes with bridge",
+        ),
+        (
+            {"networks": [{"bridge": "br0", "model": "e1000", "queues": 4}]},
+            "queues needs the model virtio, not e1000",
+        ),
+        (
+            {"networks": [{"bridge": "br0", "openvswitch": {"interfaceid": "x"}}]},
+            "interfaceid must be a uuid",
+        ),
     ],
 )
 def test_nonsense_is_said(definition, words):
@@ -255,12 +372,20 @@ def test_a_version_without_quotes_is_understood():
 
 
 def of(extra_specs=None, properties=None, definition=None, **more):
-    return hardware.hardware(definition or {}, extra_specs, properties, where="Instance web1 on kvm1", **more)
+    return hardware.hardware(
+        definition or {}, extra_specs, properties, where="Instance web1 on kvm1", **more
+    )
 
 
 UEFI = {"hw_firmware_type": "uefi"}
 PLAIN = {"features": [{"name": "secure-boot", "enabled": False}], "smm": False}
-SECURE = {"features": [{"name": "secure-boot", "enabled": True}, {"name": "enrolled-keys", "enabled": True}], "smm": True}
+SECURE = {
+    "features": [
+        {"name": "secure-boot", "enabled": True},
+        {"name": "enrolled-keys", "enabled": True},
+    ],
+    "smm": True,
+}
 
 
 @pytest.mark.parametrize(
@@ -284,25 +409,79 @@ SECURE = {"features": [{"name": "secure-boot", "enabled": True}, {"name": "enrol
         ("disk_bus", {}, {"hw_disk_bus": "scsi"}, {}, "scsi"),
         ("scsi_model", {}, {"hw_scsi_model": "lsilogic"}, {}, "lsilogic"),
         ("tpm", {"hw:tpm_version": "2.0"}, {}, {}, {"version": "2.0", "model": "tpm-tis"}),
-        ("tpm", {"hw:tpm_version": "2.0"}, {"hw_tpm_model": "tpm-crb"}, {}, {"version": "2.0", "model": "tpm-crb"}),
-        ("tpm", {"hw:tpm_version": "1.2"}, {"hw_tpm_version": "1.2"}, {}, {"version": "1.2", "model": "tpm-tis"}),
+        (
+            "tpm",
+            {"hw:tpm_version": "2.0"},
+            {"hw_tpm_model": "tpm-crb"},
+            {},
+            {"version": "2.0", "model": "tpm-crb"},
+        ),
+        (
+            "tpm",
+            {"hw:tpm_version": "1.2"},
+            {"hw_tpm_version": "1.2"},
+            {},
+            {"version": "1.2", "model": "tpm-tis"},
+        ),
         ("tpm", {"hw:tpm_model": "tpm-crb"}, {}, {}, None),
-        ("tpm", {"hw:tpm_version": "1.2"}, {}, {"tpm": {"version": "2.0"}}, {"version": "2.0", "model": "tpm-tis"}),
+        (
+            "tpm",
+            {"hw:tpm_version": "1.2"},
+            {},
+            {"tpm": {"version": "2.0"}},
+            {"version": "2.0", "model": "tpm-tis"},
+        ),
         ("video", {}, {}, {}, None),
         ("video", {}, {}, {"graphics": {"type": "vnc"}}, {"model": "virtio", "vram_mb": None}),
         ("video", {}, {"hw_video_model": "qxl"}, {}, {"model": "qxl", "vram_mb": None}),
-        ("video", {"hw_video:ram_max_mb": "64"}, {"hw_video_model": "qxl", "hw_video_ram": 32}, {}, {"model": "qxl", "vram_mb": 32}),
-        ("video", {"hw_video:ram_max_mb": "64"}, {"hw_video_model": "qxl"}, {}, {"model": "qxl", "vram_mb": None}),
+        (
+            "video",
+            {"hw_video:ram_max_mb": "64"},
+            {"hw_video_model": "qxl", "hw_video_ram": 32},
+            {},
+            {"model": "qxl", "vram_mb": 32},
+        ),
+        (
+            "video",
+            {"hw_video:ram_max_mb": "64"},
+            {"hw_video_model": "qxl"},
+            {},
+            {"model": "qxl", "vram_mb": None},
+        ),
         ("guest_agent", {}, {"hw_qemu_guest_agent": "yes"}, {}, True),
         ("guest_agent", {}, {"hw_qemu_guest_agent": True}, {"guest_agent": False}, False),
         ("watchdog", {}, {}, {}, None),
-        ("watchdog", {"hw:watchdog_action": "reset"}, {}, {}, {"model": "i6300esb", "action": "reset"}),
-        ("watchdog", {"hw:watchdog_action": "reset"}, {"hw_watchdog_action": "pause"}, {}, {"model": "i6300esb", "action": "pause"}),
+        (
+            "watchdog",
+            {"hw:watchdog_action": "reset"},
+            {},
+            {},
+            {"model": "i6300esb", "action": "reset"},
+        ),
+        (
+            "watchdog",
+            {"hw:watchdog_action": "reset"},
+            {"hw_watchdog_action": "pause"},
+            {},
+            {"model": "i6300esb", "action": "pause"},
+        ),
         ("watchdog", {"hw:watchdog_action": "reset"}, {"hw_watchdog_action": "disabled"}, {}, None),
         ("rng", {}, {}, {}, {"rate_bytes": None, "rate_period": None}),
         ("rng", {"hw_rng:allowed": "False"}, {"hw_rng_model": "virtio"}, {}, None),
-        ("rng", {"hw_rng:allowed": "False"}, {}, {"rng": True}, {"rate_bytes": None, "rate_period": None}),
-        ("rng", {"hw_rng:rate_bytes": "5", "hw_rng:rate_period": "7"}, {}, {}, {"rate_bytes": 5, "rate_period": 7}),
+        (
+            "rng",
+            {"hw_rng:allowed": "False"},
+            {},
+            {"rng": True},
+            {"rate_bytes": None, "rate_period": None},
+        ),
+        (
+            "rng",
+            {"hw_rng:rate_bytes": "5", "hw_rng:rate_period": "7"},
+            {},
+            {},
+            {"rate_bytes": 5, "rate_period": 7},
+        ),
         ("rng", {}, {}, {"rng": False}, None),
         ("boot_menu", {"hw:boot_menu": "true"}, {}, {}, True),
         ("boot_menu", {"hw:boot_menu": "true"}, {"hw_boot_menu": "false"}, {}, False),
@@ -311,7 +490,13 @@ SECURE = {"features": [{"name": "secure-boot", "enabled": True}, {"name": "enrol
         ("serial_ports", {"hw:serial_port_count": "3"}, {"hw_serial_port_count": 2}, {}, 2),
         ("serial_ports", {}, {"hw_serial_port_count": 4}, {}, 4),
         ("inputs", {}, {"hw_pointer_model": "usbtablet"}, {}, [{"type": "tablet", "bus": "usb"}]),
-        ("inputs", {}, {"hw_input_bus": "virtio"}, {}, [{"type": "tablet", "bus": "virtio"}, {"type": "keyboard", "bus": "virtio"}]),
+        (
+            "inputs",
+            {},
+            {"hw_input_bus": "virtio"},
+            {},
+            [{"type": "tablet", "bus": "virtio"}, {"type": "keyboard", "bus": "virtio"}],
+        ),
         ("vif_model", {}, {"hw_vif_model": "VirtualE1000"}, {}, "e1000"),
         ("queues", {"hw:vif_multiqueue_enabled": "true"}, {}, {}, 4),
         ("queues", {}, {"hw_vif_multiqueue_enabled": True}, {}, 4),
@@ -332,31 +517,67 @@ def test_what_flavor_image_and_definition_make(key, extra_specs, properties, def
 @pytest.mark.parametrize(
     ("extra_specs", "properties", "words"),
     [
-        ({"hw:tpm_version": "2.0"}, {"hw_tpm_version": "1.2"}, "its flavor has hw:tpm_version 2.0 and its image hw_tpm_version 1.2"),
+        (
+            {"hw:tpm_version": "2.0"},
+            {"hw_tpm_version": "1.2"},
+            "its flavor has hw:tpm_version 2.0 and its image hw_tpm_version 1.2",
+        ),
         ({"hw:tpm_version": "3"}, {}, "hw:tpm_version must be 1.2 or 2.0, not '3'"),
-        ({"hw:tpm_version": "1.2", "hw:tpm_model": "tpm-crb"}, {}, "tpm-crb exists with hw:tpm_version 2.0 only"),
-        ({"os:secure_boot": "required"}, {**UEFI, "os_secure_boot": "disabled"}, "its flavor has os:secure_boot required and its image"),
-        ({"os:secure_boot": "required"}, {}, "os:secure_boot is required, and its firmware is bios"),
+        (
+            {"hw:tpm_version": "1.2", "hw:tpm_model": "tpm-crb"},
+            {},
+            "tpm-crb exists with hw:tpm_version 2.0 only",
+        ),
+        (
+            {"os:secure_boot": "required"},
+            {**UEFI, "os_secure_boot": "disabled"},
+            "its flavor has os:secure_boot required and its image",
+        ),
+        (
+            {"os:secure_boot": "required"},
+            {},
+            "os:secure_boot is required, and its firmware is bios",
+        ),
         (
             {"os:secure_boot": "required"},
             {**UEFI, "hw_machine_type": "pc"},
             "Secure Boot needs the machine type q35, and the machine is pc",
         ),
         ({}, {"hw_firmware_type": "coreboot"}, "hw_firmware_type must be bios or uefi"),
-        ({}, {"hw_video_ram": 16}, "asks for 16 MiB of video memory (hw_video_ram), and its flavor allows 0"),
+        (
+            {},
+            {"hw_video_ram": 16},
+            "asks for 16 MiB of video memory (hw_video_ram), and its flavor allows 0",
+        ),
         (
             {"hw:serial_port_count": "1"},
             {"hw_serial_port_count": 2},
             "asks for 2 serial ports (hw_serial_port_count), and its flavor allows 1",
         ),
-        ({"hw:serial_port_count": "many"}, {}, "hw:serial_port_count must be a whole number from 0 to 4"),
+        (
+            {"hw:serial_port_count": "many"},
+            {},
+            "hw:serial_port_count must be a whole number from 0 to 4",
+        ),
         ({"hw:watchdog_action": "bark"}, {}, "hw:watchdog_action must be none"),
-        ({}, {"hw_qemu_guest_agent": "perhaps"}, "hw_qemu_guest_agent must be true or false, not 'perhaps'"),
+        (
+            {},
+            {"hw_qemu_guest_agent": "perhaps"},
+            "hw_qemu_guest_agent must be true or false, not 'perhaps'",
+        ),
         ({}, {"hw_rng_model": "tpm"}, "hw_rng_model must be virtio, not 'tpm'"),
         ({}, {"hw_disk_bus": "xen"}, "hw_disk_bus must be virtio, scsi"),
         ({}, {"hw_pointer_model": "mouse"}, "hw_pointer_model must be usbtablet"),
-        ({"hw:vif_multiqueue_enabled": "true"}, {"hw_vif_multiqueue_enabled": "false"}, "hw:vif_multiqueue_enabled of its flavor"),
-        ({"quota:disk_total_iops_sec": "1", "quota:disk_read_iops_sec": "1"}, {}, "total_iops_sec and read_iops_sec"),
+        (
+            {"hw:vif_multiqueue_enabled": "true"},
+            {"hw_vif_multiqueue_enabled": "false"},
+            "hw:vif_multiqueue_enabled of its flavor",
+        ),
+        (
+            {"quota:disk_total_iops_sec": "1", "quota:disk_read_iops_sec": "1"},
+            {},
+            "total_iops_sec and read_iops_sec",
+        ),
     ],
 )
 def test_contradictions_are_refused_as_nova_does(extra_specs, properties, words):
@@ -368,21 +589,35 @@ def test_contradictions_are_refused_as_nova_does(extra_specs, properties, words)
 def test_flavor_and_image_reach_the_domain():
     claim = claim_of(
         {
-            "disks": [{"size_gb": 1}, {"size_gb": 1, "bus": "virtio", "iotune": {"read_iops_sec": 7}}],
+            "disks": [
+                {"size_gb": 1},
+                {"size_gb": 1, "bus": "virtio", "iotune": {"read_iops_sec": 7}},
+            ],
             "networks": [{"bridge": "br0"}],
             "vcpus": 2,
         },
     )
     claim["guest"] |= {
-        "extra_specs": {"hw:tpm_version": "2.0", "quota:disk_write_iops_sec": "30", "hw:vif_multiqueue_enabled": "true"},
-        "image_properties": {"hw_disk_bus": "scsi", "hw_firmware_type": "uefi", "hw_scsi_model": "virtio-scsi"},
+        "extra_specs": {
+            "hw:tpm_version": "2.0",
+            "quota:disk_write_iops_sec": "30",
+            "hw:vif_multiqueue_enabled": "true",
+        },
+        "image_properties": {
+            "hw_disk_bus": "scsi",
+            "hw_firmware_type": "uefi",
+            "hw_scsi_model": "virtio-scsi",
+        },
     }
     root = accepted(rendered(claim))
     assert [each.get("bus") for each in root.findall("devices/disk/target")] == ["scsi", "virtio"]
     assert [[(limit.tag, limit.text) for limit in each] for each in root.findall("devices/disk/iotune")] == [
         [("write_iops_sec", "30")], [("read_iops_sec", "7")]]  # fmt: skip
     assert root.find("devices/interface/driver").get("queues") == "2"
-    assert root.find("os").get("firmware") == "efi" and root.find("devices/tpm").get("model") == "tpm-tis"
+    assert (
+        root.find("os").get("firmware") == "efi"
+        and root.find("devices/tpm").get("model") == "tpm-tis"
+    )
 
 
 def test_other_machines_and_architectures():
@@ -390,8 +625,14 @@ def test_other_machines_and_architectures():
     not checked."""
     root = ET.fromstring(rendered(claim_of({}, arch="aarch64"), {"path": "/images/seed.iso"}))
     assert root.find("os").get("firmware") == "efi" and root.find("os/type").get("machine") is None
-    assert root.find("devices/disk/target").get("bus") == "scsi" and root.find("devices/controller").get("model") == "virtio-scsi"
-    root = made({"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}]}, seed={"path": "/images/seed.iso"})
+    assert (
+        root.find("devices/disk/target").get("bus") == "scsi"
+        and root.find("devices/controller").get("model") == "virtio-scsi"
+    )
+    root = made(
+        {"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}]},
+        seed={"path": "/images/seed.iso"},
+    )
     assert [each.get("dev") for each in root.findall("devices/disk/target")] == ["hda", "hdb"]
 
 
@@ -404,9 +645,14 @@ def test_many_drives_have_names_of_their_own():
 def test_the_example_of_the_page_has_every_key():
     """The definition is built: its domain passes libvirt's check."""
     page = (examples.ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
-    (definition,) = yaml.safe_load(re.search(r"```yaml\n# fleet.yml\n(.*?)```", page, re.S).group(1))["instances"]
+    (definition,) = yaml.safe_load(
+        re.search(r"```yaml\n# fleet.yml\n(.*?)```", page, re.S).group(1)
+    )["instances"]
     assert set(known.INSTANCE_FIELDS) <= set(definition)
-    for table, items in ((known.DISK_FIELDS, definition["disks"]), (known.NETWORK_FIELDS, definition["networks"])):
+    for table, items in (
+        (known.DISK_FIELDS, definition["disks"]),
+        (known.NETWORK_FIELDS, definition["networks"]),
+    ):
         assert set(table) <= {key for item in items for key in item}
     root = made(definition)
     assert root.find("devices/graphics") is not None and len(root.findall("devices/interface")) == 3
@@ -418,7 +664,10 @@ def test_the_example_of_the_page_has_every_key():
         ({}, None),
         ({"hw:cpu_max_sockets": "2"}, {"sockets": "2", "cores": "4", "threads": "1"}),
         ({"hw:cpu_threads": "2"}, {"sockets": "4", "cores": "1", "threads": "2"}),
-        ({"hw:cpu_sockets": "1", "hw:cpu_cores": "8"}, {"sockets": "1", "cores": "8", "threads": "1"}),
+        (
+            {"hw:cpu_sockets": "1", "hw:cpu_cores": "8"},
+            {"sockets": "1", "cores": "8", "threads": "1"},
+        ),
     ],
 )
 def test_sockets_cores_and_threads(specs, expected):
@@ -435,8 +684,19 @@ def test_sockets_cores_and_threads_of_a_guest_with_the_default_cpu():
 
 
 def test_a_topology_that_cannot_be_is_refused_before_a_host_is_chosen():
-    with pytest.raises(DroverError, match="web1: 3 vCPUs do not fit into 2 sockets of 1 cores with 1 threads"):
-        claim_of({"vcpus": 3, "extra_specs": {"hw:cpu_max_sockets": "2", "hw:cpu_max_cores": "1", "hw:cpu_max_threads": "1"}})
+    with pytest.raises(
+        DroverError, match="web1: 3 vCPUs do not fit into 2 sockets of 1 cores with 1 threads"
+    ):
+        claim_of(
+            {
+                "vcpus": 3,
+                "extra_specs": {
+                    "hw:cpu_max_sockets": "2",
+                    "hw:cpu_max_cores": "1",
+                    "hw:cpu_max_threads": "1",
+                },
+            }
+        )
 
 
 def test_more_disks_than_letters():
@@ -447,4 +707,7 @@ def test_more_disks_than_letters():
         targets = [each.get("dev") for each in root.findall("devices/disk/target")]
         assert len(targets) == number and targets[25:27] == ["vdz", "vdaa"] and targets[-1] == last
     many = claim_of({"disks": [{"size_gb": 1, "bus": "scsi"}] * 703})
-    assert [each["target"] for each in guest(many, disks=disk_layout(many["disks"], "/images/web1"))["disks"]][-2:] == ["sdzz", "sdaaa"]
+    assert [
+        each["target"]
+        for each in guest(many, disks=disk_layout(many["disks"], "/images/web1"))["disks"]
+    ][-2:] == ["sdzz", "sdaaa"]

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._events.host_events import HostEvents
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import Answered, Connected, Lost, View
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+    Answered,
+    Connected,
+    Lost,
+    View,
+)
 
 HOSTS = [f"kvm{number}" for number in range(1, 6)]
 
@@ -42,13 +47,23 @@ def test_a_silent_host_is_said_once_and_then_that_it_is_back(hosts):
     fall(hosts, "kvm1", 1000)
     assert run(hosts, 1000, 1020) == []
     (made,) = run(hosts, 1020, 1200)
-    assert (made["type"], made["host"], made["name"], made["uuid"]) == ("host_silent", "kvm1", "kvm1", None)
+    assert (made["type"], made["host"], made["name"], made["uuid"]) == (
+        "host_silent",
+        "kvm1",
+        "kvm1",
+        None,
+    )
     assert made["since"] == "1970-01-01T00:16:40+00:00"
     assert (
-        "neither its libvirt nor SSH answers (Connection timed out)" in made["sentence"] and "drover.compute.evacuate" in made["sentence"]
+        "neither its libvirt nor SSH answers (Connection timed out)" in made["sentence"]
+        and "drover.compute.evacuate" in made["sentence"]
     )
     assert types(hosts.connected(Connected("kvm1", 1200, []))) == ["host_back"]
-    assert hosts.connected(Connected("kvm1", 1201, [])) == [] and run(hosts, 1201, 1600) == [] and hosts.quiet
+    assert (
+        hosts.connected(Connected("kvm1", 1201, [])) == []
+        and run(hosts, 1201, 1600) == []
+        and hosts.quiet
+    )
 
 
 def test_a_short_loss_is_nothing(hosts):
@@ -66,7 +81,10 @@ def test_nothing_is_said_before_it_was_looked_at(hosts):
 def test_only_its_libvirt_is_dead(hosts, means, login):
     fall(hosts, "kvm1", 1000, means)
     (made,) = run(hosts, 1000, 1100)
-    assert (made["type"], made["login"]) == ("libvirt_dead_alone", login) and "nothing is to be evacuated" in made["sentence"]
+    assert (made["type"], made["login"]) == (
+        "libvirt_dead_alone",
+        login,
+    ) and "nothing is to be evacuated" in made["sentence"]
     # Now the host dies: this is another event.
     hosts.answered(Answered("kvm1", 1101, "silent", ""))
     assert types(run(hosts, 1101, 1200)) == ["host_silent"]
@@ -93,7 +111,9 @@ def test_half_of_the_fleet_is_one_event_and_what_stays_is_said(hosts):
     assert "3 of 5 hosts" in made["sentence"] and "nothing is done" in made["sentence"]
     assert types(hosts.connected(Connected("kvm1", 1100, []))) == ["host_back"]
     assert types(hosts.connected(Connected("kvm2", 1100, []))) == ["host_back"]
-    assert [(made["type"], made["host"]) for made in run(hosts, 1100, 1200)] == [("host_silent", "kvm3")]
+    assert [(made["type"], made["host"]) for made in run(hosts, 1100, 1200)] == [
+        ("host_silent", "kvm3")
+    ]
 
 
 def test_hosts_that_were_not_looked_at_yet_count_as_dead_for_that(hosts):
@@ -107,7 +127,9 @@ def test_hosts_in_maintenance_do_not_count_for_that(hosts):
     view = View(quiet=dict.fromkeys(HOSTS[2:], "in maintenance"))
     for name in HOSTS[1:]:
         fall(hosts, name, 1000)
-    assert [(made["type"], made["host"]) for made in run(hosts, 1000, 1100, view)] == [("host_silent", "kvm2")]
+    assert [(made["type"], made["host"]) for made in run(hosts, 1000, 1100, view)] == [
+        ("host_silent", "kvm2")
+    ]
 
 
 def test_a_host_that_comes_and_goes_is_one_event(hosts):
@@ -117,7 +139,11 @@ def test_a_host_that_comes_and_goes_is_one_event(hosts):
         found += run(hosts, at, at + 10)
         found += hosts.connected(Connected("kvm1", at + 10, []))
         found += run(hosts, at + 10, at + 30)
-    assert types(found) == ["host_flapping"] and "3 times in 5 min" in found[0]["sentence"] and found[0]["times"] == 3
+    assert (
+        types(found) == ["host_flapping"]
+        and "3 times in 5 min" in found[0]["sentence"]
+        and found[0]["times"] == 3
+    )
     assert types(run(hosts, 2000, 2400)) == ["host_back"] and hosts.quiet
 
 
@@ -125,9 +151,19 @@ def test_a_host_that_comes_and_goes_and_then_dies_is_said(hosts):
     found = []
     for at in (1000, 1060, 1120):
         fall(hosts, "kvm1", at)
-        found += [*run(hosts, at, at + 30), *(hosts.connected(Connected("kvm1", at + 30, [])) if at < 1120 else ())]
+        found += [
+            *run(hosts, at, at + 30),
+            *(hosts.connected(Connected("kvm1", at + 30, [])) if at < 1120 else ()),
+        ]
     found += run(hosts, 1150, 1600)
-    assert types(found) == ["host_silent", "host_back", "host_silent", "host_back", "host_flapping", "host_silent"]
+    assert types(found) == [
+        "host_silent",
+        "host_back",
+        "host_silent",
+        "host_back",
+        "host_flapping",
+        "host_silent",
+    ]
 
 
 def test_a_host_that_is_watched_no_longer_says_nothing(hosts):
@@ -136,8 +172,17 @@ def test_a_host_that_is_watched_no_longer_says_nothing(hosts):
     assert run(hosts, 1000, 1100) == [] and hosts.connected(Connected("kvm1", 1100, [])) == []
 
 
-@given(st.lists(st.tuples(st.sampled_from(HOSTS), st.sampled_from(["lost", "silent", "login", "up", "wait"])), max_size=80))
-def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_while_half_of_them_is(steps):
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(HOSTS), st.sampled_from(["lost", "silent", "login", "up", "wait"])
+        ),
+        max_size=80,
+    )
+)
+def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_while_half_of_them_is(
+    steps,
+):
     hosts = HostEvents(silent_seconds=20, flap_seconds=300)
     hosts.watch(HOSTS)
     at, away, last = 1000.0, {}, {}

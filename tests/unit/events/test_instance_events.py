@@ -12,8 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events.instance_events import InstanceEvents
-from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import Changed, Connected, Domain, View
+from ansible_collections.drover.compute.plugins.plugin_utils._events.instance_events import (
+    InstanceEvents,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+    Changed,
+    Connected,
+    Domain,
+    View,
+)
 
 WEB, DB = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 
@@ -28,7 +35,12 @@ NOTHING = View()
 @pytest.fixture
 def instances():
     found = InstanceEvents()
-    assert found.connected(Connected("kvm1", 900, [Domain(WEB, "web", "running"), Domain(DB, "db", "shutoff")])) == []
+    assert (
+        found.connected(
+            Connected("kvm1", 900, [Domain(WEB, "web", "running"), Domain(DB, "db", "shutoff")])
+        )
+        == []
+    )
     assert found.connected(Connected("kvm2", 900, [])) == []
     return found
 
@@ -41,7 +53,12 @@ def after(instances, *changes, view=NOTHING, at=1010.0):
 def test_a_crash_is_said_with_how_often(instances):
     for number, at in enumerate((1000.0, 1100.0, 1200.0), 1):
         (made,) = after(instances, seen("kvm1", "shutoff", "crashed", at), at=at + 3)
-        assert (made["type"], made["name"], made["uuid"], made["host"]) == ("instance_crashed", "web", WEB, "kvm1")
+        assert (made["type"], made["name"], made["uuid"], made["host"]) == (
+            "instance_crashed",
+            "web",
+            WEB,
+            "kvm1",
+        )
         assert made["crashes_last_hour"] == number and "web crashed on kvm1" in made["sentence"]
         # The rulebook started the instance again. Its run has the lease of the host, and recorded
         # the start.
@@ -54,29 +71,50 @@ def test_a_crash_is_said_with_how_often(instances):
 
 def test_a_change_is_judged_when_nothing_more_comes(instances):
     assert after(instances, seen("kvm1", "shutoff", "shutdown", 1000), at=1000.9) == []
-    assert after(instances, seen("kvm1", "running", at=1000.9), at=1010) == [] and instances.pending() == []
+    assert (
+        after(instances, seen("kvm1", "running", at=1000.9), at=1010) == []
+        and instances.pending() == []
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "kind", "words"),
     [
-        (seen("kvm1", "shutoff", "destroyed"), "instance_stopped_outside", "somebody switched it off"),
+        (
+            seen("kvm1", "shutoff", "destroyed"),
+            "instance_stopped_outside",
+            "somebody switched it off",
+        ),
         (seen("kvm1", "shutoff", "shutdown"), "instance_stopped_outside", "it shut itself down"),
         (seen("kvm1", "running", uuid=DB), "instance_changed_outside", "db was started on kvm1"),
-        (seen("kvm1", "gone", "undefined", uuid=DB), "instance_changed_outside", "db was undefined on kvm1"),
-        (seen("kvm2", "running", uuid="33333333-3333-3333-3333-333333333333"), "instance_changed_outside", "is new on kvm2"),
+        (
+            seen("kvm1", "gone", "undefined", uuid=DB),
+            "instance_changed_outside",
+            "db was undefined on kvm1",
+        ),
+        (
+            seen("kvm2", "running", uuid="33333333-3333-3333-3333-333333333333"),
+            "instance_changed_outside",
+            "is new on kvm2",
+        ),
         (seen("kvm1", "shutoff", "migrated"), "instance_stopped_outside", "it left in a migration"),
     ],
 )
 def test_what_is_done_outside(instances, change, kind, words):
     (made,) = after(instances, change)
-    assert made["type"] == kind and words in made["sentence"] and made["since"].startswith("1970-01-01T00:16:40")
+    assert (
+        made["type"] == kind
+        and words in made["sentence"]
+        and made["since"].startswith("1970-01-01T00:16:40")
+    )
     assert instances.tick(2000, View()) == []
 
 
 def test_undefined_while_it_runs_it_runs_on(instances):
     assert after(instances, seen("kvm1", "gone", "undefined")) == []
-    assert [made["type"] for made in after(instances, seen("kvm1", "shutoff", "destroyed"))] == ["instance_stopped_outside"]
+    assert [made["type"] for made in after(instances, seen("kvm1", "shutoff", "destroyed"))] == [
+        "instance_stopped_outside"
+    ]
 
 
 MOVE = [
@@ -88,28 +126,53 @@ MOVE = [
                                    order.index(0) < order.index(1)])  # fmt: skip
 def test_a_move_by_hand_is_one_event_in_whatever_order_its_hosts_show_it(instances, order):
     (made,) = after(instances, *(MOVE[number] for number in order))
-    assert (made["type"], made["source"], made["destination"], made["host"]) == ("migrated_outside", "kvm1", "kvm2", "kvm2")
+    assert (made["type"], made["source"], made["destination"], made["host"]) == (
+        "migrated_outside",
+        "kvm1",
+        "kvm2",
+        "kvm2",
+    )
     assert made["changed_hosts"] == ["kvm1", "kvm2"] and "from kvm1 to kvm2" in made["sentence"]
 
 
 def test_a_move_to_a_host_that_is_not_watched(instances):
     (made,) = after(instances, *MOVE[3:])
-    assert (made["type"], made["destination"], made["changed_hosts"]) == ("migrated_outside", None, ["kvm1"])
+    assert (made["type"], made["destination"], made["changed_hosts"]) == (
+        "migrated_outside",
+        None,
+        ["kvm1"],
+    )
 
 
-@pytest.mark.parametrize("view", [View(busy_hosts={"kvm1"}), View(busy_hosts={"kvm2"}), View(busy_instances={WEB})])
+@pytest.mark.parametrize(
+    "view", [View(busy_hosts={"kvm1"}), View(busy_hosts={"kvm2"}), View(busy_instances={WEB})]
+)
 def test_what_a_run_does_is_judged_after_it(instances, view):
     assert after(instances, *MOVE, view=view) == [] and instances.pending() == [WEB]
-    assert instances.tick(1100, View(recorded={WEB: ("kvm2", True)})) == [] and instances.pending() == []
+    assert (
+        instances.tick(1100, View(recorded={WEB: ("kvm2", True)})) == []
+        and instances.pending() == []
+    )
 
 
 def test_what_somebody_did_during_a_run_is_said_after_it(instances):
-    assert after(instances, seen("kvm1", "shutoff", "destroyed"), view=View(busy_hosts={"kvm1"})) == []
-    assert [made["type"] for made in instances.tick(1100, View(recorded={WEB: ("kvm1", True)}))] == ["instance_stopped_outside"]
+    assert (
+        after(instances, seen("kvm1", "shutoff", "destroyed"), view=View(busy_hosts={"kvm1"})) == []
+    )
+    assert [
+        made["type"] for made in instances.tick(1100, View(recorded={WEB: ("kvm1", True)}))
+    ] == ["instance_stopped_outside"]
 
 
 def test_a_crash_on_a_host_in_maintenance_is_not_said(instances):
-    assert after(instances, seen("kvm1", "shutoff", "crashed"), view=View(quiet={"kvm1": "in maintenance"})) == []
+    assert (
+        after(
+            instances,
+            seen("kvm1", "shutoff", "crashed"),
+            view=View(quiet={"kvm1": "in maintenance"}),
+        )
+        == []
+    )
 
 
 def test_an_io_error_is_said_at_once_and_once(instances):
@@ -122,20 +185,36 @@ def test_an_io_error_is_said_at_once_and_once(instances):
 
 def test_what_a_silent_host_had_is_forgotten(instances):
     instances.forget("kvm1")
-    assert instances.connected(Connected("kvm1", 2000, [Domain(WEB, "web", "shutoff")])) == [] and instances.tick(2010, View()) == []
+    assert (
+        instances.connected(Connected("kvm1", 2000, [Domain(WEB, "web", "shutoff")])) == []
+        and instances.tick(2010, View()) == []
+    )
 
 
 def test_what_changed_while_libvirt_was_away_is_said(instances):
-    assert instances.connected(Connected("kvm1", 1000, [Domain(WEB, "web", "shutoff", "crashed")])) == []
-    assert [made["type"] for made in instances.tick(1010, View())] == ["instance_crashed", "instance_changed_outside"]
+    assert (
+        instances.connected(Connected("kvm1", 1000, [Domain(WEB, "web", "shutoff", "crashed")]))
+        == []
+    )
+    assert [made["type"] for made in instances.tick(1010, View())] == [
+        "instance_crashed",
+        "instance_changed_outside",
+    ]
 
 
-@given(st.permutations([(1, MOVE[0]), (2, MOVE[1]), (3, MOVE[2]), (4, MOVE[3]), (5, MOVE[4])]), st.lists(st.integers(0, 4), max_size=6))
+@given(
+    st.permutations([(1, MOVE[0]), (2, MOVE[1]), (3, MOVE[2]), (4, MOVE[3]), (5, MOVE[4])]),
+    st.lists(st.integers(0, 4), max_size=6),
+)
 def test_however_late_and_often_a_move_is_seen_no_move_is_said_twice(order, repeated):
     instances = InstanceEvents()
     for host, domains in (("kvm1", [Domain(WEB, "web", "running")]), ("kvm2", [])):
         instances.connected(Connected(host, 900, domains))
-    found = [made for _number, change in [*order, *(order[number] for number in repeated)] for made in instances.changed(change)]
+    found = [
+        made
+        for _number, change in [*order, *(order[number] for number in repeated)]
+        for made in instances.changed(change)
+    ]
     # At the end the source reads libvirt again.
     for host, domains in (("kvm1", []), ("kvm2", [Domain(WEB, "web", "running")])):
         found += instances.connected(Connected(host, 1000, domains))

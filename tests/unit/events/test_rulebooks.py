@@ -12,11 +12,18 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._events import finding_events, host_events, instance_events
+from ansible_collections.drover.compute.plugins.plugin_utils._events import (
+    finding_events,
+    host_events,
+    instance_events,
+)
 from ansible_collections.drover.compute.tests.unit.awx import shipped
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BOOKS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "extensions" / "eda" / "rulebooks").glob("*.yml"))}
+BOOKS = {
+    path.stem: yaml.safe_load(path.read_text())
+    for path in sorted((ROOT / "extensions" / "eda" / "rulebooks").glob("*.yml"))
+}
 TYPES = {
     *(getattr(host_events, name) for name in ("SILENT", "ALONE", "BACK", "FLAPPING", "FLEET")),
     *(getattr(instance_events, name) for name in ("CRASH", "STOPPED", "MOVED", "CHANGED", "PAUSE")),
@@ -36,7 +43,10 @@ def rules(name):
 
 @each_book
 def test_it_is_valid(name):
-    validators = pytest.importorskip("ansible_rulebook.validators", reason="ansible-rulebook is not installed: requirements-dev.txt")
+    validators = pytest.importorskip(
+        "ansible_rulebook.validators",
+        reason="ansible-rulebook is not installed: requirements-dev.txt",
+    )
     validators.Validate.rulebook(BOOKS[name])
 
 
@@ -63,11 +73,17 @@ def test_its_playbooks_and_job_templates_exist_and_take_the_variables(name):
                 variables = given["extra_vars"]
                 assert variables["drover_store_url"] == "{{ drover_store_url }}"
             elif kind == "run_job_template":
-                template = re.fullmatch(r"\{\{ drover_awx_prefix \| default\('drover-'\) \}\}([\w-]+)", given["name"]).group(1)
+                template = re.fullmatch(
+                    r"\{\{ drover_awx_prefix \| default\('drover-'\) \}\}([\w-]+)", given["name"]
+                ).group(1)
                 assert f'drover_awx_prefix }}}}{template}"' in TEMPLATES
                 playbook, variables = template.replace("-", "_"), given["job_args"]["extra_vars"]
                 # AWX drops variables that its survey does not contain.
-                (asked,) = [spec for name, _playbook, spec in shipped.surveys() if name == f"drover-{template}"]
+                (asked,) = [
+                    spec
+                    for name, _playbook, spec in shipped.surveys()
+                    if name == f"drover-{template}"
+                ]
                 assert set(variables) <= {question["variable"] for question in asked}, template
             else:
                 assert kind == "debug" and "event.sentence }}" in given["msg"]
@@ -75,7 +91,9 @@ def test_its_playbooks_and_job_templates_exist_and_take_the_variables(name):
             text = (ROOT / "playbooks" / f"{playbook}.yml").read_text()
             for role in re.findall(r"name: drover\.compute\.(\w+)", text):
                 text += "".join(path.read_text() for path in (ROOT / "roles" / role).rglob("*.yml"))
-            assert all(variable in text for variable in variables if variable != "drover_store_url"), (playbook, variables)
+            assert all(
+                variable in text for variable in variables if variable != "drover_store_url"
+            ), (playbook, variables)
 
 
 @pytest.mark.parametrize("name", [name for name in BOOKS if not name.endswith("_awx")])
@@ -87,9 +105,19 @@ def test_its_twin_does_the_same_by_job_templates(name):
             for action in actions(rule):
                 ((kind, given),) = action.items()
                 if kind == "run_playbook":
-                    run.append((given["name"].removeprefix("drover.compute."), sorted(set(given["extra_vars"]) - {"drover_store_url"})))
+                    run.append(
+                        (
+                            given["name"].removeprefix("drover.compute."),
+                            sorted(set(given["extra_vars"]) - {"drover_store_url"}),
+                        )
+                    )
                 elif kind == "run_job_template":
-                    run.append((given["name"].rpartition("}")[2].replace("-", "_"), sorted(given["job_args"]["extra_vars"])))
+                    run.append(
+                        (
+                            given["name"].rpartition("}")[2].replace("-", "_"),
+                            sorted(given["job_args"]["extra_vars"]),
+                        )
+                    )
             found.append((rule["name"], rule["condition"], run))
         return found
 

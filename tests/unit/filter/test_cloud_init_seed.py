@@ -61,14 +61,20 @@ def test_everything_comes_back():
     assert set(files) == {"user-data", "meta-data", "network-config"}
     assert files["user-data"].startswith("#cloud-config\nhostname: wéb1\n")
     assert yaml.safe_load(files["user-data"]) == {"hostname": "wéb1", "packages": ["nginx"]}
-    assert yaml.safe_load(files["meta-data"]) == {"instance-id": "i-1", "tags": [1], "local-hostname": "web1"}
+    assert yaml.safe_load(files["meta-data"]) == {
+        "instance-id": "i-1",
+        "tags": [1],
+        "local-hostname": "web1",
+    }
     assert yaml.safe_load(files["network-config"])["ethernets"]["eth0"]["dhcp4"] is True
 
 
 def test_text_is_left_as_it_is():
     meta = "# mine\ninstance-id: x\nlocal-hostname: y\n"
     script = '#!/bin/sh\necho "$HOME"\n'
-    _label, files = read_back(seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z"))
+    _label, files = read_back(
+        seed({"user_data": script, "meta_data": meta, "network_config": "version: 1\n"}, "z", "z")
+    )
     assert files == {"user-data": script, "meta-data": meta, "network-config": "version: 1\n"}
 
 
@@ -77,7 +83,10 @@ def test_what_cloud_init_needs_is_always_there():
     assert set(files) == {"user-data", "meta-data"}
     assert files["user-data"].startswith("#cloud-config")
     assert yaml.safe_load(files["meta-data"]) == {"instance-id": "i-7"}
-    made = [yaml.safe_load(read_back(seed({"user_data": text}))[1]["meta-data"])["instance-id"] for text in "aab"]
+    made = [
+        yaml.safe_load(read_back(seed({"user_data": text}))[1]["meta-data"])["instance-id"]
+        for text in "aab"
+    ]
     assert made[0] == made[1] != made[2]
 
 
@@ -91,7 +100,10 @@ class Unsafe(str):
 def test_safety_11_texts_of_ansibles_own_types_are_texts():
     given = {"user_data": {"name": Unsafe("x")}}
     dummy, files = read_back(seed(given, instance_id=Unsafe("some-uuid"), hostname=Unsafe("web1")))
-    assert yaml.safe_load(files["meta-data"]) == {"instance-id": "some-uuid", "local-hostname": "web1"}
+    assert yaml.safe_load(files["meta-data"]) == {
+        "instance-id": "some-uuid",
+        "local-hostname": "web1",
+    }
 
 
 def test_safety_11_in_a_play_with_what_a_host_has_said(tmp_path):

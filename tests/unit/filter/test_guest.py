@@ -33,10 +33,18 @@ def claim(offered="kvm", **wanted):
         (claim(), ("qemu", None), ("qemu", None)),
         (claim(), (None, {"model": "qemu64"}), ("kvm", QEMU64)),
         (claim(), (None, {"mode": "custom", "model": "qemu64"}), ("kvm", QEMU64)),
-        (claim(), (None, {"mode": "host-passthrough"}), ("kvm", {"mode": "host-passthrough", "model": None})),
+        (
+            claim(),
+            (None, {"mode": "host-passthrough"}),
+            ("kvm", {"mode": "host-passthrough", "model": None}),
+        ),
         (claim("qemu"), (None, {"mode": "maximum"}), ("qemu", {"mode": "maximum", "model": None})),
         # A definition has precedence over its host.
-        (claim(domain_type="kvm", cpu={"model": "qemu64"}), ("qemu", {"mode": "maximum"}), ("kvm", QEMU64)),
+        (
+            claim(domain_type="kvm", cpu={"model": "qemu64"}),
+            ("qemu", {"mode": "maximum"}),
+            ("kvm", QEMU64),
+        ),
         (claim(domain_type="qemu"), ("kvm", None), ("qemu", None)),
     ],
 )
@@ -48,18 +56,54 @@ def test_what_it_gets(given, of_host, expected):
 @pytest.mark.parametrize(
     ("given", "of_host", "words"),
     [
-        (claim(), ("xen", None), "Instance web on kvm1, drover_domain_type and drover_cpu: domain_type must be kvm or qemu, not 'xen'"),
+        (
+            claim(),
+            ("xen", None),
+            "Instance web on kvm1, drover_domain_type and drover_cpu: domain_type must be kvm or qemu, not 'xen'",
+        ),
         (claim(), ("kvm' x='", None), "domain_type must be kvm or qemu"),
         (claim(), (["kvm"], None), "domain_type must be kvm or qemu"),
-        (claim(), (None, "qemu64"), "cpu must be fleet, or a mapping with a mode or a model, not 'qemu64'"),
-        (claim(), (None, {"mode": "fast"}), "cpu: mode must be custom, host-model, host-passthrough, maximum or fleet, not 'fast'"),
-        (claim(), (None, {"mode": "custom"}), "cpu has a model with the mode custom, and only then"),
-        (claim(), (None, {"mode": "host-model", "model": "qemu64"}), "cpu has a model with the mode custom, and only then"),
-        (claim(), (None, {"model": "<qemu64/>"}), "cpu: model must be a name of letters, digits, dots and hyphens, not '<qemu64/>'"),
+        (
+            claim(),
+            (None, "qemu64"),
+            "cpu must be fleet, or a mapping with a mode or a model, not 'qemu64'",
+        ),
+        (
+            claim(),
+            (None, {"mode": "fast"}),
+            "cpu: mode must be custom, host-model, host-passthrough, maximum or fleet, not 'fast'",
+        ),
+        (
+            claim(),
+            (None, {"mode": "custom"}),
+            "cpu has a model with the mode custom, and only then",
+        ),
+        (
+            claim(),
+            (None, {"mode": "host-model", "model": "qemu64"}),
+            "cpu has a model with the mode custom, and only then",
+        ),
+        (
+            claim(),
+            (None, {"model": "<qemu64/>"}),
+            "cpu: model must be a name of letters, digits, dots and hyphens, not '<qemu64/>'",
+        ),
         (claim(), (None, {"model": 5}), "cpu: model must be a text, not 5"),
-        (claim(), (None, {"mode": "maximum", "features": []}), "cpu: features must be a mapping, not []"),
-        (claim("qemu", domain_type="kvm"), (None, None), "its domain_type is kvm, which the host does not offer: only qemu"),
-        (claim("qemu"), (None, {"mode": "host-passthrough"}), "host-passthrough needs KVM, and its domain_type is qemu"),
+        (
+            claim(),
+            (None, {"mode": "maximum", "features": []}),
+            "cpu: features must be a mapping, not []",
+        ),
+        (
+            claim("qemu", domain_type="kvm"),
+            (None, None),
+            "its domain_type is kvm, which the host does not offer: only qemu",
+        ),
+        (
+            claim("qemu"),
+            (None, {"mode": "host-passthrough"}),
+            "host-passthrough needs KVM, and its domain_type is qemu",
+        ),
     ],
 )
 def test_nonsense_is_said(given, of_host, words):
@@ -71,7 +115,11 @@ def test_nonsense_is_said(given, of_host, words):
 def test_the_role_makes_its_xml_of_it(tmp_path):
     """Render the template of the role, with variables of two hosts."""
     template = str(examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2")
-    known = {"kvm1": {"drover_cpu": {"model": "qemu64"}}, "kvm2": {"drover_domain_type": "qemu"}, "kvm3": {}}
+    known = {
+        "kvm1": {"drover_cpu": {"model": "qemu64"}},
+        "kvm2": {"drover_domain_type": "qemu"},
+        "kvm3": {},
+    }
     hosts = {name: {"ansible_connection": "local", **values} for name, values in known.items()}
     (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
     tasks = []
@@ -86,7 +134,16 @@ def test_the_role_makes_its_xml_of_it(tmp_path):
             "networks": [],
         }
         variables = {"place_claim": place_claim, "place_disks": [], "place_seed": {}}
-        tasks.append({"ansible.builtin.template": {"src": template, "dest": str(tmp_path / name), "mode": "0600"}, "vars": variables})
+        tasks.append(
+            {
+                "ansible.builtin.template": {
+                    "src": template,
+                    "dest": str(tmp_path / name),
+                    "mode": "0600",
+                },
+                "vars": variables,
+            }
+        )
     examples.write_play(tmp_path, [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}])
     done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "example.yml")
     assert done.returncode == 0, done.stdout

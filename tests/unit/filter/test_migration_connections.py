@@ -7,21 +7,37 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.filter._migration_connections import migration_connections
+from ansible_collections.drover.compute.plugins.filter._migration_connections import (
+    migration_connections,
+)
 
 TEST = {"drover_uris": ["test:///default"]}
 
 
 def reached(tried, unreached=(), **more):
     sentences = [f"a host cannot reach {host}: no SSH key." for host in unreached]
-    return {"hypervisor_reach": {"tried": list(tried), "unreached": list(unreached), "sentences": sentences}, **more}
+    return {
+        "hypervisor_reach": {
+            "tried": list(tried),
+            "unreached": list(unreached),
+            "sentences": sentences,
+        },
+        **more,
+    }
 
 
 def test_all_work():
-    hostvars = {"kvm1": reached(["kvm2"]), "kvm2": reached(["kvm1"], hypervisor_root_reach={"changed": False, "skipped": True})}
-    assert migration_connections(["kvm1", "kvm2"], hostvars) == ["2 connections were tried as a migration makes them, and all work."]
+    hostvars = {
+        "kvm1": reached(["kvm2"]),
+        "kvm2": reached(["kvm1"], hypervisor_root_reach={"changed": False, "skipped": True}),
+    }
+    assert migration_connections(["kvm1", "kvm2"], hostvars) == [
+        "2 connections were tried as a migration makes them, and all work."
+    ]
     hostvars["kvm2"]["hypervisor_root_reach"] = reached(["kvm1"])["hypervisor_reach"]
-    assert migration_connections(["kvm1", "kvm2"], hostvars)[0].startswith("3 connections were tried ")
+    assert migration_connections(["kvm1", "kvm2"], hostvars)[0].startswith(
+        "3 connections were tried "
+    )
 
 
 def test_some_do_not_work():
@@ -33,7 +49,9 @@ def test_some_do_not_work():
 
 
 def test_a_host_alone():
-    assert migration_connections(["kvm1"], {"kvm1": reached([])}) == ["No connection was tried: kvm1 is the only host."]
+    assert migration_connections(["kvm1"], {"kvm1": reached([])}) == [
+        "No connection was tried: kvm1 is the only host."
+    ]
 
 
 def test_hosts_to_which_nothing_was_connected():

@@ -37,8 +37,16 @@ def test_the_uri_is_that_of_discovery():
         "kvm3": {"drover_uris": ["test:///default"]},
         "a host": {},
     }
-    found = migration_peers(list(hostvars), {host: {"hypervisor_account": account(), **each} for host, each in hostvars.items()})
-    assert [each["uri"] for each in found] == ["qemu+ssh://root@kvm1/system", "qemu+tls://kvm2/system", None, None]
+    found = migration_peers(
+        list(hostvars),
+        {host: {"hypervisor_account": account(), **each} for host, each in hostvars.items()},
+    )
+    assert [each["uri"] for each in found] == [
+        "qemu+ssh://root@kvm1/system",
+        "qemu+tls://kvm2/system",
+        None,
+        None,
+    ]
 
 
 def test_a_wrong_variable_is_that_host_s_error():
@@ -47,7 +55,13 @@ def test_a_wrong_variable_is_that_host_s_error():
             raise AnsibleFilterError(f"{name} is undefined")
 
     with pytest.raises(AnsibleFilterError, match="undefined"):
-        migration_peers(["kvm1", "kvm2"], {"kvm1": {"hypervisor_account": account()}, "kvm2": Wrong(drover_migration_uri="{{ nothing }}")})
+        migration_peers(
+            ["kvm1", "kvm2"],
+            {
+                "kvm1": {"hypervisor_account": account()},
+                "kvm2": Wrong(drover_migration_uri="{{ nothing }}"),
+            },
+        )
 
 
 def test_both_accounts_of_a_host_connect():
@@ -59,10 +73,16 @@ def test_both_accounts_of_a_host_connect():
             "drover_migration_source": "10.0.0.1",
         },
         # If Ansible is root, the second look was skipped.
-        "kvm2": {"hypervisor_account": account(key="C"), "hypervisor_root": {"changed": False, "skipped": True}},
+        "kvm2": {
+            "hypervisor_account": account(key="C"),
+            "hypervisor_root": {"changed": False, "skipped": True},
+        },
     }
     one, two = migration_peers(["kvm1", "kvm2"], hostvars)
-    assert one["keys"] == [{"user": "drover", "public_key": "A"}, {"user": "root", "public_key": "B"}] and one["sources"] == ["10.0.0.1"]
+    assert one["keys"] == [
+        {"user": "drover", "public_key": "A"},
+        {"user": "root", "public_key": "B"},
+    ] and one["sources"] == ["10.0.0.1"]
     assert two == {
         "host": "kvm2",
         "uri": "qemu+ssh://root@kvm2/system",
@@ -75,20 +95,31 @@ def test_both_accounts_of_a_host_connect():
 @pytest.mark.parametrize(
     ("variables", "word"),
     [
-        ({"drover_migration_uri": "qemu+ssh://nova@kvm1/system"}, "logs in as nova, but Ansible works there as root"),
+        (
+            {"drover_migration_uri": "qemu+ssh://nova@kvm1/system"},
+            "logs in as nova, but Ansible works there as root",
+        ),
         ({"drover_migration_uri": "qemu+ssh://root@kvm1/system?keyfile=/x"}, "uses keyfile"),
-        ({"drover_migration_source": ["10.0.0.1", "kvm1"]}, "drover_migration_source: 'kvm1' does not appear"),
+        (
+            {"drover_migration_source": ["10.0.0.1", "kvm1"]},
+            "drover_migration_source: 'kvm1' does not appear",
+        ),
         ({"drover_migration_source": 5}, "drover_migration_source"),
     ],
 )
 def test_what_cannot_be_set_up_is_a_sentence(variables, word):
     with pytest.raises(AnsibleFilterError, match=word) as raised:
         migration_peers(["kvm1"], {"kvm1": {"hypervisor_account": account(), **variables}})
-    assert str(raised.value).startswith("Host kvm1: ") and "No line was written." in str(raised.value)
+    assert str(raised.value).startswith("Host kvm1: ") and "No line was written." in str(
+        raised.value
+    )
 
 
 def test_a_key_of_two_hosts_cannot_be_limited_to_one():
-    hostvars = {name: {"hypervisor_account": account(), "drover_migration_source": f"10.0.0.{name[-1]}"} for name in ("kvm1", "kvm2")}
+    hostvars = {
+        name: {"hypervisor_account": account(), "drover_migration_source": f"10.0.0.{name[-1]}"}
+        for name in ("kvm1", "kvm2")
+    }
     with pytest.raises(AnsibleFilterError, match="kvm1, kvm2 have the same SSH key"):
         migration_peers(["kvm1", "kvm2"], hostvars)
     for variables in hostvars.values():
@@ -107,7 +138,8 @@ def test_a_limit_that_leaves_out_nobody(limit):
 @pytest.mark.parametrize("limit", ["kvm1", "localhost", "all,!kvm2", "site_a"])
 def test_a_limit_that_leaves_out_a_hypervisor(limit):
     with pytest.raises(
-        AnsibleFilterError, match="Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every hypervisor"
+        AnsibleFilterError,
+        match="Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every hypervisor",
     ):
         whole_fleet("hypervisors", limit, GROUPS)
     assert whole_fleet("site_a", "kvm1", GROUPS) == "site_a"

@@ -19,7 +19,13 @@ from hypothesis import given, strategies
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, clock, hosts, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    aggregates,
+    clock,
+    hosts,
+    tables,
+)
 from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
@@ -33,7 +39,14 @@ prepared_url = prepared.prepared_url
 
 
 def nic(*addresses):
-    return [{"mac": "52:54:00:00:00:01", "type": "network", "source": "default", "addresses": list(addresses)}]
+    return [
+        {
+            "mac": "52:54:00:00:00:01",
+            "type": "network",
+            "source": "default",
+            "addresses": list(addresses),
+        }
+    ]
 
 
 @pytest.fixture
@@ -60,11 +73,29 @@ def inventory(folder, url, *options, environment=None, **settings):
     """Run ansible-inventory; return (exit code, output)."""
     settings = {"plugin": "drover.compute.fleet", **settings}
     (folder / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
-    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG")
+        if name in os.environ
+    }
     done = subprocess.run(
-        [sys.executable, "-m", "ansible", "inventory", "-i", "fleet.drover.yml", *(options or ["--list"])],
+        [
+            sys.executable,
+            "-m",
+            "ansible",
+            "inventory",
+            "-i",
+            "fleet.drover.yml",
+            *(options or ["--list"]),
+        ],
         cwd=folder,
-        env={**kept, "HOME": str(folder), "LC_ALL": "C.UTF-8", "DROVER_STORE_URL": url, **(environment or {})},
+        env={
+            **kept,
+            "HOME": str(folder),
+            "LC_ALL": "C.UTF-8",
+            "DROVER_STORE_URL": url,
+            **(environment or {}),
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -103,7 +134,9 @@ def test_the_default_store_is_found(tmp_path):
 
 def test_an_unknown_key_of_the_file_is_refused(url, tmp_path):
     code, text = inventory(tmp_path, url, service_down_tiem=5)
-    assert "unknown key service_down_tiem (did you mean service_down_time?)" in " ".join(text.split()), text
+    assert "unknown key service_down_tiem (did you mean service_down_time?)" in " ".join(
+        text.split()
+    ), text
 
 
 def test_hosts_with_their_groups_and_figures(url, tmp_path):
@@ -130,11 +163,24 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
     host = found["_meta"]["hostvars"]["kvm1"]["drover_compute"]
     assert (host["memory_mb"], host["memory_mb_used"], host["memory_mb_free"]) == (4096, 1088, 3008)
     with Store.open(url).read() as connection:
-        (there,) = [each for each in hosts.listing(connection, clock.now(connection)) if each["host"] == "kvm1"]
-    figures = {name: value for name, value in there.items() if name.startswith(("vcpus", "memory_mb", "disk_gb"))}
+        (there,) = [
+            each
+            for each in hosts.listing(connection, clock.now(connection))
+            if each["host"] == "kvm1"
+        ]
+    figures = {
+        name: value
+        for name, value in there.items()
+        if name.startswith(("vcpus", "memory_mb", "disk_gb"))
+    }
     assert len(figures) == 15 and figures.items() <= host.items(), "the names of host_info"
     assert host["memory_mb"] == host["memory_mb_capacity"] + host["memory_mb_reserved"]
-    assert (host["vcpus_free"], host["instances"], host["zones"], host["traits"]) == (2, 2, ["az1"], ["CUSTOM_SSD"])
+    assert (host["vcpus_free"], host["instances"], host["zones"], host["traits"]) == (
+        2,
+        2,
+        ["az1"],
+        ["CUSTOM_SSD"],
+    )
     assert found["_meta"]["hostvars"]["kvm2"]["drover_compute"]["disabled_reason"] == "new fan"
 
 
@@ -149,12 +195,26 @@ def test_instances_as_hosts(url, tmp_path):
 
 def test_labels_are_variables_and_groups(prepared_url, tmp_path):
     labelled = fleets.domain("web", metadata={"labels": "project=shop,app.kubernetes.io/name=x"})
-    fleets.discover(prepared_url, fleets.host("kvm1", labelled, labels={"rack": "7", "a.b/c": "x"}), fleets.host("kvm2"), now=time.time())
-    found = listed(tmp_path, prepared_url, instances=True, keyed_groups=[{"key": "drover_compute.labels", "prefix": "fleet"}], strict=True)
+    fleets.discover(
+        prepared_url,
+        fleets.host("kvm1", labelled, labels={"rack": "7", "a.b/c": "x"}),
+        fleets.host("kvm2"),
+        now=time.time(),
+    )
+    found = listed(
+        tmp_path,
+        prepared_url,
+        instances=True,
+        keyed_groups=[{"key": "drover_compute.labels", "prefix": "fleet"}],
+        strict=True,
+    )
     variables = found["_meta"]["hostvars"]
     assert variables["kvm1"]["drover_compute"]["labels"] == {"rack": "7", "a.b/c": "x"}
     assert variables["kvm2"]["drover_compute"]["labels"] == {}
-    assert variables["web"]["drover_compute"]["labels"] == {"project": "shop", "app.kubernetes.io/name": "x"}
+    assert variables["web"]["drover_compute"]["labels"] == {
+        "project": "shop",
+        "app.kubernetes.io/name": "x",
+    }
     groups = members(found)
     assert groups["label_rack_7"] == groups["label_a_b_c_x"] == groups["fleet_rack_7"] == ["kvm1"]
     assert groups["fleet_project_shop"] == groups["fleet_app_kubernetes_io_name_x"] == ["web"]
@@ -163,9 +223,21 @@ def test_labels_are_variables_and_groups(prepared_url, tmp_path):
 def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, tmp_path):
     """A hypervisor decides the labels of its guests."""
     guest = fleets.domain("web", metadata={"labels": "rack=7"})
-    fleets.discover(prepared_url, fleets.host("kvm1", labels={"rack": "7"}), fleets.host("kvm2", guest), now=time.time())
-    code, said = inventory(tmp_path, prepared_url, instances=True, keyed_groups=[{"key": "drover_compute.labels", "prefix": "label"}])
-    assert code == 0 and "keyed_groups would put instances into label_rack_7" in " ".join(said.split())
+    fleets.discover(
+        prepared_url,
+        fleets.host("kvm1", labels={"rack": "7"}),
+        fleets.host("kvm2", guest),
+        now=time.time(),
+    )
+    code, said = inventory(
+        tmp_path,
+        prepared_url,
+        instances=True,
+        keyed_groups=[{"key": "drover_compute.labels", "prefix": "label"}],
+    )
+    assert code == 0 and "keyed_groups would put instances into label_rack_7" in " ".join(
+        said.split()
+    )
     groups = members(unwrapped("{" + said.partition("{")[2]))
     assert groups["label_rack_7"] == ["kvm1"] and groups["instances"] == ["web"]
 
@@ -174,7 +246,10 @@ def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, t
 
 OTHERS = {
     "all": {
-        "hosts": {"other": {"ansible_host": "192.0.2.9", "drover_power_password": "theirs"}, "bare": None},
+        "hosts": {
+            "other": {"ansible_host": "192.0.2.9", "drover_power_password": "theirs"},
+            "bare": None,
+        },
         "children": {
             "databases": {"hosts": {"db1": {"ansible_host": "192.0.2.8"}}, "vars": {"port": 5432}},
             "hypervisors": {"hosts": {"kvm1": {"ansible_host": "192.0.2.1"}, "kvm2": None}},
@@ -187,10 +262,18 @@ TAKEN = ["kvm1", "kvm2", "other", "bare", "db1", "localhost", "127.0.0.1", "::1"
 
 
 def hostile(url):
-    guests = [{**fleets.domain(f"guest {name}"), "name": name, "interfaces": nic("198.51.100.7")} for name in TAKEN]
+    guests = [
+        {**fleets.domain(f"guest {name}"), "name": name, "interfaces": nic("198.51.100.7")}
+        for name in TAKEN
+    ]
     fleets.discover(
         url,
-        fleets.host("kvm1", *guests, fleets.domain("plain", interfaces=nic("198.51.100.8")), availability_zone="az1"),
+        fleets.host(
+            "kvm1",
+            *guests,
+            fleets.domain("plain", interfaces=nic("198.51.100.8")),
+            availability_zone="az1",
+        ),
         fleets.host("kvm2"),
         now=time.time(),
     )
@@ -201,16 +284,23 @@ def form(name):
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine(prepared_url, tmp_path, place):
+def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine(
+    prepared_url, tmp_path, place
+):
     """Names of domains and the order of the sources do not change the rest of the inventory."""
     hostile(prepared_url)
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
     sources = ["-i", "hosts.yml", "-i", "fleet.drover.yml"]
     sources = sources[2:] + sources[:2] if place == "after" else sources
-    settings = {"groups": {"roomy": "drover_compute.memory_mb_free is defined"}, "compose": {"where": "drover_compute.host"}}
+    settings = {
+        "groups": {"roomy": "drover_compute.memory_mb_free is defined"},
+        "compose": {"where": "drover_compute.host"},
+    }
 
     def read(instances):
-        (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump({"plugin": "drover.compute.fleet", "instances": instances, **settings}))
+        (tmp_path / "fleet.drover.yml").write_text(
+            yaml.safe_dump({"plugin": "drover.compute.fleet", "instances": instances, **settings})
+        )
         done = examples.command(tmp_path, "ansible-inventory", *sources, "--list", url=prepared_url)
         assert done.returncode == 0, done.stdout
         return done.stdout.partition("{\n")[0], unwrapped("{" + done.stdout.partition("{")[2])
@@ -221,48 +311,107 @@ def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine
     assert set(found["instances"]["hosts"]) == expected
     variables = found["_meta"]["hostvars"]
     for name in expected:
-        assert variables[name]["ansible_host"] in ("198.51.100.7", "198.51.100.8") and variables[name]["where"] == "kvm1"
-    assert {name: values for name, values in variables.items() if name not in expected} == without["_meta"]["hostvars"]
-    groups = {name: group for name, group in found.items() if name not in ("_meta", "instances", "all")}
-    assert groups == {name: group for name, group in without.items() if name not in ("_meta", "all")}
+        assert (
+            variables[name]["ansible_host"] in ("198.51.100.7", "198.51.100.8")
+            and variables[name]["where"] == "kvm1"
+        )
+    assert {name: values for name, values in variables.items() if name not in expected} == without[
+        "_meta"
+    ]["hostvars"]
+    groups = {
+        name: group for name, group in found.items() if name not in ("_meta", "instances", "all")
+    }
+    assert groups == {
+        name: group for name, group in without.items() if name not in ("_meta", "all")
+    }
     assert "localhost" not in variables
     text = " ".join(said.split())
-    assert "Instances with other names" in text and f"kvm2 is {form('kvm2')}" in text and "plain is" not in text
+    assert (
+        "Instances with other names" in text
+        and f"kvm2 is {form('kvm2')}" in text
+        and "plain is" not in text
+    )
 
 
 def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url, tmp_path):
     """keyed_groups make names of data: a project, a name, metadata."""
-    names = {"a": "hypervisors", "b": "kvm2", "c": "databases", "d": "shop", "e": "zone_az1", "f": "trusted", "g": "instances"}
+    names = {
+        "a": "hypervisors",
+        "b": "kvm2",
+        "c": "databases",
+        "d": "shop",
+        "e": "zone_az1",
+        "f": "trusted",
+        "g": "instances",
+    }
     guests = [fleets.domain(name, metadata={"project": project}) for name, project in names.items()]
-    fleets.discover(prepared_url, fleets.host("kvm1", *guests, availability_zone="az1"), fleets.host("kvm2"), now=time.time())
+    fleets.discover(
+        prepared_url,
+        fleets.host("kvm1", *guests, availability_zone="az1"),
+        fleets.host("kvm2"),
+        now=time.time(),
+    )
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
-    keyed = [{"key": "drover_compute.project | default('')", "prefix": "", "separator": "", "parent_group": "databases"}]
+    keyed = [
+        {
+            "key": "drover_compute.project | default('')",
+            "prefix": "",
+            "separator": "",
+            "parent_group": "databases",
+        }
+    ]
     settings = {"plugin": "drover.compute.fleet", "instances": True, "keyed_groups": keyed}
     settings["groups"] = {"trusted": "drover_compute.name | default('') == 'd'"}
     (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
-    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "-i", "hosts.yml", "--list", url=prepared_url)
+    done = examples.command(
+        tmp_path,
+        "ansible-inventory",
+        "-i",
+        "fleet.drover.yml",
+        "-i",
+        "hosts.yml",
+        "--list",
+        url=prepared_url,
+    )
     assert done.returncode == 0, done.stdout
     found = unwrapped("{" + done.stdout.partition("{")[2])
     groups = members(found)
-    assert (groups["hypervisors"], groups["databases"], groups["zone_az1"]) == (["kvm1", "kvm2"], ["db1"], ["kvm1"])
+    assert (groups["hypervisors"], groups["databases"], groups["zone_az1"]) == (
+        ["kvm1", "kvm2"],
+        ["db1"],
+        ["kvm1"],
+    )
     # An instance may have its own group, also below a group that is in a file.
     assert groups["trusted"] == ["d"] and sorted(groups["instances"]) == sorted(names)
-    assert groups["shop"] == ["d"] and "shop" in found["databases"]["children"] and "kvm2" not in found
-    assert "keyed_groups would put instances into databases, hypervisors, kvm2, trusted, zone_az1" in " ".join(done.stdout.split())
+    assert (
+        groups["shop"] == ["d"] and "shop" in found["databases"]["children"] and "kvm2" not in found
+    )
+    assert (
+        "keyed_groups would put instances into databases, hypervisors, kvm2, trusted, zone_az1"
+        in " ".join(done.stdout.split())
+    )
 
 
 def test_safety_08_an_address_that_is_none_is_not_given_to_ssh(prepared_url, tmp_path):
     """A value in the store may be older than the checks of the hosts' reports."""
-    fleets.discover(prepared_url, fleets.host("kvm1", fleets.domain("web"), fleets.domain("app")), now=time.time())
+    fleets.discover(
+        prepared_url,
+        fleets.host("kvm1", fleets.domain("web"), fleets.domain("app")),
+        now=time.time(),
+    )
     with Store.open(prepared_url).write() as connection:
         for name, address in (("web", "-oProxyCommand=touch pwned"), ("app", "{{ 6 * 7 }}")):
             facts = {"interfaces": [{"mac": None, "addresses": [address]}]}
-            connection.execute(sa.update(tables.domains).where(tables.domains.c.name == name).values(facts=facts))
+            connection.execute(
+                sa.update(tables.domains).where(tables.domains.c.name == name).values(facts=facts)
+            )
     found = listed(tmp_path, prepared_url, instances=True)
     assert not any("ansible_host" in values for values in found["_meta"]["hostvars"].values())
 
 
-NAMES = strategies.sampled_from(["kvm1", "a", "b", "a-", "-a", "localhost", ""]) | strategies.text(max_size=3)
+NAMES = strategies.sampled_from(["kvm1", "a", "b", "a-", "-a", "localhost", ""]) | strategies.text(
+    max_size=3
+)
 UUIDS = strategies.uuids(version=4).map(str)
 
 
@@ -279,11 +428,18 @@ def test_safety_08_each_instance_has_a_name_that_nothing_else_has(pairs, taken, 
         for end in (8, 13, 36):
             instances.append({"name": f"{name}-{uuid[:end]}", "uuid": data.draw(UUIDS)})
     found = instance_names.choose(instances, taken)
-    assert sorted(each["uuid"] for each in found.names.values()) == sorted(each["uuid"] for each in instances)
+    assert sorted(each["uuid"] for each in found.names.values()) == sorted(
+        each["uuid"] for each in instances
+    )
     assert not set(found.names) & taken and not any(name.startswith("-") for name in found.names)
     for name, each in found.names.items():
         alone = [other["name"] for other in instances].count(each["name"]) == 1
-        if alone and each["name"] and each["name"] not in taken and not each["name"].startswith("-"):
+        if (
+            alone
+            and each["name"]
+            and each["name"] not in taken
+            and not each["name"].startswith("-")
+        ):
             assert name == each["name"]
         else:
             assert each["uuid"][:8] in name
@@ -313,10 +469,14 @@ def test_what_is_in_the_store_is_no_template(url, tmp_path):
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "disabled", hostile, None)
     (tmp_path / "fleet.drover.yml").write_text("{plugin: drover.compute.fleet, instances: true}")
-    show = {"debug": {"msg": "<{{ drover_compute.disabled_reason | default(drover_compute.name) }}>"}}
+    show = {
+        "debug": {"msg": "<{{ drover_compute.disabled_reason | default(drover_compute.name) }}>"}
+    }
     plays = [{"hosts": f"kvm2:~{re.escape('{{')}", "gather_facts": False, "tasks": [show]}]
     (tmp_path / "show.yml").write_text(yaml.safe_dump(plays))
-    done = examples.command(tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", url=url)
+    done = examples.command(
+        tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", url=url
+    )
     assert done.returncode == 0, done.stdout
     assert done.stdout.count(f"<{hostile}>") == 2, done.stdout
 
@@ -330,14 +490,22 @@ def test_awx_14_only_what_could_be_a_template_is_marked(url, tmp_path):
 
 
 def test_the_cache_answers_until_it_is_flushed(url, tmp_path):
-    settings = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
+    settings = {
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": str(tmp_path / "cache"),
+    }
     before = listed(tmp_path, url, **settings)
     fleets.discover(url, fleets.host("kvm3"), now=time.time())
     assert listed(tmp_path, url, **settings) == before
     # ansible and ansible-inventory have the option only since ansible-core 2.19.
     show = {"ansible.builtin.debug": {"var": "groups.hypervisors"}}
-    (tmp_path / "show.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
-    done = examples.command(tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", "--flush-cache", url=url)
+    (tmp_path / "show.yml").write_text(
+        yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}])
+    )
+    done = examples.command(
+        tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", "--flush-cache", url=url
+    )
     assert done.returncode == 0 and "kvm3" in done.stdout, done.stdout
 
 

@@ -20,11 +20,20 @@ store_url = server.store_url
 
 
 def domain(name, state="running", memory_mb=64, **more):
-    return {"uuid": uuid_of(name), "name": name, "state": state, "vcpus": 1, "memory_mb": memory_mb, **more}
+    return {
+        "uuid": uuid_of(name),
+        "name": name,
+        "state": state,
+        "vcpus": 1,
+        "memory_mb": memory_mb,
+        **more,
+    }
 
 
 def report(host, memory_mb, *domains, **options):
-    facts = node.flat_facts({"host": host, "vcpus": 4, "memory_mb": memory_mb, "local_gb": 50, "domains": list(domains)})
+    facts = node.flat_facts(
+        {"host": host, "vcpus": 4, "memory_mb": memory_mb, "local_gb": 50, "domains": list(domains)}
+    )
     return [node.describe(facts, {"reserved_host_memory_mb": 0, **options})]
 
 

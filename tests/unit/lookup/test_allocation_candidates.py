@@ -16,7 +16,10 @@ SMALL = {"resources": {"VCPU": 1, "MEMORY_MB": 300}}
 
 def names(answer):
     summaries = answer["provider_summaries"]
-    return [[summaries[uuid]["name"] for uuid in request["allocations"]] for request in answer["allocation_requests"]]
+    return [
+        [summaries[uuid]["name"] for uuid in request["allocations"]]
+        for request in answer["allocation_requests"]
+    ]
 
 
 def test_it_answers_in_plain_data_and_writes_nothing(fleet_url):
@@ -36,8 +39,12 @@ def test_it_answers_in_plain_data_and_writes_nothing(fleet_url):
 
 def test_a_query_string_is_the_same_query(fleet_url):
     text = "resources=VCPU:1,MEMORY_MB:300"
-    assert ask("allocation_candidates", text, store_url=fleet_url) == ask("allocation_candidates", SMALL, store_url=fleet_url)
-    one, none = ask("allocation_candidates", text + "&limit=1", {"resources": {"VGPU": 1}}, store_url=fleet_url)
+    assert ask("allocation_candidates", text, store_url=fleet_url) == ask(
+        "allocation_candidates", SMALL, store_url=fleet_url
+    )
+    one, none = ask(
+        "allocation_candidates", text + "&limit=1", {"resources": {"VGPU": 1}}, store_url=fleet_url
+    )
     assert names(one) == [["kvm1"]] and len(one["provider_summaries"]) == 1
     assert none == {"allocation_requests": [], "provider_summaries": {}}
 
@@ -45,8 +52,14 @@ def test_a_query_string_is_the_same_query(fleet_url):
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({"resources": {"VCPU": 0}}, "resources: the amount of VCPU must be a whole number of at least 1, not 0."),
-        ({"resources": {"NOPE": 1}}, "resources names the resource class 'NOPE', which does not exist"),
+        (
+            {"resources": {"VCPU": 0}},
+            "resources: the amount of VCPU must be a whole number of at least 1, not 0.",
+        ),
+        (
+            {"resources": {"NOPE": 1}},
+            "resources names the resource class 'NOPE', which does not exist",
+        ),
         ("resources=VCPU:1&required=NOPE", "required names the trait 'NOPE', which does not exist"),
         (
             "resources=VCPU:1&nope=1",

@@ -46,9 +46,13 @@ def plugin_named(name, templar):
         file, _dot, variant = fragment.removeprefix("drover.compute.").partition(".")
         base = "ansible_collections.drover.compute.plugins.doc_fragments"
         found = importlib.import_module(f"{base}.{file}").ModuleDocFragment
-        for option, more in yaml.safe_load(getattr(found, variant.upper() or "DOCUMENTATION"))["options"].items():
+        for option, more in yaml.safe_load(getattr(found, variant.upper() or "DOCUMENTATION"))[
+            "options"
+        ].items():
             options[option] = {**options.get(option, {}), **more}
-    C.config.initialize_plugin_configuration_definitions("lookup", f"drover.compute.{name}", options)
+    C.config.initialize_plugin_configuration_definitions(
+        "lookup", f"drover.compute.{name}", options
+    )
     plugin = module.LookupModule(loader=DataLoader(), templar=templar)
     plugin._load_name = f"drover.compute.{name}"
     return plugin
@@ -68,12 +72,20 @@ def refusal(name, *terms, **options):
 
 def contents(url):
     with Store.open(url).read() as connection:
-        return {table.name: [tuple(map(str, row)) for row in connection.execute(sa.select(table))] for table in tables.EXPORTED}
+        return {
+            table.name: [tuple(map(str, row)) for row in connection.execute(sa.select(table))]
+            for table in tables.EXPORTED
+        }
 
 
 def test_schedule_answers_in_plain_data_and_writes_nothing(fleet_url):
     before = contents(fleet_url)
-    chosen = ask("schedule", REQUEST, [dict(REQUEST, name="two"), dict(REQUEST, name="three")], store_url=fleet_url)
+    chosen = ask(
+        "schedule",
+        REQUEST,
+        [dict(REQUEST, name="two"), dict(REQUEST, name="three")],
+        store_url=fleet_url,
+    )
     assert [each["name"] for each in chosen] == ["new", "two", "three"]
     assert len({each["uuid"] for each in chosen}) == 3
     # Free memory 576, 512, 256; disk 50 everywhere; CPUs 12, 16, 16 (ratio 4).
@@ -101,22 +113,35 @@ def test_options_from_variables_are_templated(fleet_url):
     }
     assert ask("schedule", REQUEST, variables=variables)[0]["host"] == "kvm3"
     # An option of the call overrides the variable.
-    assert ask("schedule", REQUEST, variables=variables, policy={"weighers": ["RAMWeigher"]})[0]["host"] == "kvm1"
+    assert (
+        ask("schedule", REQUEST, variables=variables, policy={"weighers": ["RAMWeigher"]})[0][
+            "host"
+        ]
+        == "kvm1"
+    )
 
 
 def test_service_down_time(fleet_url):
     assert ask("schedule", REQUEST, store_url=fleet_url, service_down_time=600)
     with Store.open(fleet_url).write() as connection:
-        connection.execute(sa.update(tables.services).values(last_seen_up=tables.services.c.last_seen_up - 1000))
+        connection.execute(
+            sa.update(tables.services).values(last_seen_up=tables.services.c.last_seen_up - 1000)
+        )
     assert ask("schedule", REQUEST, store_url=fleet_url)
-    said = refusal("schedule", REQUEST, store_url=fleet_url, variables={"drover_service_down_time": 600})
+    said = refusal(
+        "schedule", REQUEST, store_url=fleet_url, variables={"drover_service_down_time": 600}
+    )
     assert "ComputeFilter rejected 3" in said and "down, last seen" in said
 
 
 @pytest.mark.parametrize(
     ("request_", "options", "says"),
     [
-        (dict(REQUEST, memory_mb=2000), {}, "No valid host for new (1 vCPU, 2000 MiB, 1 GiB): of 3 hosts, RamFilter"),
+        (
+            dict(REQUEST, memory_mb=2000),
+            {},
+            "No valid host for new (1 vCPU, 2000 MiB, 1 GiB): of 3 hosts, RamFilter",
+        ),
         (
             dict(REQUEST, memory_mb=-1),
             {},
@@ -143,7 +168,10 @@ def test_no_store_yet(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(("module", "name", "package"), [("_scheduler.node_columns", "np", "numpy"), ("_store.engine", "sa", "SQLAlchemy")])
+@pytest.mark.parametrize(
+    ("module", "name", "package"),
+    [("_scheduler.node_columns", "np", "numpy"), ("_store.engine", "sa", "SQLAlchemy")],
+)
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
     monkeypatch.setattr(f"{base}.{module}.{name}", errors.MissingPackage(package))
@@ -172,8 +200,13 @@ def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
     variables = {"drover_controller": "web1"}
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, variables=variables)
     assert [each["name"] for each in plan["moves"]][-1] == "web1", "its own guest is moved last"
-    assert "web1 is the controller and its store: it is moved live and last, and never stopped." in plan["lines"]
-    (plan,) = ask("rolling_plan", ["kvm3"], store_url=fleet_url, variables={"drover_controller": "kvm3"})
+    assert (
+        "web1 is the controller and its store: it is moved live and last, and never stopped."
+        in plan["lines"]
+    )
+    (plan,) = ask(
+        "rolling_plan", ["kvm3"], store_url=fleet_url, variables={"drover_controller": "kvm3"}
+    )
     assert (
         "kvm3 is the controller and its store: it is maintained last, and not rebooted or switched off by a run from there."
         in plan["lines"]
@@ -183,15 +216,37 @@ def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
 def test_drain_plan_says_what_is_copied(fleet_url):
     """Only disks on local storage of the host are copied. The size is the allocation, if it is
     known."""
-    local = {"device": "disk", "type": "file", "format": "qcow2", "target": "vda", "readonly": False, "shareable": False}
-    paths = {"web1": "/var/lib/libvirt/images/web1.qcow2", "off": "/srv/vms/off.qcow2", "idle": "/var/lib/libvirt/images/idle.qcow2"}
+    local = {
+        "device": "disk",
+        "type": "file",
+        "format": "qcow2",
+        "target": "vda",
+        "readonly": False,
+        "shareable": False,
+    }
+    paths = {
+        "web1": "/var/lib/libvirt/images/web1.qcow2",
+        "off": "/srv/vms/off.qcow2",
+        "idle": "/var/lib/libvirt/images/idle.qcow2",
+    }
     sizes = {"web1": 5 * 1024**3, "off": 7 * 1024**3, "idle": 0}
     disks = {
-        name: [{**local, "source": path, "path": path, "capacity_bytes": 20 * 1024**3, "allocation_bytes": sizes[name]}]
+        name: [
+            {
+                **local,
+                "source": path,
+                "path": path,
+                "capacity_bytes": 20 * 1024**3,
+                "allocation_bytes": sizes[name],
+            }
+        ]
         for name, path in paths.items()
     }
     disks["off"][0]["shared_id"] = "nfs:filer:/vms/off.qcow2"
-    found = [domain("web1", memory_mb=256, disks=disks["web1"]), domain("idle", "paused", disks=disks["idle"])]
+    found = [
+        domain("web1", memory_mb=256, disks=disks["web1"]),
+        domain("idle", "paused", disks=disks["idle"]),
+    ]
     found.append(domain("off", "shutoff", disks=disks["off"]))
     with Store.open(fleet_url).write() as connection:
         record.record(connection, {"kvm1": report("kvm1", 1024, *found)}, time.time())
@@ -209,7 +264,10 @@ def test_drain_plan_obeys_what_aggregates_say(fleet_url):
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
     # kvm2 is for another project; kvm3 has 256 MiB, and web1 needs all of it.
     assert {move["name"]: move["host"] for move in plan["moves"]} == {"idle": "kvm3", "off": "kvm3"}
-    assert "AggregateMultiTenancyIsolation" in {each["name"]: each["reason"] for each in plan["unmovable"]}["web1"]
+    assert (
+        "AggregateMultiTenancyIsolation"
+        in {each["name"]: each["reason"] for each in plan["unmovable"]}["web1"]
+    )
     with Store.open(fleet_url).write() as connection:
         aggregates.ensure(connection, "few", {"max_instances_per_host": "1"}, ["kvm3"])
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
@@ -220,7 +278,9 @@ def test_drain_plan_reads_what_its_policy_looks_at(fleet_url):
     """Set figures of hosts that only some host filters and weighers read."""
     with Store.open(fleet_url).write() as connection:
         nodes = tables.compute_nodes
-        connection.execute(sa.update(nodes).where(nodes.c.host == "kvm3").values(metrics={"load": 1.0}))
+        connection.execute(
+            sa.update(nodes).where(nodes.c.host == "kvm3").values(metrics={"load": 1.0})
+        )
     (plan,) = ask(
         "drain_plan",
         "kvm1",
@@ -234,7 +294,11 @@ def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):
     excluded = {uuid_of("web1"): ["kvm2"]}
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, excluded=excluded)
     # kvm3 has 256 MiB, and web1 needs all of it.
-    assert {move["name"]: move["host"] for move in plan["moves"]} == {"web1": "kvm3", "idle": "kvm2", "off": "kvm2"}
+    assert {move["name"]: move["host"] for move in plan["moves"]} == {
+        "web1": "kvm3",
+        "idle": "kvm2",
+        "off": "kvm2",
+    }
 
 
 @pytest.mark.parametrize(
@@ -249,12 +313,29 @@ def test_drain_plan_refuses_in_a_sentence(fleet_url, host, options, says):
 
 
 def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url):
-    inventories, classes, providers = tables.inventories, tables.resource_classes, tables.resource_providers
+    inventories, classes, providers = (
+        tables.inventories,
+        tables.resource_classes,
+        tables.resource_providers,
+    )
     with Store.open(fleet_url).write() as connection:
-        licence = connection.execute(sa.insert(classes).values(name="CUSTOM_LICENCE")).inserted_primary_key[0]
-        kvm2 = connection.execute(sa.select(providers.c.id).where(providers.c.name == "kvm2")).scalar_one()
-        room = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
-        connection.execute(sa.insert(inventories).values(provider_id=kvm2, class_id=licence, **room))
+        licence = connection.execute(
+            sa.insert(classes).values(name="CUSTOM_LICENCE")
+        ).inserted_primary_key[0]
+        kvm2 = connection.execute(
+            sa.select(providers.c.id).where(providers.c.name == "kvm2")
+        ).scalar_one()
+        room = {
+            "total": 1,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 1,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+        connection.execute(
+            sa.insert(inventories).values(provider_id=kvm2, class_id=licence, **room)
+        )
     request = {**REQUEST, "resources": {"CUSTOM_LICENCE": 1}}
     (found,) = ask("schedule", request, store_url=fleet_url)
     assert found["host"] == "kvm2" and json.loads(json.dumps(found)) == found
@@ -271,7 +352,12 @@ def test_drain_plan_wants_a_host(fleet_url):
 def test_drain_plan_makes_room_with_extra_moves(store_url):
     """big fits on kvm2 only once mid has gone to kvm3; kvm1's own instance is small."""
     reports = {
-        "kvm1": report("kvm1", 1024, domain("big", memory_mb=480), domain("stops", metadata={"on_drain": "shutdown"})),
+        "kvm1": report(
+            "kvm1",
+            1024,
+            domain("big", memory_mb=480),
+            domain("stops", metadata={"on_drain": "shutdown"}),
+        ),
         "kvm2": report("kvm2", 512, domain("mid", memory_mb=200)),
         "kvm3": report("kvm3", 256),
     }
@@ -280,15 +366,23 @@ def test_drain_plan_makes_room_with_extra_moves(store_url):
     (plan,) = ask("drain_plan", "kvm1", store_url=store_url)
     assert (plan["status"], plan["moves"], plan["unsettled"]) == ("partial", [], [])
     (stuck,) = plan["unmovable"]
-    assert stuck["nearest"]["host"] == "kvm2" and stuck["way_out"] == "allow 1 more move of others (mid to kvm3)"
+    assert (
+        stuck["nearest"]["host"] == "kvm2"
+        and stuck["way_out"] == "allow 1 more move of others (mid to kvm3)"
+    )
     (plan,) = ask("drain_plan", "kvm1", store_url=store_url, extra_moves=1)
     assert plan["status"] == "ok" and plan["extra_moves"] == 1 and plan["method"]
-    assert [(each["name"], each["host"], each["extra"], each["for_hosts"], each["stage"]) for each in plan["moves"]] == [
+    assert [
+        (each["name"], each["host"], each["extra"], each["for_hosts"], each["stage"])
+        for each in plan["moves"]
+    ] == [
         ("mid", "kvm3", True, ["kvm1"], 1),
         ("big", "kvm2", False, [], 2),
     ]
     assert plan["moves"][1]["after"] == [uuid_of("mid")]
     assert [each["name"] for each in plan["shutdowns"]] == ["stops"]
-    assert "extra_moves must be 0 or more" in refusal("drain_plan", "kvm1", store_url=store_url, extra_moves=-1)
+    assert "extra_moves must be 0 or more" in refusal(
+        "drain_plan", "kvm1", store_url=store_url, extra_moves=-1
+    )
     said = refusal("drain_plan", "kvm1", store_url=store_url, max_migrations_per_destination=0)
     assert "max_migrations_per_destination must be at least 1" in said

@@ -15,9 +15,21 @@ import yaml
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, play
 
 GUIDE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "scheduler-nova.md"
-GALAXY = {"namespace": "acme", "name": "filters", "version": "1.0.0", "readme": "README.md", "authors": ["Acme"]}
+GALAXY = {
+    "namespace": "acme",
+    "name": "filters",
+    "version": "1.0.0",
+    "readme": "README.md",
+    "authors": ["Acme"],
+}
 NODES = [
-    {"host": f"kvm{number}", "vcpus": 4, "memory_mb": 4096, "local_gb": 50, "stats": {"rack": str(rack)}}
+    {
+        "host": f"kvm{number}",
+        "vcpus": 4,
+        "memory_mb": 4096,
+        "local_gb": 50,
+        "stats": {"rack": str(rack)},
+    }
     for number, rack in ((1, 3), (2, 5), (3, 7))
 ]
 
@@ -33,18 +45,24 @@ def collections(tmp_path_factory):
         source.joinpath(path).write_text(text)
     target = tmp_path_factory.mktemp("collections")
     words = ("collection", "install", str(source), "-p", str(target), "--offline")
-    said = ansible(source, "galaxy", *words, environment={"ANSIBLE_GALAXY_CACHE_DIR": str(source / "cache")})[1]
+    said = ansible(
+        source, "galaxy", *words, environment={"ANSIBLE_GALAXY_CACHE_DIR": str(source / "cache")}
+    )[1]
     assert (target / "ansible_collections/acme/filters/MANIFEST.json").exists(), said
     return f"{target}:{os.environ['ANSIBLE_COLLECTIONS_PATH']}"
 
 
 def run(folder, collections, scheduler=None):
-    (example,) = yaml.safe_load(re.search(r"```yaml\n(- name: Ask with.*?)```", GUIDE.read_text(), re.S)[1])
+    (example,) = yaml.safe_load(
+        re.search(r"```yaml\n(- name: Ask with.*?)```", GUIDE.read_text(), re.S)[1]
+    )
     variables = {**example["vars"], "drover_store_url": f"sqlite:///{folder}/store.db"}
     if scheduler is not None:
         variables["drover_scheduler"] = scheduler
     tasks = [{"drover.compute.compute_node": {"nodes": NODES}}, *example["tasks"]]
-    return play(folder, tasks, environment={"ANSIBLE_COLLECTIONS_PATH": collections}, vars=variables)
+    return play(
+        folder, tasks, environment={"ANSIBLE_COLLECTIONS_PATH": collections}, vars=variables
+    )
 
 
 def test_the_guide_s_collection(tmp_path, collections):
@@ -57,5 +75,7 @@ def test_the_guide_s_collection(tmp_path, collections):
 def test_a_class_that_it_does_not_have(tmp_path, collections):
     code, output = run(tmp_path, collections, {"enabled_filters": ["acme.filters.ShelfFilter"]})
     assert code == 2, output
-    assert "names 'acme.filters.ShelfFilter' under 'enabled_filters'" in " ".join(output.split()), output
+    assert "names 'acme.filters.ShelfFilter' under 'enabled_filters'" in " ".join(output.split()), (
+        output
+    )
     assert "Traceback" not in output

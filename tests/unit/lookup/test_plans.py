@@ -12,7 +12,12 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    flavors,
+    services,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
@@ -24,7 +29,9 @@ def movable_url(fleet_url):
     """Return the URL of the fleet without the instance that cannot move."""
     found = [domain("web1", memory_mb=256), domain("idle", "paused"), domain("off", "shutoff")]
     with Store.open(fleet_url).write() as connection:
-        record.record(connection, {"kvm1": report("kvm1", 1024, *found, availability_zone="az1")}, time.time())
+        record.record(
+            connection, {"kvm1": report("kvm1", 1024, *found, availability_zone="az1")}, time.time()
+        )
         connection.execute(sa.delete(tables.instances).where(tables.instances.c.name == "kept"))
     return fleet_url
 
@@ -52,9 +59,17 @@ def test_capacity_of_a_request_and_of_a_flavor(fleet_url):
     assert found["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 100}, time.time())
-    one, other = ask("capacity", "small", {"flavor": "small", "availability_zone": "az2"}, store_url=fleet_url, loss=False)
+    one, other = ask(
+        "capacity",
+        "small",
+        {"flavor": "small", "availability_zone": "az2"},
+        store_url=fleet_url,
+        loss=False,
+    )
     assert (one["name"], one["total"], one["with_loss"]) == ("small", 12, None)
-    assert [each["count"] for each in other["hosts"]] == [0, 0, 2] and other["hosts"][0]["short"] is None
+    assert [each["count"] for each in other["hosts"]] == [0, 0, 2] and other["hosts"][0][
+        "short"
+    ] is None
 
 
 def test_capacity_when_a_loss_is_not_survived(fleet_url):
@@ -70,7 +85,10 @@ def test_capacity_when_a_loss_is_not_survived(fleet_url):
     [
         ("nope", "nope"),
         ({"vcpus": 1}, "'memory_mb'"),
-        ({"vcpus": 1, "memory_mb": 1, "num_instances": 2}, "num_instances of a request for capacity must be 1"),
+        (
+            {"vcpus": 1, "memory_mb": 1, "num_instances": 2},
+            "num_instances of a request for capacity must be 1",
+        ),
     ],
 )
 def test_capacity_refuses_in_a_sentence(fleet_url, term, says):
@@ -88,7 +106,11 @@ def test_rolling_plan(movable_url):
     assert nothing["batches"] == []
     # While kvm1 is down, kvm2 and kvm3 hold its instances; they cannot if one of them is lost too.
     spare = plan("rolling_plan", "kvm1", store_url=movable_url, spare_hosts=1)
-    assert spare["batches"] == [] and "failed too, the other hosts could not take all instances" in spare["blocked"][0]["reason"]
+    assert (
+        spare["batches"] == []
+        and "failed too, the other hosts could not take all instances"
+        in spare["blocked"][0]["reason"]
+    )
 
 
 def test_plans_say_that_a_host_is_down(movable_url):
@@ -115,7 +137,9 @@ def test_rolling_plan_names_what_is_in_the_way(fleet_url):
     assert plan("rolling_plan", store_url=fleet_url, unmovable="shutdown")["blocked"] == []
     assert plan("rolling_plan", store_url=fleet_url, empty=["kvm1"])["blocked"] == []
     assert "kvm9" in refusal("rolling_plan", "kvm9", store_url=fleet_url)
-    assert "spare_hosts must be 0 or more" in refusal("rolling_plan", store_url=fleet_url, spare_hosts=-1)
+    assert "spare_hosts must be 0 or more" in refusal(
+        "rolling_plan", store_url=fleet_url, spare_hosts=-1
+    )
 
 
 def test_rebalance_plan(movable_url):
@@ -124,11 +148,15 @@ def test_rebalance_plan(movable_url):
     assert {move["from_host"] for move in found["moves"]} == {"kvm1"}
     assert all(move["gain"] >= 0.0005 for move in found["moves"])
     assert found["lines"][0].startswith(f"Score {found['score_before']:.4f}, ")
-    assert found["estimate"][0].startswith("Expected to take about ") and found["estimate"][1].endswith("at 110 MiB/s, assumed.")
+    assert found["estimate"][0].startswith("Expected to take about ") and found["estimate"][
+        1
+    ].endswith("at 110 MiB/s, assumed.")
     assert found["lines"][-3:-1] == found["estimate"]
     assert plan("rebalance_plan", store_url=movable_url, threshold=5)["moves"] == []
     assert len(plan("rebalance_plan", store_url=movable_url, max_moves=1)["moves"]) == 1
-    assert "max_migrations must be 1" in refusal("rebalance_plan", store_url=movable_url, max_migrations=0)
+    assert "max_migrations must be 1" in refusal(
+        "rebalance_plan", store_url=movable_url, max_migrations=0
+    )
     assert "takes no terms" in refusal("rebalance_plan", "kvm1", store_url=movable_url)
 
 
@@ -143,7 +171,9 @@ def test_rebalance_keeps_out_of_a_maintenance(movable_url):
         host_state.change(connection, "kvm3", "restored")
         host_state.change(connection, "kvm3", "disabled", "bad fan")
     # A host that is only disabled is left out, and the others are balanced.
-    assert {move["host"] for move in plan("rebalance_plan", store_url=movable_url)["moves"]} == {"kvm2"}
+    assert {move["host"] for move in plan("rebalance_plan", store_url=movable_url)["moves"]} == {
+        "kvm2"
+    }
 
 
 def test_what_has_moved_cools_down(movable_url):
@@ -154,7 +184,9 @@ def test_what_has_moved_cools_down(movable_url):
             "instance_name": "web1",
             "source": "kvm2",
         }
-        values.update(destination="kvm1", type="live-migration", status=status, created_at=at, updated_at=at)
+        values.update(
+            destination="kvm1", type="live-migration", status=status, created_at=at, updated_at=at
+        )
         with Store.open(movable_url).write() as connection:
             connection.execute(sa.insert(tables.migrations).values(values))
 
@@ -174,9 +206,15 @@ def test_home_plan(movable_url):
     homes = [{"uuid": uuid_of(name), "host": host, "node": host} for name, host in places.items()]
     found = plan("home_plan", homes, store_url=movable_url)
     # kvm3 has 256 MiB, and web1 takes all of it; off is at home.
-    assert [(move["name"], move["host"], move["live"]) for move in found["moves"]] == [("web1", "kvm3", True)]
-    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0]["reason"]
+    assert [(move["name"], move["host"], move["live"]) for move in found["moves"]] == [
+        ("web1", "kvm3", True)
+    ]
+    assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found[
+        "staying"
+    ][0]["reason"]
     assert found["lines"][0] == "1 move home."
     gone = [{"uuid": uuid_of("nobody"), "host": "kvm3", "node": "kvm3"}]
     assert plan("home_plan", gone, store_url=movable_url)["moves"] == []
-    assert "a mapping with uuid, host and node, not 'kvm1'." in refusal("home_plan", "kvm1", store_url=movable_url)
+    assert "a mapping with uuid, host and node, not 'kvm1'." in refusal(
+        "home_plan", "kvm1", store_url=movable_url
+    )

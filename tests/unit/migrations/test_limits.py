@@ -15,15 +15,31 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import migrate as mover_module
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    migrate as mover_module,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import Busy, of_options
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import (
+    Busy,
+    of_options,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, migrations_open, tables
-from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NO_POWER, Killed, World
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    instances,
+    migrations_open,
+    tables,
+)
+from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import (
+    NO_POWER,
+    Killed,
+    World,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -50,16 +66,27 @@ def begin_again(url, budget=None):
     with Store.open(url).write() as connection:
         server_groups.ensure(connection, "web", "soft-anti-affinity", max_moving=budget)
     web = [domain(name, metadata={"server_group": "web"}) for name in NAMES[:3]]
-    fleets.discover(url, host("kvm1", *web), host("kvm2"), host("kvm3"), host("kvm4", domain("other")))
+    fleets.discover(
+        url, host("kvm1", *web), host("kvm2"), host("kvm3"), host("kvm4", domain("other"))
+    )
 
 
 def move(name, to="kvm2", source="kvm1", live=True):
-    return {"uuid": uuid_of(name), "name": name, "from_host": source, "host": to, "node": to, "live": live}
+    return {
+        "uuid": uuid_of(name),
+        "name": name,
+        "from_host": source,
+        "host": to,
+        "node": to,
+        "live": live,
+    }
 
 
 def begin(url, limits, wanted, given_up=()):
     with Store.open(url).write() as connection:
-        return migration_claims.begin_within(connection, limits, given_up, wanted, "live-migration", fleets.NOW)
+        return migration_claims.begin_within(
+            connection, limits, given_up, wanted, "live-migration", fleets.NOW
+        )
 
 
 def under_way(url):
@@ -78,9 +105,21 @@ def end(url, uuid, well):
 @pytest.mark.parametrize(
     ("limits", "wanted", "says"),
     [
-        (MigrationLimits(per_source=1), move("web2", "kvm3"), r"web2 waits: 1 migration from kvm1 is open, 1 at a time"),
-        (MigrationLimits(per_destination=1), move("other", source="kvm4"), r"other waits: 1 migration to kvm2 is open"),
-        (MigrationLimits(overall=1), move("other", "kvm3", "kvm4"), r"other waits: 1 migration in all is open"),
+        (
+            MigrationLimits(per_source=1),
+            move("web2", "kvm3"),
+            r"web2 waits: 1 migration from kvm1 is open, 1 at a time",
+        ),
+        (
+            MigrationLimits(per_destination=1),
+            move("other", source="kvm4"),
+            r"other waits: 1 migration to kvm2 is open",
+        ),
+        (
+            MigrationLimits(overall=1),
+            move("other", "kvm3", "kvm4"),
+            r"other waits: 1 migration in all is open",
+        ),
     ],
     ids=["source", "destination", "overall"],
 )
@@ -114,7 +153,12 @@ def test_no_cap_below_one():
 
 def test_two_runs_at_the_same_moment_do_not_both_find_room_for_one_more(fleet_url):
     wanted = [move("web1"), move("web2"), move("web3"), move("other", source="kvm4")]
-    answers = fleets.race(*[functools.partial(begin, fleet_url, MigrationLimits(per_destination=2), each) for each in wanted])
+    answers = fleets.race(
+        *[
+            functools.partial(begin, fleet_url, MigrationLimits(per_destination=2), each)
+            for each in wanted
+        ]
+    )
     refused = [answer for answer in answers if isinstance(answer, str)]
     assert len(refused) == 2 and all(answer.startswith("Busy: ") for answer in refused), answers
     assert len(under_way(fleet_url)) == 2
@@ -130,9 +174,13 @@ STEPS = st.lists(
 MOST = st.one_of(st.none(), st.integers(1, 3))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(steps=STEPS, limits=st.builds(MigrationLimits, MOST, MOST, MOST), budget=MOST)
-def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_url, steps, limits, budget):
+def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(
+    prepared_url, steps, limits, budget
+):
     begin_again(prepared_url, budget)
     for step in steps:
         rows = under_way(prepared_url)
@@ -161,9 +209,19 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
 TWO = MigrationLimits(2)
 
 
-def mover(url, world, limits=TWO, lines=None, keep=lambda connection: None, power=NO_POWER, patience=3600):
+def mover(
+    url, world, limits=TWO, lines=None, keep=lambda connection: None, power=NO_POWER, patience=3600
+):
     world.limit = limits.per_source
-    return Mover(Store.open(url), world, (lines if lines is not None else []).append, limits, keep, power, patience)
+    return Mover(
+        Store.open(url),
+        world,
+        (lines if lines is not None else []).append,
+        limits,
+        keep,
+        power,
+        patience,
+    )
 
 
 def statuses(outcomes):
@@ -171,7 +229,12 @@ def statuses(outcomes):
 
 
 def test_it_waits_for_another_run_and_goes_on(fleet_url):
-    other, world, lines, calls = begin(fleet_url, MigrationLimits(), move("other", source="kvm4")), World(), [], []
+    other, world, lines, calls = (
+        begin(fleet_url, MigrationLimits(), move("other", source="kvm4")),
+        World(),
+        [],
+        [],
+    )
 
     def keep(connection):
         calls.append(1)
@@ -189,7 +252,9 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
         mover_module.time.sleep = kept
     assert statuses(outcomes) == {"web1": "completed", "web2": "completed"} and world.most == 1
     assert calls.count("slept") == 3
-    assert lines[0].startswith("web1 waits: 1 migration to kvm2 is open, 1 at a time are allowed: other from kvm4")
+    assert lines[0].startswith(
+        "web1 waits: 1 migration to kvm2 is open, 1 at a time are allowed: other from kvm4"
+    )
     # The message comes once, not every time.
     assert sum("waits" in line for line in lines) == 1
 
@@ -197,7 +262,9 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
 def test_it_does_not_wait_for_ever(fleet_url):
     begin(fleet_url, MigrationLimits(), move("other", source="kvm4"))
     world = World()
-    outcomes = mover(fleet_url, world, MigrationLimits(2, 1), patience=0).run([move("web1"), move("web2", "kvm3")])
+    outcomes = mover(fleet_url, world, MigrationLimits(2, 1), patience=0).run(
+        [move("web1"), move("web2", "kvm3")]
+    )
     assert statuses(outcomes) == {"web1": "failed", "web2": "completed"}
     (failed,) = [each for each in outcomes if each["status"] == "failed"]
     assert "other from kvm4 to kvm2. That has not changed in 0 s" in failed["message"]
@@ -226,7 +293,11 @@ class Guests(World):
 
     def __call__(self, start, follow, wait, until):
         for order in start:
-            if order["begin"] and not order["live"] and self.place[order["uuid"]] == order["source"]:
+            if (
+                order["begin"]
+                and not order["live"]
+                and self.place[order["uuid"]] == order["source"]
+            ):
                 assert self.state[order["uuid"]] == "shutoff", "moved cold while it runs"
         answers = super().__call__(start, follow, wait, until)
         for answer in answers:
@@ -261,7 +332,13 @@ class Guests(World):
 
 
 def cold(url, world, patience=3600, timeout=300, lines=None):
-    return mover(url, world, power=Restarts(world.look, world.switch, timeout), patience=patience, lines=lines)
+    return mover(
+        url,
+        world,
+        power=Restarts(world.look, world.switch, timeout),
+        patience=patience,
+        lines=lines,
+    )
 
 
 def state(url, name="web1"):
@@ -302,7 +379,9 @@ def test_one_that_does_not_move_is_started_where_it_was(fleet_url):
 
 
 @pytest.mark.parametrize(("fate", "where"), [("completed", "kvm2"), ("failed", "kvm1")])
-def test_one_that_does_not_start_again_is_told_and_tried_again_by_the_next_run(fleet_url, fate, where):
+def test_one_that_does_not_start_again_is_told_and_tried_again_by_the_next_run(
+    fleet_url, fate, where
+):
     world = Guests({"web1": fate}, dead=[("web1", where)])
     outcomes = cold(fleet_url, world).run([move("web1", live=False)])
     assert statuses(outcomes) == {"web1": "conflict"}
@@ -322,7 +401,12 @@ def test_safety_what_runs_again_is_not_shut_down_where_nothing_is_to_begin(fleet
         cold(fleet_url, world).run([move("web1", live=False)])
     world.killed_at, world.switched, world.state[uuid_of("web1")] = None, [], "running"
     assert statuses(cold(fleet_url, world).settle("kvm1", begin=False)) == {"web1": "failed"}
-    assert world.switched == [] and world.begun == [] and state(fleet_url) == ("kvm1", "running") and under_way(fleet_url) == []
+    assert (
+        world.switched == []
+        and world.begun == []
+        and state(fleet_url) == ("kvm1", "running")
+        and under_way(fleet_url) == []
+    )
 
 
 @pytest.mark.parametrize("fate", ["completed", "failed"])
@@ -360,4 +444,6 @@ def test_the_intent_is_in_the_store_before_anything_is_shut_down(fleet_url):
         return world.switch(order, there, on, timeout)
 
     power = Restarts(world.look, switch, 300)
-    assert statuses(mover(fleet_url, world, power=power).run([move("web1", live=False)])) == {"web1": "completed"}
+    assert statuses(mover(fleet_url, world, power=power).run([move("web1", live=False)])) == {
+        "web1": "completed"
+    }

@@ -9,25 +9,43 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    policy as move_policy,
+)
 
 GOOD = [
     {"move": "never"},
     {"move": "never", "on_drain": "shutdown"},
     {"move": "cold", "priority": -3, "migration": {"copy_storage": "never"}},
-    {"move": "live", "priority": 10, "migration": {"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": 50}},
+    {
+        "move": "live",
+        "priority": 10,
+        "migration": {"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": 50},
+    },
     {"on_drain": "shutdown", "priority": 1},
 ]
 # Values that contradict each other, and a part of the sentence that says so.
 CONTRADICTIONS = [
     ({"move": "never", "migration": {"bandwidth_mib": 1}}, "move is never, so migration"),
-    ({"move": "cold", "migration": {"post_copy": True}}, "migration.post_copy is for live moves only"),
-    ({"move": "cold", "migration": {"bandwidth_mib": 9}}, "migration.bandwidth_mib is for live moves only"),
+    (
+        {"move": "cold", "migration": {"post_copy": True}},
+        "migration.post_copy is for live moves only",
+    ),
+    (
+        {"move": "cold", "migration": {"bandwidth_mib": 9}},
+        "migration.bandwidth_mib is for live moves only",
+    ),
     ({"move": "live", "on_drain": "shutdown"}, "on_drain shutdown stops it"),
     ({"migration": {"on_timeout": "post_copy", "post_copy": False}}, "post_copy is not true"),
-    ({"migration": {"tunnelled": True, "post_copy": True}}, "tunnelled and post_copy do not go together"),
+    (
+        {"migration": {"tunnelled": True, "post_copy": True}},
+        "tunnelled and post_copy do not go together",
+    ),
     ({"migration": {"tunnelled": True, "tls": True}}, "tunnelled and tls do not go together"),
-    ({"migration": {"tunnelled": True, "parallel_connections": 2}}, "tunnelled and parallel_connections do not go together"),
+    (
+        {"migration": {"tunnelled": True, "parallel_connections": 2}},
+        "tunnelled and parallel_connections do not go together",
+    ),
 ]
 MALFORMED = [
     ("never", "must be a mapping"),
@@ -41,14 +59,20 @@ MALFORMED = [
     ({"migration": {"bandwidth_mib": 0}}, "bandwidth_mib must be a whole number from 1"),
     ({"migration": {"bandwidth_mib": True}}, "must be a whole number"),
     ({"migration": {"post_copy": "yes"}}, "must be true or false"),
-    ({"migration": {"on_timeout": "cry"}}, "on_timeout must be abort, post_copy, pause or shutdown"),
+    (
+        {"migration": {"on_timeout": "cry"}},
+        "on_timeout must be abort, post_copy, pause or shutdown",
+    ),
 ]
 
 
 @pytest.mark.parametrize("policy", GOOD, ids=str)
 def test_what_is_written_is_read_again(policy):
     assert move_policy.checked(policy, "vm1") == policy
-    assert move_policy.from_metadata({"project": "p", **move_policy.to_metadata(policy)}, "vm1") == policy
+    assert (
+        move_policy.from_metadata({"project": "p", **move_policy.to_metadata(policy)}, "vm1")
+        == policy
+    )
 
 
 @pytest.mark.parametrize("policy", [{}, {"move": None, "migration": {}}])
@@ -60,7 +84,9 @@ def test_nothing_said_is_no_policy(policy):
 @pytest.mark.parametrize(("policy", "says"), CONTRADICTIONS + MALFORMED, ids=str)
 def test_what_is_wrong_is_refused_when_written_and_kept_as_an_error_when_read(policy, says):
     with pytest.raises(DroverError) as refused:
-        check.instances([{"name": "vm1", "memory_mb": 64, "policy": policy}], lambda item: "fleet.yml line 3")
+        check.instances(
+            [{"name": "vm1", "memory_mb": 64, "policy": policy}], lambda item: "fleet.yml line 3"
+        )
     assert "fleet.yml line 3: instance vm1" in str(refused.value)
     assert says in str(refused.value) or isinstance(policy, str)
     if isinstance(policy, dict) and set(policy) <= set(move_policy.KEYS):
@@ -76,7 +102,11 @@ def test_texts_that_are_no_values(metadata):
 def test_a_definition_brings_the_texts_for_the_metadata():
     wanted = check.instances([{"name": "vm1", "memory_mb": 64, "policy": GOOD[2]}], str)
     (resolved,) = identity.resolve(wanted, [])
-    assert resolved["metadata"] == {"move": "cold", "priority": "-3", "migration": '{"copy_storage": "never"}'}
+    assert resolved["metadata"] == {
+        "move": "cold",
+        "priority": "-3",
+        "migration": '{"copy_storage": "never"}',
+    }
     groups = check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 1}], str)
     wanted = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
     # The scheduler does not get the budget: it is for moves.

@@ -72,31 +72,50 @@ class Faraway:
 
     def storagePoolLookupByName(self, name):
         if name not in self.pools:
-            refuse(libvirt.VIR_ERR_NO_STORAGE_POOL, f"Storage pool not found: no storage pool with matching name '{name}'")
+            refuse(
+                libvirt.VIR_ERR_NO_STORAGE_POOL,
+                f"Storage pool not found: no storage pool with matching name '{name}'",
+            )
         return self.pools[name]
 
     def storagePoolCreateXML(self, text, flags=0):
         root = ET.fromstring(text)
         name, path = root.findtext("name"), root.findtext("target/path")
         if name in self.pools:
-            refuse(libvirt.VIR_ERR_OPERATION_FAILED, f"operation failed: pool '{name}' already exists with uuid x")
+            refuse(
+                libvirt.VIR_ERR_OPERATION_FAILED,
+                f"operation failed: pool '{name}' already exists with uuid x",
+            )
         if any(each.path == os.path.normpath(path) for each in self.pools.values()):
-            refuse(libvirt.VIR_ERR_OPERATION_FAILED, "operation failed: Storage source conflict with pool")
+            refuse(
+                libvirt.VIR_ERR_OPERATION_FAILED,
+                "operation failed: Storage source conflict with pool",
+            )
         if not os.path.isdir(self.real(path)):
             if not flags & libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD:
-                refuse(libvirt.VIR_ERR_SYSTEM_ERROR, f"cannot open directory '{path}': No such file or directory", 2)
+                refuse(
+                    libvirt.VIR_ERR_SYSTEM_ERROR,
+                    f"cannot open directory '{path}': No such file or directory",
+                    2,
+                )
             os.makedirs(self.real(path))
         self.pool(name, path)
         return self.pools[name]
 
     def secretLookupByUUIDString(self, uuid):
         if uuid not in self.secrets:
-            refuse(libvirt.VIR_ERR_NO_SECRET, f"Secret not found: no secret with matching uuid '{uuid}'")
+            refuse(
+                libvirt.VIR_ERR_NO_SECRET,
+                f"Secret not found: no secret with matching uuid '{uuid}'",
+            )
         return self.secrets[uuid]
 
     def secretLookupByUsage(self, kind, usage):
         if (kind, usage) not in self.secrets:
-            refuse(libvirt.VIR_ERR_NO_SECRET, f"Secret not found: no secret with matching usage '{usage}'")
+            refuse(
+                libvirt.VIR_ERR_NO_SECRET,
+                f"Secret not found: no secret with matching usage '{usage}'",
+            )
         return self.secrets[(kind, usage)]
 
     def newStream(self, flags=0):
@@ -107,7 +126,14 @@ class Pool:
     """A storage pool."""
 
     def __init__(self, host, pool_name, path, kind, active, source):
-        self.host, self.pool_name, self.path, self.kind, self.active, self.source = host, pool_name, path, kind, active, source
+        self.host, self.pool_name, self.path, self.kind, self.active, self.source = (
+            host,
+            pool_name,
+            path,
+            kind,
+            active,
+            source,
+        )
         self.known = set()
 
     def name(self):
@@ -130,9 +156,15 @@ class Pool:
 
     def refresh(self, flags=0):
         if not self.active:
-            refuse(libvirt.VIR_ERR_OPERATION_INVALID, f"storage pool '{self.pool_name}' is not active")
+            refuse(
+                libvirt.VIR_ERR_OPERATION_INVALID, f"storage pool '{self.pool_name}' is not active"
+            )
         folder = self.host.real(self.path)
-        self.known = {each for each in os.listdir(folder) if os.path.isfile(os.path.join(folder, each))} if os.path.isdir(folder) else set()
+        self.known = (
+            {each for each in os.listdir(folder) if os.path.isfile(os.path.join(folder, each))}
+            if os.path.isdir(folder)
+            else set()
+        )
 
     def info(self):
         return [2, 1 << 40, 0, 1 << 40]
@@ -154,7 +186,10 @@ class Pool:
 
     def storageVolLookupByName(self, name):
         if name not in self.known:
-            refuse(libvirt.VIR_ERR_NO_STORAGE_VOL, f"Storage volume not found: no storage vol with matching name '{name}'")
+            refuse(
+                libvirt.VIR_ERR_NO_STORAGE_VOL,
+                f"Storage volume not found: no storage vol with matching name '{name}'",
+            )
         return Volume(self, name)
 
     def createXML(self, text, flags=0):
@@ -162,13 +197,20 @@ class Pool:
         name = root.findtext("name")
         path = os.path.join(self.host.real(self.path), name)
         if os.path.exists(path):
-            refuse(libvirt.VIR_ERR_STORAGE_VOL_EXIST, f"storage volume name '{name}' already in use.")
+            refuse(
+                libvirt.VIR_ERR_STORAGE_VOL_EXIST, f"storage volume name '{name}' already in use."
+            )
         with open(path, "xb") as file:
             image_format = root.find("target/format")
             if image_format is None or image_format.get("type") == "raw":
                 file.truncate(int(root.findtext("capacity")))
             else:
-                file.write(b"QFI\xfb" + bytes(20) + int(root.findtext("capacity")).to_bytes(8, "big") + bytes(1000))
+                file.write(
+                    b"QFI\xfb"
+                    + bytes(20)
+                    + int(root.findtext("capacity")).to_bytes(8, "big")
+                    + bytes(1000)
+                )
         self.known.add(name)
         return Volume(self, name)
 
@@ -189,7 +231,11 @@ class Volume:
     def _capacity(self):
         with open(self.file, "rb") as file:
             head = file.read(32)
-        return int.from_bytes(head[24:32], "big") if head[:4] == b"QFI\xfb" else os.stat(self.file).st_size
+        return (
+            int.from_bytes(head[24:32], "big")
+            if head[:4] == b"QFI\xfb"
+            else os.stat(self.file).st_size
+        )
 
     def info(self):
         return [0, self._capacity(), os.stat(self.file).st_blocks * 512]
@@ -202,7 +248,8 @@ class Volume:
         times = {"mtime": status.st_mtime_ns, "ctime": status.st_ctime_ns}
         # libvirt's dates: nothing after the point if the fraction is zero.
         written = "".join(
-            f"<{name}>{time // 10**9}{f'.{time % 10**9:09d}' if time % 10**9 else ''}</{name}>" for name, time in times.items()
+            f"<{name}>{time // 10**9}{f'.{time % 10**9:09d}' if time % 10**9 else ''}</{name}>"
+            for name, time in times.items()
         )
         with open(self.file, "rb") as file:
             kind = "qcow2" if file.read(4) == b"QFI\xfb" else "raw"

@@ -26,7 +26,17 @@ def qcow2(path, backing=None, size=1 << 20):
 def qemu_img(path, *options, backing=None, kind="qcow2", size="1M"):
     """Make a whole image; return its path."""
     behind = ["-b", str(backing), "-F", "qcow2"] if backing else []
-    command = ["qemu-img", "create", "-q", "-f", kind, *behind, *options, str(path), *([] if backing else [size])]
+    command = [
+        "qemu-img",
+        "create",
+        "-q",
+        "-f",
+        kind,
+        *behind,
+        *options,
+        str(path),
+        *([] if backing else [size]),
+    ]
     for _try in range(50):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         # LUKS derives its key for a time that a measurement of the processor decides. The

@@ -18,7 +18,9 @@ class Network:
 
     def DHCPLeases(self):
         if self.leases == (None,):
-            raise libvirt.libvirtError("Requested operation is not valid: network 'x' is not active")
+            raise libvirt.libvirtError(
+                "Requested operation is not valid: network 'x' is not active"
+            )
         return list(self.leases)
 
 
@@ -45,7 +47,9 @@ def lease(mac, address):
 
 
 def test_the_addresses_of_each_mac_the_old_protocol_first():
-    first = Network(lease("52:54:00:00:00:01", "2001:db8::7"), lease("52:54:00:00:00:01", "192.0.2.7"))
+    first = Network(
+        lease("52:54:00:00:00:01", "2001:db8::7"), lease("52:54:00:00:00:01", "192.0.2.7")
+    )
     second = Network(lease("52:54:00:00:00:02", "192.0.2.9"))
     assert read_addresses(Connection(first, Network(None), second)) == {
         "52:54:00:00:00:01": ["192.0.2.7", "2001:db8::7"],

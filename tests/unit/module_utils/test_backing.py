@@ -25,7 +25,9 @@ def files(path, image_format=None):
 @pytest.mark.parametrize("kind", ["qcow2", "qed", "qcow", "vmdk"])
 def test_each_kind_of_image_that_can_have_another_behind_it(tmp_path, kind):
     base, top = qemu_img(tmp_path / "base", kind=kind, size="4M"), str(tmp_path / "top")
-    subprocess.run(["qemu-img", "create", "-q", "-f", kind, "-b", base, "-F", kind, top], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", kind, "-b", base, "-F", kind, top], check=True
+    )
     assert files(top) == [base]
     assert files(base) == []
 
@@ -35,13 +37,19 @@ def test_a_whole_chain_by_relative_names_and_through_a_link(tmp_path):
     qcow2(tmp_path / "base")
     qcow2(tmp_path / "sub" / "middle", "../base")
     qcow2(tmp_path / "top", "sub/middle")
-    assert [os.path.realpath(path) for path in files(tmp_path / "top")] == [str(tmp_path / "sub" / "middle"), str(tmp_path / "base")]
+    assert [os.path.realpath(path) for path in files(tmp_path / "top")] == [
+        str(tmp_path / "sub" / "middle"),
+        str(tmp_path / "base"),
+    ]
     # QEMU resolves a relative name from the folder where the image was opened; the folder of its
     # file may be meant too.
     (tmp_path / "elsewhere").mkdir()
     os.symlink(tmp_path / "top", tmp_path / "elsewhere" / "top")
     (reference,) = backing.references_of(str(tmp_path / "elsewhere" / "top"))
-    assert reference.paths == [str(tmp_path / "elsewhere" / "sub" / "middle"), str(tmp_path / "sub" / "middle")]
+    assert reference.paths == [
+        str(tmp_path / "elsewhere" / "sub" / "middle"),
+        str(tmp_path / "sub" / "middle"),
+    ]
 
 
 def test_an_external_data_file_belongs_to_its_image(tmp_path):
@@ -75,10 +83,22 @@ def test_the_names_that_qemu_takes(tmp_path):
     assert named("nbd:server:10809") == ([], ["server"], None)
     assert named("https://server/x.img")[1] == ["server"]
     assert named("rbd:pool/image:mon_host=127.0.0.1\\:6789")[1] == ["127.0.0.1"]
-    assert described(driver="qcow2", file={"driver": "file", "filename": "/x/base"}) == (["/x/base"], [], None)
-    assert described(**{"driver": "qcow2", "file.driver": "file", "file.filename": "base"}) == (["/img/base"], [], None)
-    assert described(driver="raw", file={"driver": "nbd", "server": {"type": "unix", "path": "/run/nbd"}})[1] == ["unix"]
-    assert described(driver="raw", file={"driver": "nbd", "server": {"type": "inet", "host": "::1", "port": "1"}})[1] == ["::1"]
+    assert described(driver="qcow2", file={"driver": "file", "filename": "/x/base"}) == (
+        ["/x/base"],
+        [],
+        None,
+    )
+    assert described(**{"driver": "qcow2", "file.driver": "file", "file.filename": "base"}) == (
+        ["/img/base"],
+        [],
+        None,
+    )
+    assert described(
+        driver="raw", file={"driver": "nbd", "server": {"type": "unix", "path": "/run/nbd"}}
+    )[1] == ["unix"]
+    assert described(
+        driver="raw", file={"driver": "nbd", "server": {"type": "inet", "host": "::1", "port": "1"}}
+    )[1] == ["::1"]
     assert described(**{"file.driver": "nbd", "file.path": "/run/nbd"})[1] == ["unix"]
     # A name that is not understood stays as written, because its meaning is decided later.
     assert named("json:{")[2] == "json:{"
@@ -89,7 +109,10 @@ def test_the_names_that_qemu_takes(tmp_path):
 def test_trouble_is_told(tmp_path):
     qcow2(tmp_path / "top", "gone")
     found = backing.chain(str(tmp_path / "top"))
-    assert found.files == [str(tmp_path / "gone")] and "gone cannot be read (No such file" in found.troubles[0]
+    assert (
+        found.files == [str(tmp_path / "gone")]
+        and "gone cannot be read (No such file" in found.troubles[0]
+    )
     data = bytearray((tmp_path / "top").read_bytes())
     data[16:20] = (5000).to_bytes(4, "big")
     (tmp_path / "top").write_bytes(data)

@@ -86,7 +86,11 @@ def schema():
 
 
 def test_each_text_of_the_schema_is_in_the_table(schema):
-    missing = sorted(place for place in schema.texts if place and not place.startswith("@") and table.name_of(place) is None)
+    missing = sorted(
+        place
+        for place in schema.texts
+        if place and not place.startswith("@") and table.name_of(place) is None
+    )
     assert not missing
 
 
@@ -95,24 +99,40 @@ def test_the_table_has_nothing_that_the_schema_does_not_have(schema):
     unused = [
         row.place
         for row in table.NAMES
-        if row.place not in table.NEWER and not any(table.name_of(place) is row for place in places if place)
+        if row.place not in table.NEWER
+        and not any(table.name_of(place) is row for place in places if place)
     ]
     assert not unused
 
 
 def test_each_device_of_the_schema_is_known(schema):
-    devices = {place.split("/")[1] for place in schema.elements if place.startswith("devices/")} - {"*"}
+    devices = {place.split("/")[1] for place in schema.elements if place.startswith("devices/")} - {
+        "*"
+    }
     assert devices <= reading._TAGS
 
 
-@pytest.mark.parametrize("kind", [each for each in table.KINDS if each.attribute], ids=lambda each: f"{each.path}@{each.attribute}")
+@pytest.mark.parametrize(
+    "kind",
+    [each for each in table.KINDS if each.attribute],
+    ids=lambda each: f"{each.path}@{each.attribute}",
+)
 def test_each_type_of_the_schema_has_a_verdict(kind, schema):
     end = f"{kind.path.rpartition('//')[2]}@{kind.attribute}"
     top = kind.path.partition("//")[0]
-    known = [words for name, words in schema.choices.items() if name.startswith(top) and (name == end or name.endswith(f"/{end}"))]
+    known = [
+        words
+        for name, words in schema.choices.items()
+        if name.startswith(top) and (name == end or name.endswith(f"/{end}"))
+    ]
     # Elements of a libvirt that is newer than the schema; only a running guest has a mirror.
     if not known:
-        assert kind.path in ("devices/crypto/backend", "devices/pstore", "devices/disk//dataStore", "devices/disk//mirror")
+        assert kind.path in (
+            "devices/crypto/backend",
+            "devices/pstore",
+            "devices/disk//dataStore",
+            "devices/disk//mirror",
+        )
     assert not set().union(*known) - set(kind.values)
 
 
@@ -126,4 +146,6 @@ def test_each_element_is_bound_that_nobody_knows():
 def test_each_path_is_bound_that_nobody_knows():
     text = "<domain><devices><controller type='usb'><future file='/srv/x'/></controller></devices></domain>"
     (found,) = reading.in_the_way(reading.read(text), live=True)
-    assert found.what.startswith("its controller names /srv/x of its host (devices/controller/future@file)")
+    assert found.what.startswith(
+        "its controller names /srv/x of its host (devices/controller/future@file)"
+    )

@@ -43,7 +43,9 @@ class Sysfs:
             path = device / file.replace("__", "/")
             path.parent.mkdir(exist_ok=True)
             path.write_text(f"{text}\n")
-        (self.folder / "dev/block" / number).symlink_to(os.path.relpath(device, self.folder / "dev/block"))
+        (self.folder / "dev/block" / number).symlink_to(
+            os.path.relpath(device, self.folder / "dev/block")
+        )
         return device
 
     def mapped(self, name, uuid, *below):
@@ -56,7 +58,9 @@ class Sysfs:
 
     def identity(self, device):
         """Return the identity of a device by its number, as the code finds it."""
-        return block_devices._identity(os.path.realpath(self.folder / "dev/block" / (device / "dev").read_text().strip()))
+        return block_devices._identity(
+            os.path.realpath(self.folder / "dev/block" / (device / "dev").read_text().strip())
+        )
 
 
 @pytest.fixture(name="sysfs")
@@ -65,7 +69,9 @@ def _sysfs(tmp_path, monkeypatch):
     return Sysfs(tmp_path / "sys")
 
 
-@pytest.mark.parametrize("name", [NAA, "eui.0025385b71b0a1c4", "uuid.5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"])
+@pytest.mark.parametrize(
+    "name", [NAA, "eui.0025385b71b0a1c4", "uuid.5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"]
+)
 @pytest.mark.parametrize("file", ["device__wwid", "wwid"], ids=["SCSI", "NVMe"])
 def test_a_disk_has_its_worldwide_name(sysfs, file, name):
     assert sysfs.identity(sysfs.add("disk", **{file: name})) == name
@@ -112,7 +118,9 @@ def test_a_partition_is_a_part_of_its_disk(sysfs):
     disk, again = sysfs.add("sda", device__wwid=NAA), sysfs.add("sdq", device__wwid=NAA)
     first = sysfs.add("sda1", disk, partition="1", start="2048", size="4096")
     assert sysfs.identity(first) == f"{NAA}-part1@2048+4096"
-    assert sysfs.identity(sysfs.add("sdq1", again, partition="1", start="2048", size="4096")) == sysfs.identity(first)
+    assert sysfs.identity(
+        sysfs.add("sdq1", again, partition="1", start="2048", size="4096")
+    ) == sysfs.identity(first)
     others = [("2", "2048", "4096"), ("1", "2049", "4096"), ("1", "2048", "8192")]
     found = {
         sysfs.identity(sysfs.add(f"sda1{number}", disk, partition=part, start=start, size=size))
@@ -127,7 +135,11 @@ def test_a_multipath_map_is_the_disk_behind_its_paths(sysfs):
 
 
 def test_a_multipath_map_whose_paths_are_not_proven_to_be_one_disk_has_none(sysfs):
-    one, other, unknown = sysfs.add("sda", device__wwid=NAA), sysfs.add("sdb", device__wwid=OTHER), sysfs.add("sdc")
+    one, other, unknown = (
+        sysfs.add("sda", device__wwid=NAA),
+        sysfs.add("sdb", device__wwid=OTHER),
+        sysfs.add("sdc"),
+    )
     assert sysfs.identity(sysfs.mapped("dm-0", MPATH, one, other)) is None
     assert sysfs.identity(sysfs.mapped("dm-1", MPATH, one, unknown)) is None
     assert sysfs.identity(sysfs.mapped("dm-2", MPATH)) is None
@@ -145,10 +157,15 @@ def test_a_logical_volume_is_its_uuid_on_what_it_lies_on(sysfs):
 
 
 def test_a_logical_volume_on_what_is_not_known_has_none(sysfs):
-    disk, loop = sysfs.add("sda", device__wwid=NAA), sysfs.add("loop0", loop__backing_file="/srv/disk.raw")
+    disk, loop = (
+        sysfs.add("sda", device__wwid=NAA),
+        sysfs.add("loop0", loop__backing_file="/srv/disk.raw"),
+    )
     assert sysfs.identity(sysfs.mapped("dm-0", LVM, loop)) is None
     assert sysfs.identity(sysfs.mapped("dm-1", LVM, disk, loop)) is None
-    assert sysfs.identity(sysfs.mapped("dm-2", "", disk)) is None, "one that was made without a uuid"
+    assert sysfs.identity(sysfs.mapped("dm-2", "", disk)) is None, (
+        "one that was made without a uuid"
+    )
     assert sysfs.identity(sysfs.mapped("dm-3", LVM)) is None, "a snapshot of nothing"
 
 
@@ -157,7 +174,11 @@ def test_the_devices_of_a_host_are_listed_with_all_their_names(sysfs, tmp_path, 
     dev = tmp_path / "dev"
     (dev / "disk/by-id").mkdir(parents=True)
     (dev / "vg").mkdir()
-    disk, unknown, volume = sysfs.add("sda", device__wwid=NAA), sysfs.add("vda"), sysfs.add("dm-0", dm__uuid=LVM)
+    disk, unknown, volume = (
+        sysfs.add("sda", device__wwid=NAA),
+        sysfs.add("vda"),
+        sysfs.add("dm-0", dm__uuid=LVM),
+    )
     (volume / "slaves").mkdir()
     (volume / "slaves/sda").symlink_to(disk)
     try:

@@ -66,7 +66,11 @@ def names(place):
 def test_a_volume_is_copied_whole_and_removed_at_the_source(volumes):
     record = volumes.moved()
     assert volumes.far.read(volumes.path) == CONTENT and names(volumes) == []
-    assert (record["storage"], record["removed"], record["leftovers"]) == ("copied", [volumes.path], [])
+    assert (record["storage"], record["removed"], record["leftovers"]) == (
+        "copied",
+        [volumes.path],
+        [],
+    )
     assert record["copies"] == {"memory_mib": 0, "disk_mib": SIZE >> 20}
 
 
@@ -90,7 +94,9 @@ def test_one_that_is_not_named_for_the_instance_stays_and_is_named(volumes):
     redefine(volumes, device(other))
     record = volumes.moved()
     assert "root" in names(volumes) and volumes.far.read(str(other)) == CONTENT
-    assert record["kept"] == [{"path": str(other), "reason": "its name does not say that it is this instance's"}]
+    assert record["kept"] == [
+        {"path": str(other), "reason": "its name does not say that it is this instance's"}
+    ]
 
 
 def test_one_that_this_host_itself_uses_stays(volumes, monkeypatch):
@@ -103,18 +109,40 @@ def test_one_that_this_host_itself_uses_stays(volumes, monkeypatch):
 
     monkeypatch.setattr(block_volumes.os, "open", open_)
     record = volumes.moved()
-    assert names(volumes) == [NAME] and record["leftovers"] == [volumes.path] and "this host itself uses it" in record["kept"][0]["reason"]
+    assert (
+        names(volumes) == [NAME]
+        and record["leftovers"] == [volumes.path]
+        and "this host itself uses it" in record["kept"][0]["reason"]
+    )
 
 
 @pytest.mark.parametrize(
     "prepare, words",
     [
-        (lambda place: place.far.write(place.path, b"somebody's"), "nothing proves that it is a leftover of ours"),
-        (lambda place: place.far.pools.clear(), "the storage pool vms does not exist on kvm2: define it there"),
-        (lambda place: setattr(place.far.pools["vms"], "active", False), "the storage pool vms is not active on kvm2"),
-        (lambda place: setattr(place.far.pools["vms"], "kind", "fs"), "is of the type fs, not of logical or zfs"),
-        (lambda place: setattr(place.far.pools["vms"], "path", f"{place.local}2"), "is another file on kvm2"),
-        (lambda place: redefine(place, device(place.path, "qcow2")), "is a device with a qcow2 image, and only raw ones are copied"),
+        (
+            lambda place: place.far.write(place.path, b"somebody's"),
+            "nothing proves that it is a leftover of ours",
+        ),
+        (
+            lambda place: place.far.pools.clear(),
+            "the storage pool vms does not exist on kvm2: define it there",
+        ),
+        (
+            lambda place: setattr(place.far.pools["vms"], "active", False),
+            "the storage pool vms is not active on kvm2",
+        ),
+        (
+            lambda place: setattr(place.far.pools["vms"], "kind", "fs"),
+            "is of the type fs, not of logical or zfs",
+        ),
+        (
+            lambda place: setattr(place.far.pools["vms"], "path", f"{place.local}2"),
+            "is another file on kvm2",
+        ),
+        (
+            lambda place: redefine(place, device(place.path, "qcow2")),
+            "is a device with a qcow2 image, and only raw ones are copied",
+        ),
     ],
 )
 def test_refused_before_anything_is_made(volumes, prepare, words):
@@ -130,7 +158,9 @@ def test_refused_where_nothing_may_be_copied(volumes):
 
 def test_refused_without_room(volumes, monkeypatch):
     monkeypatch.setattr(Pool, "info", lambda self: [2, 1 << 30, 0, 2 << 20])
-    assert "the storage pool vms on kvm2 has 2 MiB free, but its disks take 3 MiB" in volumes.refused()
+    assert (
+        "the storage pool vms on kvm2 has 2 MiB free, but its disks take 3 MiB" in volumes.refused()
+    )
 
 
 def test_what_a_failed_move_has_made_is_removed_again(volumes):
@@ -139,7 +169,11 @@ def test_what_a_failed_move_has_made_is_removed_again(volumes):
 
     volumes.behave = fail
     record, dummy = volumes.move()
-    assert record["status"] == "failed" and volumes.far.read(volumes.path) is None and names(volumes) == [NAME]
+    assert (
+        record["status"] == "failed"
+        and volumes.far.read(volumes.path) is None
+        and names(volumes) == [NAME]
+    )
     assert record["leftovers"] == []
 
 

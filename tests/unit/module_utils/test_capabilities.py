@@ -45,22 +45,37 @@ def test_the_cpu_that_host_model_stands_for():
     assert element.startswith("<cpu ")
     assert '<model fallback="forbid">EPYC</model>' in element
     assert "hypervisor" in features_of(element)
-    assert host_model_cpu("<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>") is None
+    assert (
+        host_model_cpu(
+            "<domainCapabilities><cpu><mode name='host-model' supported='no'/></cpu></domainCapabilities>"
+        )
+        is None
+    )
 
 
 def test_a_feature_that_is_disabled_is_not_counted():
-    assert features_of("<cpu><feature policy='disable' name='svm'/><feature policy='require' name='aes'/></cpu>") == ["aes"]
+    assert features_of(
+        "<cpu><feature policy='disable' name='svm'/><feature policy='require' name='aes'/></cpu>"
+    ) == ["aes"]
 
 
 def test_a_host_without_cpu_model_or_topology():
-    found = parse_capabilities("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>")
+    found = parse_capabilities(
+        "<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>"
+    )
     assert found["cpu"]["model"] is None
     assert found["numa_cells"] == []
     assert found["cpu"]["topology"] == {"cells": 1, "sockets": 1, "cores": 1, "threads": 1}
-    assert cpu_element("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>") is None
+    assert (
+        cpu_element("<capabilities><host><cpu><arch>riscv64</arch></cpu></host></capabilities>")
+        is None
+    )
 
 
-@pytest.mark.parametrize("text, numbers", [("0-2,8", [0, 1, 2, 8]), ("0-3,^1", [0, 2, 3]), ("", []), (None, []), ("5", [5])])
+@pytest.mark.parametrize(
+    "text, numbers",
+    [("0-2,8", [0, 1, 2, 8]), ("0-3,^1", [0, 2, 3]), ("", []), (None, []), ("5", [5])],
+)
 def test_cpu_sets(text, numbers):
     assert parse_cpu_set(text) == numbers
 
@@ -77,10 +92,25 @@ def test_what_is_other_xml():
 
 def test_the_cells_of_a_host_with_two_sockets():
     cells = parse_capabilities((DATA / "capabilities-two-cells.xml").read_text())["numa_cells"]
-    assert [(cell["id"], cell["memory_mb"], len(cell["cpus"])) for cell in cells] == [(0, 16384, 4), (1, 16384, 4), (2, 8192, 0)]
-    assert cells[0]["cpus"][2] == {"id": 4, "socket": 0, "die": 0, "cluster": 0, "core": 0, "siblings": [0, 4]}
+    assert [(cell["id"], cell["memory_mb"], len(cell["cpus"])) for cell in cells] == [
+        (0, 16384, 4),
+        (1, 16384, 4),
+        (2, 8192, 0),
+    ]
+    assert cells[0]["cpus"][2] == {
+        "id": 4,
+        "socket": 0,
+        "die": 0,
+        "cluster": 0,
+        "core": 0,
+        "siblings": [0, 4],
+    }
     assert cells[0]["pages"][1] == {"size_kb": 2048, "count": 2048, "free": None}
-    assert cells[1]["distances"] == [{"id": 0, "value": 21}, {"id": 1, "value": 10}, {"id": 2, "value": 28}]
+    assert cells[1]["distances"] == [
+        {"id": 0, "value": 21},
+        {"id": 1, "value": 10},
+        {"id": 2, "value": 28},
+    ]
 
 
 def test_an_offline_cpu_is_no_core_of_one_thread():
@@ -93,7 +123,10 @@ def test_an_offline_cpu_is_no_core_of_one_thread():
 def test_an_unknown_socket_is_not_socket_0():
     cpus = "<cpu id='0' socket_id='-1' core_id='0' siblings='0'/><cpu id='1' core_id='1' siblings='1'/>"
     text = f"<capabilities><host><topology><cells><cell id='0'><cpus>{cpus}</cpus></cell></cells></topology></host></capabilities>"
-    assert [(cpu["socket"], cpu["siblings"]) for cpu in parse_capabilities(text)["numa_cells"][0]["cpus"]] == [(None, [0]), (None, [1])]
+    assert [
+        (cpu["socket"], cpu["siblings"])
+        for cpu in parse_capabilities(text)["numa_cells"][0]["cpus"]
+    ] == [(None, [0]), (None, [1])]
 
 
 class FreePages:

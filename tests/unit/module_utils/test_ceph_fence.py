@@ -11,10 +11,21 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import CephProblem, Cluster
+from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import (
+    CephProblem,
+    Cluster,
+)
 
 DISK = "rbd:10.99.0.254:/vms/web-vda"
-MONITORS = {"mons": [{"rank": 0, "name": "a", "public_addrs": {"addrvec": [{"type": "v1", "addr": "10.99.0.254:6789", "nonce": 0}]}}]}
+MONITORS = {
+    "mons": [
+        {
+            "rank": 0,
+            "name": "a",
+            "public_addrs": {"addrvec": [{"type": "v1", "addr": "10.99.0.254:6789", "nonce": 0}]},
+        }
+    ]
+}
 LONG, SHORT = "2036-11-21T17:02:34.542311+0000", "2026-11-21T17:02:34.542311+0000"
 
 PROGRAM = """#!{python}
@@ -73,13 +84,20 @@ def test_cut_verify_lift(ceph):
 
 
 def test_check_mode_changes_nothing(ceph):
-    assert ceph.cluster.cut(["10.99.0.11"], True) == ["10.99.0.11"] and ceph.state()["blocklist"] == {}
+    assert (
+        ceph.cluster.cut(["10.99.0.11"], True) == ["10.99.0.11"] and ceph.state()["blocklist"] == {}
+    )
 
 
-@pytest.mark.parametrize("blocklist", [{}, {"10.99.0.11:0/3801275244": LONG}, {"10.99.0.11:0/0": SHORT}, {"10.99.0.11:0/0": "soon"}])
+@pytest.mark.parametrize(
+    "blocklist",
+    [{}, {"10.99.0.11:0/3801275244": LONG}, {"10.99.0.11:0/0": SHORT}, {"10.99.0.11:0/0": "soon"}],
+)
 def test_one_client_or_an_hour_is_not_shut_out(ceph, blocklist):
     ceph.write(blocklist=blocklist)
-    with pytest.raises(CephProblem, match="10.99.0.11 is not on the blocklist of Ceph, or not for long"):
+    with pytest.raises(
+        CephProblem, match="10.99.0.11 is not on the blocklist of Ceph, or not for long"
+    ):
         ceph.cluster.verify(["10.99.0.11"], [DISK])
     assert ceph.cluster.cut(["10.99.0.11"]) == ["10.99.0.11"]
     assert ceph.cluster.verify(["10.99.0.11"], [DISK]) == ([DISK], [])
@@ -102,7 +120,9 @@ def test_disks_that_are_not_cut_off(ceph, disk, watchers, why):
     assert cut == [] and len(problems) == 1 and why in problems[0]
 
 
-@pytest.mark.parametrize("server", ["10.99.0.254", "10.99.0.254:6789", "10.99.0.254,10.99.0.254:3300"])
+@pytest.mark.parametrize(
+    "server", ["10.99.0.254", "10.99.0.254:6789", "10.99.0.254,10.99.0.254:3300"]
+)
 def test_monitors_with_and_without_ports(ceph, server):
     ceph.write(blocklist={"10.99.0.11:0/0": LONG})
     disk = f"rbd:{server}:/vms/web-vda"
@@ -111,8 +131,13 @@ def test_monitors_with_and_without_ports(ceph, server):
 
 def test_a_command_that_is_missing_or_fails_is_a_sentence(ceph, tmp_path, monkeypatch):
     (tmp_path / "ceph").write_text("#!/bin/sh\necho 'Error EACCES: access denied' >&2\nexit 13\n")
-    with pytest.raises(CephProblem, match=r"ceph .*osd dump.* failed on .* \(Error EACCES: access denied\)"):
+    with pytest.raises(
+        CephProblem, match=r"ceph .*osd dump.* failed on .* \(Error EACCES: access denied\)"
+    ):
         ceph.cluster.cut(["10.99.0.11"])
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(CephProblem, match="the command ceph is not on .*: install ceph-common there, or set drover_ceph_admin"):
+    with pytest.raises(
+        CephProblem,
+        match="the command ceph is not on .*: install ceph-common there, or set drover_ceph_admin",
+    ):
         ceph.cluster.cut(["10.99.0.11"])

@@ -34,7 +34,9 @@ class Conn:
 
 
 def domain(cpu, kind="kvm"):
-    return ET.fromstring(f"<domain type='{kind}'><os><type arch='x86_64' machine='q35'>hvm</type></os>{cpu}</domain>")
+    return ET.fromstring(
+        f"<domain type='{kind}'><os><type arch='x86_64' machine='q35'>hvm</type></os>{cpu}</domain>"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def domain(cpu, kind="kvm"):
 )
 def test_the_cpu_of_a_guest(cpu, model):
     found = cpus.wanted(Conn(), domain(cpu))
-    assert (found["arch"], found["type"]) == ("x86_64", "kvm") and ET.fromstring(found["cpu"]).findtext("model") == model
+    assert (found["arch"], found["type"]) == ("x86_64", "kvm") and ET.fromstring(
+        found["cpu"]
+    ).findtext("model") == model
 
 
 def test_guests_that_run_on_any_cpu():

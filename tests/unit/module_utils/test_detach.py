@@ -33,5 +33,7 @@ def test_each_is_heard_and_one_that_dies_says_nothing():
 
 def test_suspected_10_more_workers_than_select_knows_descriptors():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", MANY], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MANY], env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -52,24 +52,40 @@ def test_an_intel_nic_with_two_of_its_functions(pci):
         "vdpa": None,
     }
     function = pci["0000:3b:02.0"]
-    assert (function["dev_type"], function["parent_addr"], function["interface"]) == ("type-VF", "0000:3b:00.0", "ens1f0v0")
+    assert (function["dev_type"], function["parent_addr"], function["interface"]) == (
+        "type-VF",
+        "0000:3b:00.0",
+        "ens1f0v0",
+    )
     # Its driver is vfio-pci, so it has no interface on the host.
     assert (pci["0000:3b:02.1"]["driver"], pci["0000:3b:02.1"]["interface"]) == ("vfio-pci", None)
 
 
 def test_a_mellanox_nic_without_functions_is_a_physical_function(pci):
     device = pci["0000:42:00.0"]
-    assert (device["dev_type"], device["virtual_functions"], device["max_virtual_functions"]) == ("type-PF", [], 16)
+    assert (device["dev_type"], device["virtual_functions"], device["max_virtual_functions"]) == (
+        "type-PF",
+        [],
+        16,
+    )
 
 
 def test_a_function_with_a_vdpa_device(pci):
     device = pci["0000:43:00.2"]
-    assert (device["dev_type"], device["vdpa"], device["parent_addr"]) == ("vdpa", "/dev/vhost-vdpa-0", "0000:43:00.0")
+    assert (device["dev_type"], device["vdpa"], device["parent_addr"]) == (
+        "vdpa",
+        "/dev/vhost-vdpa-0",
+        "0000:43:00.0",
+    )
 
 
 def test_a_gpu_and_its_sound_share_an_iommu_group(pci):
     device = pci["0000:85:00.0"]
-    assert (device["dev_type"], device["class"], device["iommu_group_members"]) == ("type-PCI", "030000", ["0000:85:00.0", "0000:85:00.1"])
+    assert (device["dev_type"], device["class"], device["iommu_group_members"]) == (
+        "type-PCI",
+        "030000",
+        ["0000:85:00.0", "0000:85:00.1"],
+    )
     # No <numa>: the cell is not known; that is different from cell 0.
     assert device["numa_node"] is None
 
@@ -85,7 +101,9 @@ def test_the_types_of_mediated_devices(found):
     }
     assert kinds["pci_0000_84_00_0", "nvidia-18"]["available_instances"] == 0
     # A virtual function of an A100, Intel's GVT-g, and a parent that is no PCI device.
-    assert {"pci_0000_c1_00_4", "pci_0000_00_02_0", "css_0_0_fffe"} < {parent for parent, dummy in kinds}
+    assert {"pci_0000_c1_00_4", "pci_0000_00_02_0", "css_0_0_fffe"} < {
+        parent for parent, dummy in kinds
+    }
     assert kinds["pci_0000_00_02_0", "i915-GVTg_V5_8"]["available_instances"] == 2
     assert kinds["css_0_0_fffe", "vfio_ccw-io"]["device_api"] == "vfio-ccw"
 
@@ -132,7 +150,17 @@ def test_a_libvirt_that_knows_no_defined_devices():
         asked.append(flags)
         if flags & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE:
             problem = libvirt.libvirtError("unsupported flags (0x80000000)")
-            problem.err = (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_FROM_NODEDEV, "unsupported flags", 2, None, None, None, 0, 0)
+            problem.err = (
+                libvirt.VIR_ERR_INVALID_ARG,
+                libvirt.VIR_FROM_NODEDEV,
+                "unsupported flags",
+                2,
+                None,
+                None,
+                None,
+                0,
+                0,
+            )
             raise problem
         return [Device(TEXTS[0]), Device(TEXTS[1], gone=True)]
 
@@ -156,7 +184,9 @@ def test_what_libvirt_itself_makes_of_them(found, tmp_path):
     finally:
         conn.close()
     expected = [{**each, "driver": None} for each in found["pci_devices"]]
-    expected[[each["address"] for each in expected].index("0000:43:00.2")].update(dev_type="type-VF", vdpa=None)
+    expected[[each["address"] for each in expected].index("0000:43:00.2")].update(
+        dev_type="type-VF", vdpa=None
+    )
     assert read["pci_devices"] == expected
     assert read["mdev_types"] == found["mdev_types"]
     assert read["mdev_devices"] == [{**each, "active": True} for each in found["mdev_devices"]]

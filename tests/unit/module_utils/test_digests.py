@@ -49,7 +49,10 @@ parts = st.lists(st.tuples(st.booleans(), st.integers(0, 40 * KIB)), max_size=6)
 def test_however_it_is_read(small, tmp_path, parts, steps, change):
     """The digest is the same from a file with holes, from a file without, and from a stream of
     bytes and holes of any lengths."""
-    content = b"".join(bytes([65 + number]) * length if data else bytes(length) for number, (data, length) in enumerate(parts))
+    content = b"".join(
+        bytes([65 + number]) * length if data else bytes(length)
+        for number, (data, length) in enumerate(parts)
+    )
     full, sparse = tmp_path / "full", tmp_path / "sparse"
     full.write_bytes(content)
     stream = digests.Digest()
@@ -70,7 +73,10 @@ def test_however_it_is_read(small, tmp_path, parts, steps, change):
     other = bytearray(content + b"\0")
     assert _of(tmp_path, other) != digest
     other[change % len(other)] ^= 1
-    assert _of(tmp_path, other[: len(content)] if change % len(other) < len(content) else other) != digest
+    assert (
+        _of(tmp_path, other[: len(content)] if change % len(other) < len(content) else other)
+        != digest
+    )
 
 
 def _of(folder, content):

@@ -39,12 +39,17 @@ class Host:
         return 9000000
 
     def getCapabilities(self):
-        models = "".join(f"<secmodel><model>{each}</model></secmodel>" for each in (self.driver, "dac"))
+        models = "".join(
+            f"<secmodel><model>{each}</model></secmodel>" for each in (self.driver, "dac")
+        )
         return f"<capabilities><host>{models}</host></capabilities>"
 
     def getDomainCapabilities(self, emulator, arch, machine, kind, _flags):
         if emulator is not None and emulator not in self.emulators:
-            raise self._error(libvirt.VIR_ERR_SYSTEM_ERROR, f"Cannot check QEMU binary {emulator}: No such file or directory")
+            raise self._error(
+                libvirt.VIR_ERR_SYSTEM_ERROR,
+                f"Cannot check QEMU binary {emulator}: No such file or directory",
+            )
         if machine not in self.machines:
             text = f"the machine '{machine}' is not supported by emulator '{self.emulators[0]}'"
             raise self._error(libvirt.VIR_ERR_INVALID_ARG, text)
@@ -92,8 +97,12 @@ def test_a_qemu_that_somebody_chose_is_not_replaced():
 def test_machine_types_of_a_distribution_are_refused_by_another():
     rhel = Host(RHEL, machines=("pc-q35-rhel9.2.0", "q35"), driver="selinux")
     (reason,) = offered.reasons(rhel, domain(), "kvm2")
-    assert reason.startswith("the hypervisor of kvm2 cannot run its machine pc-q35-7.2 (the machine 'pc-q35-7.2' is not supported by")
-    (reason,) = offered.reasons(Host(DEBIAN), domain(RHEL, SVIRT, machine="pc-q35-rhel9.2.0"), "kvm1")
+    assert reason.startswith(
+        "the hypervisor of kvm2 cannot run its machine pc-q35-7.2 (the machine 'pc-q35-7.2' is not supported by"
+    )
+    (reason,) = offered.reasons(
+        Host(DEBIAN), domain(RHEL, SVIRT, machine="pc-q35-rhel9.2.0"), "kvm1"
+    )
     assert reason.startswith("the hypervisor of kvm1 cannot run its machine pc-q35-rhel9.2.0")
 
 
@@ -101,12 +110,17 @@ def test_machine_types_of_a_distribution_are_refused_by_another():
 def test_labels_that_libvirt_chooses_do_not_hold_a_domain(label):
     text = domain(DEBIAN, label, DAC)
     assert offered.reasons(Host(DEBIAN), text, "kvm2") == []
-    assert [each.get("model") for each in ET.fromstring(distribution.for_host(Host(DEBIAN), text)).findall("seclabel")] == ["dac"]
+    assert [
+        each.get("model")
+        for each in ET.fromstring(distribution.for_host(Host(DEBIAN), text)).findall("seclabel")
+    ] == ["dac"]
     same = Host(DEBIAN, driver=ET.fromstring(label).get("model"))
     assert distribution.for_host(same, text) == text
 
 
-@pytest.mark.parametrize("label", [STATIC, BASE, "<seclabel type='dynamic' model='selinux' relabel='no'/>"])
+@pytest.mark.parametrize(
+    "label", [STATIC, BASE, "<seclabel type='dynamic' model='selinux' relabel='no'/>"]
+)
 def test_labels_that_somebody_gave_stay_and_need_their_driver(label):
     text = domain(DEBIAN, label)
     assert distribution.for_host(Host(DEBIAN), text) == text

@@ -42,7 +42,10 @@ def test_a_guest_of_nova():
 
 
 def test_a_guest_without_any_of_it():
-    assert parse_numa(parse("<domain><vcpu>2</vcpu><cpu mode='host-model'/><memoryBacking/></domain>")) is None
+    assert (
+        parse_numa(parse("<domain><vcpu>2</vcpu><cpu mode='host-model'/><memoryBacking/></domain>"))
+        is None
+    )
 
 
 EMPTY = {

@@ -49,9 +49,25 @@ FULL = """<domain type='kvm'>
 
 def test_everything_at_once():
     domain = parse_domain(FULL)
-    assert (domain["vcpus"], domain["memory_mb"], domain["title"]) == (4, 2 * 10**9 // 2**20, "Data  base")
-    assert [disk["source"] for disk in domain["disks"]] == ["/a/db.qcow2", "rbd:pool/image", "default/v", "/dev/sdx", None]
-    assert [disk["type"] for disk in domain["disks"]] == ["file", "network", "volume", "block", "file"]
+    assert (domain["vcpus"], domain["memory_mb"], domain["title"]) == (
+        4,
+        2 * 10**9 // 2**20,
+        "Data  base",
+    )
+    assert [disk["source"] for disk in domain["disks"]] == [
+        "/a/db.qcow2",
+        "rbd:pool/image",
+        "default/v",
+        "/dev/sdx",
+        None,
+    ]
+    assert [disk["type"] for disk in domain["disks"]] == [
+        "file",
+        "network",
+        "volume",
+        "block",
+        "file",
+    ]
     assert [disk["shareable"] for disk in domain["disks"]] == [False, True, False, False, False]
     assert domain["disks"][4]["readonly"] is True
     assert [nic["source"] for nic in domain["interfaces"]] == ["br0", "eth1", "default"]
@@ -78,8 +94,14 @@ def test_uefi_variables_of_a_definition_without_a_path():
     """libvirt 9.0 chooses the firmware at each start; only the folder of its system daemon is
     known."""
     assert nvram_path(AUTOSELECTED.format("")) is None
-    assert nvram_path(AUTOSELECTED.format(""), system=True) == "/var/lib/libvirt/qemu/nvram/web 1_VARS.fd"
-    assert nvram_path(AUTOSELECTED.format("<nvram>/srv/x_VARS.fd</nvram>"), system=True) == "/srv/x_VARS.fd"
+    assert (
+        nvram_path(AUTOSELECTED.format(""), system=True)
+        == "/var/lib/libvirt/qemu/nvram/web 1_VARS.fd"
+    )
+    assert (
+        nvram_path(AUTOSELECTED.format("<nvram>/srv/x_VARS.fd</nvram>"), system=True)
+        == "/srv/x_VARS.fd"
+    )
     # Firmware without variables; firmware that a person chose by its path; a BIOS.
     assert nvram_path(AUTOSELECTED.format("<loader stateless='yes'/>"), system=True) is None
     assert nvram_path(AUTOSELECTED.format("").replace(" firmware='efi'", ""), system=True) is None
@@ -90,8 +112,12 @@ def test_logs_of_consoles_by_the_uuid_in_their_names():
     uuid = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01"
     logs = "".join(f"<{kind} type='pty'><log file='{path}'/></{kind}>" for kind, path in (
         ("serial", f"/a/{uuid}-console.log"), ("console", f"/a/{uuid}-console.log"), ("serial", "/var/log/vm.log"), ("serial", f"/{uuid}/log")))  # fmt: skip
-    assert console_logs(f"<domain><uuid>{uuid}</uuid><devices>{logs}</devices></domain>") == [f"/a/{uuid}-console.log"]
-    assert console_logs("<domain><devices><serial><log file='/a'/></serial></devices></domain>") == []
+    assert console_logs(f"<domain><uuid>{uuid}</uuid><devices>{logs}</devices></domain>") == [
+        f"/a/{uuid}-console.log"
+    ]
+    assert (
+        console_logs("<domain><devices><serial><log file='/a'/></serial></devices></domain>") == []
+    )
 
 
 CONSOLES = (
@@ -105,7 +131,9 @@ def test_the_password_of_a_console():
     vnc = CONSOLES.format("vnc")
     assert is_locked_out(vnc)
     with_one = with_password(vnc, "a\"<&'")
-    assert parse(with_one).find("devices/graphics").get("passwd") == "a\"<&'" and not is_locked_out(with_one)
+    assert parse(with_one).find("devices/graphics").get("passwd") == "a\"<&'" and not is_locked_out(
+        with_one
+    )
     assert "passwd" not in without_passwords(with_one) and "xmlns:drover" in with_one
     assert not is_locked_out(vnc.replace("graphics_password_variable", "project"))
     with pytest.raises(ValueError, match="8 bytes at most"):
@@ -125,7 +153,10 @@ def test_what_xml_forbids_does_not_stop_the_reading(reference):
 
 
 def test_what_xml_allows_is_kept():
-    assert parse_domain("<domain><name>a&#9;b&#13;c&#x1F40E;</name></domain>")["name"] == "a\tb\rc\U0001f40e"
+    assert (
+        parse_domain("<domain><name>a&#9;b&#13;c&#x1F40E;</name></domain>")["name"]
+        == "a\tb\rc\U0001f40e"
+    )
 
 
 def test_other_documents_are_refused():
@@ -134,7 +165,14 @@ def test_other_documents_are_refused():
 
 
 def test_states():
-    assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == ["nostate", "running", "paused", "shutoff", "pmsuspended", "nostate"]
+    assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == [
+        "nostate",
+        "running",
+        "paused",
+        "shutoff",
+        "pmsuspended",
+        "nostate",
+    ]
 
 
 def test_a_running_guest_on_a_network_that_is_a_bridge_needs_the_network():

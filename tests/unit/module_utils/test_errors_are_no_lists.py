@@ -58,11 +58,16 @@ def test_f20_brothers_what_libvirt_does_not_tell_is_not_gone(conn, monkeypatch, 
 
 @pytest.mark.parametrize("call", READS)
 def test_f20_brothers_what_a_driver_does_not_have_is_empty(conn, monkeypatch, call):
-    monkeypatch.setattr(libvirt.virConnect, call, fails(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_FROM_NONE))
+    monkeypatch.setattr(
+        libvirt.virConnect, call, fails(libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_FROM_NONE)
+    )
     READS[call](conn)
 
 
-@pytest.mark.parametrize(("code", "is_left_out"), [(libvirt.VIR_ERR_NO_STORAGE_POOL, True), (libvirt.VIR_ERR_INTERNAL_ERROR, False)])
+@pytest.mark.parametrize(
+    ("code", "is_left_out"),
+    [(libvirt.VIR_ERR_NO_STORAGE_POOL, True), (libvirt.VIR_ERR_INTERNAL_ERROR, False)],
+)
 def test_f20_brothers_a_pool_is_left_out_only_if_it_is_gone(conn, monkeypatch, code, is_left_out):
     monkeypatch.setattr(libvirt.virStoragePool, "info", fails(code, libvirt.VIR_FROM_STORAGE))
     if is_left_out:

@@ -22,11 +22,16 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
-from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place, place
+from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import (
+    Place,
+    place,
+)
 
 __all__ = ["place"]
 
-VNC = "<graphics type='vnc' port='{}' autoport='{}'><listen type='address' address='{}'/></graphics>"
+VNC = (
+    "<graphics type='vnc' port='{}' autoport='{}'><listen type='address' address='{}'/></graphics>"
+)
 
 
 def both(place: Place, devices: str, later: str) -> None:
@@ -51,7 +56,10 @@ def test_f01_a_snapshot_inside_an_image_is_not_lost_by_a_live_move(place):
     with_snapshot(path)
     place.define(disk(path), running=True)
     text = place.refused()
-    assert f"its disk {path} has snapshots inside (before), which are not copied: delete them with qemu-img snapshot -d" in text
+    assert (
+        f"its disk {path} has snapshots inside (before), which are not copied: delete them with qemu-img snapshot -d"
+        in text
+    )
     assert "a cold move takes all of the file along" in text
 
 
@@ -66,7 +74,11 @@ def test_f01_a_cold_move_takes_a_snapshot_inside_an_image_along(place):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(with_snapshot, "has snapshots inside (before)"), (with_bitmap, "has bitmaps inside (of-a-backup)")]
+    ("change", "words"),
+    [
+        (with_snapshot, "has snapshots inside (before)"),
+        (with_bitmap, "has bitmaps inside (of-a-backup)"),
+    ],
 )
 def test_f01_a_cold_move_that_makes_an_image_flat_is_refused(place, change, words):
     base = qemu_img(place.local / "base.qcow2")
@@ -104,7 +116,14 @@ def test_f01_data_in_another_file(place):
 @pytest.mark.parametrize("running", [True, False])
 def test_f01_an_encrypted_image_is_copied_whole_or_not_at_all(place, running):
     secret = "3b2a1c5e-0000-4000-8000-000000000001"
-    path = qemu_img(place.local / "vm.luks", "--object", "secret,id=s,data=x", "-o", "key-secret=s,iter-time=10", kind="luks")
+    path = qemu_img(
+        place.local / "vm.luks",
+        "--object",
+        "secret,id=s,data=x",
+        "-o",
+        "key-secret=s,iter-time=10",
+        kind="luks",
+    )
     luks = f"<encryption format='luks'><secret type='passphrase' uuid='{secret}'/></encryption>"
     place.far.secrets = {secret: Secret()}
     place.define(disk(path, kind="raw", more=luks), running=running)
@@ -123,7 +142,10 @@ UNKNOWN = [
         "<disk type='nvme'><source type='pci' managed='yes' namespace='1'><address domain='0' bus='1' slot='0' function='0'/></source>",
         "NVMe device",
     ),
-    ("<disk type='vhostuser'><driver name='qemu' type='raw'/><source type='unix' path='/run/blk.sock'/>", "/run/blk.sock"),
+    (
+        "<disk type='vhostuser'><driver name='qemu' type='raw'/><source type='unix' path='/run/blk.sock'/>",
+        "/run/blk.sock",
+    ),
 ]
 
 
@@ -150,19 +172,31 @@ def test_f03_a_disk_of_the_next_start_alone_is_copied(place):
 
 def test_f03_a_disk_of_the_next_start_alone_that_cannot_go(place):
     path = qemu_img(place.shared / "vm.qcow2")
-    both(place, disk(path, more="<driver cache='none'/>"), disk(path) + disk(place.local / "gone.qcow2", "vdb"))
+    both(
+        place,
+        disk(path, more="<driver cache='none'/>"),
+        disk(path) + disk(place.local / "gone.qcow2", "vdb"),
+    )
     assert "as it starts next time, of its disk" in place.refused()
 
 
 LATER = [
-    ("<interface type='network'><source network='blue'/></interface>", "", "the network blue does not exist on kvm2"),
+    (
+        "<interface type='network'><source network='blue'/></interface>",
+        "",
+        "the network blue does not exist on kvm2",
+    ),
     (
         "<filesystem type='mount'><source dir='/srv/x'/><target dir='x'/></filesystem>",
         "",
         "a folder of the host is shared with it (/srv/x)",
     ),
     ("", "<kernel>{folder}/vmlinuz</kernel>", "does not exist on kvm2"),
-    ("<shmem name='s'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>", "", "its shared memory s"),
+    (
+        "<shmem name='s'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>",
+        "",
+        "its shared memory s",
+    ),
 ]
 
 
@@ -171,14 +205,20 @@ def test_f03_what_the_next_start_alone_has_is_checked(place, devices, boot, word
     path = qemu_img(place.shared / "vm.qcow2")
     (place.local / "vmlinuz").write_bytes(b"kernel")
     place.define(disk(path), running=True)
-    place.source.defineXML(domain("vm", 1, disk(path) + devices, boot.format(folder=place.local), uuid=UUID))
+    place.source.defineXML(
+        domain("vm", 1, disk(path) + devices, boot.format(folder=place.local), uuid=UUID)
+    )
     text = place.refused()
     assert "as it starts next time, " in text and words in text
 
 
 def test_f03_what_the_running_guest_alone_has_is_checked(place):
     path = qemu_img(place.shared / "vm.qcow2")
-    both(place, disk(path) + "<shmem name='s'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>", disk(path))
+    both(
+        place,
+        disk(path) + "<shmem name='s'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>",
+        disk(path),
+    )
     assert "its shared memory s is memory that it shares" in place.refused()
 
 
@@ -194,7 +234,8 @@ def test_f10_a_port_that_a_guest_of_the_destination_has(place):
     another(place, VNC.format(5911, "no", "127.0.0.1"))
     place.define(VNC.format(5911, "no", "127.0.0.1"), running=True)
     assert (
-        "its graphics vnc has the fixed port 5911, and other has that on kvm2: give it another port, or autoport='yes'" in place.refused()
+        "its graphics vnc has the fixed port 5911, and other has that on kvm2: give it another port, or autoport='yes'"
+        in place.refused()
     )
 
 
@@ -206,7 +247,10 @@ def test_f10_a_port_that_libvirt_chose_is_chosen_anew(place):
 
 def test_f10_an_address_that_the_destination_does_not_have(place):
     place.define(VNC.format(5911, "no", "192.0.2.7"), running=True)
-    assert "listens on 192.0.2.7, an address of its host, and kvm2 does not have it" in place.refused(addresses_there=["192.0.2.8"])
+    assert (
+        "listens on 192.0.2.7, an address of its host, and kvm2 does not have it"
+        in place.refused(addresses_there=["192.0.2.8"])
+    )
     place.moved(addresses_there=["192.0.2.7"])
 
 
@@ -216,7 +260,10 @@ def test_f11_a_character_device_that_listens(place, kind):
     another(place, device)
     place.define(device, running=True)
     text = place.refused(addresses_there=["192.0.2.8"])
-    assert "listens on 192.0.2.7" in text and "has the fixed port 4555" not in text.partition("192.0.2.7")[0]
+    assert (
+        "listens on 192.0.2.7" in text
+        and "has the fixed port 4555" not in text.partition("192.0.2.7")[0]
+    )
     assert "other has that on kvm2" in place.refused(addresses_there=["192.0.2.7"])
 
 
@@ -225,7 +272,10 @@ UDP_SERIAL = "<serial type='udp'><source mode='bind' host='127.0.0.1' service='{
 
 def test_f11_a_port_of_udp_is_another_port(place):
     """Start a guest at the destination with this TCP port."""
-    another(place, "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol type='raw'/></serial>")
+    another(
+        place,
+        "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol type='raw'/></serial>",
+    )
     place.define(UDP_SERIAL.format(port=4555), running=True)
     place.moved()
 
@@ -249,12 +299,20 @@ def test_f11_a_start_tries_the_port_of_its_protocol(protocol):
         number = taken.getsockname()[1]
         for each in ("tcp", "udp"):
             device = f"<serial type='{each}'><source mode='bind' host='127.0.0.1' service='{number}'/></serial>"
-            found = reasons_here(libvirt.open("test:///default"), reading.read(domain("vm", 1, device)), "kvm2", UUID)
-            assert bool(found) is (each == protocol) and all("that is taken on kvm2" in why for why in found), found
+            found = reasons_here(
+                libvirt.open("test:///default"), reading.read(domain("vm", 1, device)), "kvm2", UUID
+            )
+            assert bool(found) is (each == protocol) and all(
+                "that is taken on kvm2" in why for why in found
+            ), found
 
 
 HUGE = {
-    "of the usual size": ("<memoryBacking><hugepages/></memoryBacking>", "", "its memory is in huge pages"),
+    "of the usual size": (
+        "<memoryBacking><hugepages/></memoryBacking>",
+        "",
+        "its memory is in huge pages",
+    ),
     "of a memory device": (
         "",
         "<memory model='dimm'><source><pagesize unit='KiB'>2048</pagesize></source><target><size unit='KiB'>524288</size><node>0</node></target></memory>",
@@ -272,24 +330,36 @@ def test_f12_huge_pages_that_the_destination_does_not_have(which, free):
         getCapabilities=lambda: (
             "<capabilities><host><cpu><pages unit='KiB' size='4'/><pages unit='KiB' size='2048'/></cpu></host></capabilities>"
         ),
-        getFreePages=lambda sizes, start, count, flags=0: {0: {size: free if size == 2048 else 1000 for size in sizes}},
+        getFreePages=lambda sizes, start, count, flags=0: {
+            0: {size: free if size == 2048 else 1000 for size in sizes}
+        },
         listAllDomains=lambda flags: [],
     )
     found = reasons_here(host, reading.read(text), "kvm2", UUID)
-    assert bool(found) is not bool(free) and all(words in why and "none is free on kvm2" in why for why in found), found
+    assert bool(found) is not bool(free) and all(
+        words in why and "none is free on kvm2" in why for why in found
+    ), found
 
 
 def test_f11_a_socket_whose_folder_is_not_there(place):
     path = place.local / "sockets" / "serial.sock"
     place.define(f"<serial type='unix'><source mode='bind' path='{path}'/></serial>", running=True)
-    assert f"the folder {path.parent} does not exist on kvm2: make that folder there" in place.refused()
+    assert (
+        f"the folder {path.parent} does not exist on kvm2: make that folder there"
+        in place.refused()
+    )
     os.makedirs(place.far.real(str(path.parent)))
     place.moved()
 
 
 def test_f11_a_log_whose_folder_is_not_there(place):
-    place.define(f"<serial type='pty'><log file='{place.local}/logs/console.log'/></serial>", running=True)
-    assert f"its serial 0 has a log in {place.local}/logs, and the folder {place.local}/logs does not exist on kvm2" in place.refused()
+    place.define(
+        f"<serial type='pty'><log file='{place.local}/logs/console.log'/></serial>", running=True
+    )
+    assert (
+        f"its serial 0 has a log in {place.local}/logs, and the folder {place.local}/logs does not exist on kvm2"
+        in place.refused()
+    )
 
 
 def test_f11_a_fixed_cid(place):
@@ -316,11 +386,19 @@ class Secret:
         return b"x"
 
 
-@pytest.mark.parametrize(("code", "refused"), [(None, False), (libvirt.VIR_ERR_NO_SECRET, True), (libvirt.VIR_ERR_INVALID_SECRET, False)])
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [(None, False), (libvirt.VIR_ERR_NO_SECRET, True), (libvirt.VIR_ERR_INVALID_SECRET, False)],
+)
 def test_f14_a_secret_without_a_value(place, code, refused):
     number = "3b2a1c5e-0000-4000-8000-000000000001"
     path = qemu_img(place.shared / "vm.qcow2")
-    place.define(disk(path, more=f"<encryption format='luks'><secret type='passphrase' uuid='{number}'/></encryption>"))
+    place.define(
+        disk(
+            path,
+            more=f"<encryption format='luks'><secret type='passphrase' uuid='{number}'/></encryption>",
+        )
+    )
     place.far.secrets = {number: Secret(code)}
     if refused:
         words = f"the secret {number} (passphrase) of its disks has no value on kvm2: set it there (virsh secret-set-value)"
@@ -335,18 +413,36 @@ def test_f14_a_secret_without_a_value(place, code, refused):
 @pytest.mark.parametrize(
     ("device", "state", "words", "keeps"),
     [
-        ("disk", "running", "is not there any more, and only the running guest has what is in it", True),
+        (
+            "disk",
+            "running",
+            "is not there any more, and only the running guest has what is in it",
+            True,
+        ),
         ("disk", "shutoff", "does not exist", False),
         ("cdrom", "running", "does not exist any more", False),
     ],
 )
 def test_f09_f13_a_file_that_is_gone_is_a_fact(tmp_path, device, state, words, keeps):
     there, lost = qemu_img(tmp_path / "there.qcow2"), str(tmp_path / "lost.qcow2")
-    disks = [parse_disk(ET.fromstring(disk(path, device=device, kind="raw"))) for path in (there, lost)]
-    facts = {"name": "vm", "state": state, "disks": disks, "running_disks": [], "other_files": [], "bindings": []}
+    disks = [
+        parse_disk(ET.fromstring(disk(path, device=device, kind="raw"))) for path in (there, lost)
+    ]
+    facts = {
+        "name": "vm",
+        "state": state,
+        "disks": disks,
+        "running_disks": [],
+        "other_files": [],
+        "bindings": [],
+    }
     DiskFacts((), [], types.SimpleNamespace(getType=lambda: "QEMU")).add_domains([facts])
     (found,) = facts["bindings"]
-    assert lost in found["what"] and words in found["what"] and (found["move"], found["keep_running"]) == ("never", keeps)
+    assert (
+        lost in found["what"]
+        and words in found["what"]
+        and (found["move"], found["keep_running"]) == ("never", keeps)
+    )
     # The objects of libvirt's test driver have no files.
     facts["bindings"] = []
     DiskFacts((), [], types.SimpleNamespace(getType=lambda: "TEST")).add_domains([facts])

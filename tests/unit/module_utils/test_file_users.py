@@ -30,7 +30,9 @@ def ask(tmp_path):
     connection = libvirt.open("test:///default")
     connection.defineXML(hypervisors.xml("other", uuid_of("other"), [str(path)]))
     mounts = _mounts.all_mounts()
-    system, _slash, number = (file_names.inode(os.path.realpath(path), mounts) or "0/0").rpartition("/")
+    system, _slash, number = (file_names.inode(os.path.realpath(path), mounts) or "0/0").rpartition(
+        "/"
+    )
 
     def asked(system_there, number_there):
         inode = f"{system_there or system}/{number_there or number}"
@@ -81,7 +83,9 @@ def users_of(path, named, question):
     text = f"<disk type='block' device='disk'><source dev='{named}'/><target dev='vda'/></disk></devices>"
     connection.defineXML(hypervisors.xml("other", uuid_of("other"), []).replace("</devices>", text))
     try:
-        return FileUsers(connection, None, _mounts.all_mounts()).reason({"name": path, "paths": [path], "shared_id": None, **question})
+        return FileUsers(connection, None, _mounts.all_mounts()).reason(
+            {"name": path, "paths": [path], "shared_id": None, **question}
+        )
     finally:
         connection.close()
 
@@ -92,8 +96,12 @@ def test_b3_a_device_is_told_by_the_storage_and_not_by_its_node(device):
     names = file_names.names(path, _mounts.all_mounts())
     assert names["inode"] is None and names["device"] == WWN
     assert "other" in (users_of(path, path, {"inode": None, "device": WWN}) or "")
-    assert "other" in (users_of("/dev/mapper/another-name", path, {"inode": None, "device": WWN}) or "")
-    assert users_of(path, path, {"inode": None, "device": OTHER}) is None, "a disk of its own that has the same name there"
+    assert "other" in (
+        users_of("/dev/mapper/another-name", path, {"inode": None, "device": WWN}) or ""
+    )
+    assert users_of(path, path, {"inode": None, "device": OTHER}) is None, (
+        "a disk of its own that has the same name there"
+    )
 
 
 def test_b3_a_device_that_does_not_tell_what_it_is_may_be_the_one(device):
@@ -105,5 +113,7 @@ def test_b3_a_device_that_does_not_tell_what_it_is_may_be_the_one(device):
 
 def test_b5_who_writes_to_a_file_whose_number_is_not_known_is_found_by_its_path(device):
     path = device("lun", WWN)
-    assert "the domain other writes to it" in (users_of(path, path, {"inode": None, "device": WWN, "written": True}) or "")
+    assert "the domain other writes to it" in (
+        users_of(path, path, {"inode": None, "device": WWN, "written": True}) or ""
+    )
     assert users_of("/dev/null", path, {"inode": None, "device": None, "written": True}) is None

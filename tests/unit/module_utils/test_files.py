@@ -72,7 +72,9 @@ def test_what_a_function_returns_and_raises_arrives(tmp_path):
     assert access.call(lambda: len(path)) == len(path)
     with pytest.raises(ZeroDivisionError):
         access.call(operator.truediv, 1, 0)
-    with pytest.raises(RuntimeError, match="cannot pickle|can't pickle|Can't pickle|Can't get local object"):
+    with pytest.raises(
+        RuntimeError, match="cannot pickle|can't pickle|Can't pickle|Can't get local object"
+    ):
         access.call(lambda: lambda: None)
 
 
@@ -120,7 +122,9 @@ def test_a_fork_has_children_of_its_own():
 def test_threads_look_at_the_same_time():
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         began = time.monotonic()
-        assert list(pool.map(functools.partial(access.call, abs), range(-400, 0))) == list(range(400, 0, -1))
+        assert list(pool.map(functools.partial(access.call, abs), range(-400, 0))) == list(
+            range(400, 0, -1)
+        )
         list(pool.map(lambda dummy: access.call(time.sleep, 0.5), range(8)))
         assert time.monotonic() - began < 3
     assert len(access._IDLE) <= access.KEPT
@@ -130,7 +134,9 @@ def test_storage_nothing_waits_for_a_pipe(pipe, tmp_path, fresh_looks):
     (tmp_path / "other").write_text("x")
     with pytest.raises(access.Unresponsive) as late:
         access.call(read, pipe, limit=0.3)
-    assert str(late.value).startswith(f"{pipe} on {os.uname().nodename} did not answer within 0.3 s, though its file system does")
+    assert str(late.value).startswith(
+        f"{pipe} on {os.uname().nodename} did not answer within 0.3 s, though its file system does"
+    )
     assert (late.value.place, late.value.path) == (pipe, pipe)
     # The dead path is not tried again, and its neighbour is read.
     began = time.monotonic()
@@ -184,7 +190,10 @@ def test_storage_a_process_ends_though_its_child_cannot(dead_storage):
     """SSH's session would last as long as any process has the module's output open."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     script = subprocess.Popen(
-        [sys.executable, "-c", LOOKS_AT_DEAD_STORAGE, str(dead_storage)], env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", LOOKS_AT_DEAD_STORAGE, str(dead_storage)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     said, dummy = script.communicate(timeout=30)
     assert script.returncode == 0 and f"{dead_storage} on" in said

@@ -41,7 +41,10 @@ fe800000000000009481c3fffe2d5a11 02 40 20 80     eth0
 def test_addresses_that_others_see(tmp_path):
     for name, text in (("4", FIB_TRIE), ("6", IF_INET6)):
         (tmp_path / name).write_text(text)
-    assert host_addresses.read(str(tmp_path / "4"), str(tmp_path / "6")) == ["10.99.0.11", "fd00::11"]
+    assert host_addresses.read(str(tmp_path / "4"), str(tmp_path / "6")) == [
+        "10.99.0.11",
+        "fd00::11",
+    ]
     assert host_addresses.read(str(tmp_path / "none"), str(tmp_path / "none")) == []
 
 

@@ -44,15 +44,26 @@ class Conn:
         if flags & libvirt.VIR_CONNECT_BASELINE_CPU_EXPAND_FEATURES:
             policies = dict.fromkeys(found, "require")
         else:
-            policies = {**dict.fromkeys(found - HASWELL, "require"), **dict.fromkeys(HASWELL - found, "disable")}
-        features = "".join(f"<feature policy='{policy}' name='{name}'/>" for name, policy in policies.items())
+            policies = {
+                **dict.fromkeys(found - HASWELL, "require"),
+                **dict.fromkeys(HASWELL - found, "disable"),
+            }
+        features = "".join(
+            f"<feature policy='{policy}' name='{name}'/>" for name, policy in policies.items()
+        )
         return f"<cpu mode='custom' match='exact'><model fallback='forbid'>Haswell</model><vendor>Intel</vendor>{features}</cpu>"
 
 
 def test_all_features_of_the_best_type():
     conn = Conn()
     found = model.read(conn, "x86_64", HVM)
-    assert found == {"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Haswell", "features": ["aes", "avx2", "ss", "vme"]}
+    assert found == {
+        "arch": "x86_64",
+        "type": "kvm",
+        "vendor": "Intel",
+        "model": "Haswell",
+        "features": ["aes", "avx2", "ss", "vme"],
+    }
     assert conn.kinds == [("x86_64", "kvm")]
     assert model.read(Conn(), "x86_64", HVM[:1])["type"] == "qemu"
 

@@ -13,7 +13,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._storage import rbd, rbd_watchers, shared_storage, volumes
+from ansible_collections.drover.compute.plugins.module_utils._storage import (
+    rbd,
+    rbd_watchers,
+    shared_storage,
+    volumes,
+)
 
 #: libvirt's form for a pool of Ceph: it appends the port to the name as it is.
 POOL = "<pool type='rbd'><name>ceph6</name><source><host name='[fd00::11]' port='6789'/><name>vms</name></source></pool>"
@@ -31,7 +36,10 @@ DISK = "<disk type='network'><source protocol='rbd' name='vms/web'>{}</source></
     ],
 )
 def test_f19_an_image_is_in_the_pool_of_its_servers(hosts):
-    assert shared_storage.disk_id(ET.fromstring(DISK.format(hosts)).find("source")) == "rbd:[fd00::11]:/vms/web"
+    assert (
+        shared_storage.disk_id(ET.fromstring(DISK.format(hosts)).find("source"))
+        == "rbd:[fd00::11]:/vms/web"
+    )
     assert shared_storage.pool_id(ET.fromstring(POOL)) == "rbd:[fd00::11]:/vms"
 
 
@@ -40,8 +48,14 @@ def test_f19_an_address_that_ends_like_a_port_is_whole():
         shared_storage.disk_id(ET.fromstring(DISK.format(f"<host name='{name}'/>")).find("source"))
         for name in ("fd00::6789", "fd00::", "fd00::1:6789")
     ]
-    assert ids == ["rbd:[fd00::6789]:/vms/web", "rbd:[fd00::]:/vms/web", "rbd:[fd00::1:6789]:/vms/web"]
-    other = shared_storage.disk_id(ET.fromstring(DISK.format("<host name='fd00::11' port='3300'/>")).find("source"))
+    assert ids == [
+        "rbd:[fd00::6789]:/vms/web",
+        "rbd:[fd00::]:/vms/web",
+        "rbd:[fd00::1:6789]:/vms/web",
+    ]
+    other = shared_storage.disk_id(
+        ET.fromstring(DISK.format("<host name='fd00::11' port='3300'/>")).find("source")
+    )
     assert other == "rbd:[fd00::11]:3300:/vms/web"
 
 
@@ -61,7 +75,9 @@ def programs(tmp_path, monkeypatch):
     """Make programs of Ceph and QEMU that record their arguments."""
     for name in ("rbd", "qemu-img"):
         program = tmp_path / name
-        program.write_text(f"""#!/bin/sh\necho "$*" >> {tmp_path}/calls\necho '{{"watchers":[{{"address":"[fd00::12]:0/1"}}]}}'\n""")
+        program.write_text(
+            f"""#!/bin/sh\necho "$*" >> {tmp_path}/calls\necho '{{"watchers":[{{"address":"[fd00::12]:0/1"}}]}}'\n"""
+        )
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     return tmp_path / "calls"
@@ -70,11 +86,16 @@ def programs(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["[fd00::11]", "fd00::11"])
 def test_f19_the_programs_get_the_address_as_each_reads_it(conn, programs, name):
     pool = conn.storagePoolDefineXML(POOL.replace("[fd00::11]", name))
-    disk = shared_storage.disk_id(ET.fromstring(DISK.format("<host name='fd00::11'/>")).find("source"))
+    disk = shared_storage.disk_id(
+        ET.fromstring(DISK.format("<host name='fd00::11'/>")).find("source")
+    )
     assert rbd_watchers.watched(conn, [disk]) == [disk]
     rbd.make_snapshot(conn, pool, "web", "before")
     watching, snapshot = programs.read_text().splitlines()
-    assert "--mon-host [fd00::11]:6789" in watching and "file.server.0.host=fd00::11,file.server.0.port=6789" in snapshot
+    assert (
+        "--mon-host [fd00::11]:6789" in watching
+        and "file.server.0.host=fd00::11,file.server.0.port=6789" in snapshot
+    )
 
 
 def test_f19_a_volume_of_a_pool_is_a_disk_without_brackets(conn):

@@ -51,7 +51,9 @@ class Host:
         if self.running:
             # The message of libvirt on a host with another language.
             raise _error(
-                libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_FROM_DOMAIN, "Operation schlug fehl: Domain existiert bereits mit UUID 1"
+                libvirt.VIR_ERR_OPERATION_FAILED,
+                libvirt.VIR_FROM_DOMAIN,
+                "Operation schlug fehl: Domain existiert bereits mit UUID 1",
             )
         if root.find("cpu").get("mode") in self.refuses:
             raise _error(libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_FROM_QEMU, BROKEN)
@@ -62,9 +64,17 @@ class Host:
 
 def test_it_starts_as_place_would_and_leaves_nothing():
     host = Host()
-    assert kvm_probe.probe(host, "x86_64", OFFERED) == {"offered": True, "works": True, "message": ""}
+    assert kvm_probe.probe(host, "x86_64", OFFERED) == {
+        "offered": True,
+        "works": True,
+        "message": "",
+    }
     (guest,) = host.started
-    assert host.running == [] and guest.get("type") == "kvm" and guest.find("os/type").get("machine") == "q35"
+    assert (
+        host.running == []
+        and guest.get("type") == "kvm"
+        and guest.find("os/type").get("machine") == "q35"
+    )
     assert guest.find("cpu").attrib == {"mode": "host-model"}
     assert guest.findall("devices/disk") == guest.findall("devices/interface") == []
 
@@ -72,7 +82,11 @@ def test_it_starts_as_place_would_and_leaves_nothing():
 def test_why_it_does_not_start_is_said():
     host = Host(refuses=["host-model"])
     found = kvm_probe.probe(host, "x86_64", OFFERED)
-    assert found == {"offered": True, "works": False, "message": "error: failed to set MSR 0x10a to 0x0"}
+    assert found == {
+        "offered": True,
+        "works": False,
+        "message": "error: failed to set MSR 0x10a to 0x0",
+    }
     # The guest starts with the CPU that the operator has set for the host.
     found = kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
     assert found["works"] is True and host.started[0].findtext("cpu/model") == "qemu64"
@@ -80,7 +94,10 @@ def test_why_it_does_not_start_is_said():
 
 def test_where_kvm_is_not_offered_nothing_is_started():
     found = kvm_probe.probe(None, "aarch64", OFFERED)
-    assert (found["offered"], found["works"]) == (False, None) and "no KVM for guests of aarch64" in found["message"]
+    assert (found["offered"], found["works"]) == (
+        False,
+        None,
+    ) and "no KVM for guests of aarch64" in found["message"]
 
 
 def test_it_does_not_wait_for_ever(monkeypatch):
@@ -94,4 +111,6 @@ def test_f06_two_probes_at_once_prove_nothing(monkeypatch):
     host = Host()
     host.running = [Guest(host)]
     found = kvm_probe.probe(host, "x86_64", OFFERED)
-    assert found["works"] in (None, False) and ("another probe" in found["message"] or "not started" in found["message"])
+    assert found["works"] in (None, False) and (
+        "another probe" in found["message"] or "not started" in found["message"]
+    )

@@ -25,7 +25,10 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._files import limits
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import calls as _libvirt_calls
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem, LibvirtSilent
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+    LibvirtProblem,
+    LibvirtSilent,
+)
 from ansible_collections.drover.compute.plugins.module_utils._storage import volumes
 
 HERE = os.uname().nodename
@@ -98,21 +101,32 @@ def test_safety_09_a_local_libvirt_that_answers_nothing_is_given_up(deaf, monkey
     with pytest.raises(LibvirtProblem) as problem:
         binding.open_connection(deaf)
     assert time.monotonic() - began < 5
-    assert str(problem.value).startswith(f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look whether")
+    assert str(problem.value).startswith(
+        f"libvirt on {HERE} ({deaf}) takes connections, but did not answer within 0.5 s: look whether"
+    )
 
 
-@pytest.mark.parametrize("what", ["open", "listAllDomains", "getCapabilities", "getHostname", "lookupByUUIDString"])
+@pytest.mark.parametrize(
+    "what", ["open", "listAllDomains", "getCapabilities", "getHostname", "lookupByUUIDString"]
+)
 def test_safety_09_a_module_ends_whatever_hangs(deaf, what):
     """The module reports it, and its process ends although the thread is stuck in the call."""
     uri = deaf if what == "open" else "test:///default"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-c", MODULE, uri, what], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", MODULE, uri, what],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert time.monotonic() - began < 20
     assert "Traceback" not in done.stdout + done.stderr
-    assert ("did not answer within" in done.stdout or "took longer than 0.5 s" in done.stdout) and HERE in done.stdout
+    assert (
+        "did not answer within" in done.stdout or "took longer than 0.5 s" in done.stdout
+    ) and HERE in done.stdout
     assert '"failed"' in done.stdout
 
 
@@ -125,9 +139,17 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
     sentence = f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or storage hangs there"
     assert str(problem.value) == sentence == binding.text_of(problem.value)
     # The exception is the same as for a broken connection.
-    assert isinstance(problem.value, libvirt.libvirtError) and isinstance(problem.value, LibvirtProblem)
+    assert isinstance(problem.value, libvirt.libvirtError) and isinstance(
+        problem.value, LibvirtProblem
+    )
     assert binding.code_of(problem.value) is None and problem.value.code is None
-    for call in (connection.listAllDomains, connection.getHostname, domain.isActive, domain.info, connection.close):
+    for call in (
+        connection.listAllDomains,
+        connection.getHostname,
+        domain.isActive,
+        domain.info,
+        connection.close,
+    ):
         with pytest.raises(LibvirtSilent, match="listAllDomains"):
             call()
     assert (len(calls), later) == (1, [])
@@ -173,7 +195,10 @@ def at_work(connection, monkeypatch):
             if len(calls) <= times:
                 problem = libvirt.libvirtError("")
                 text = "Interner Fehler: In Pool 'ceph' laufen asynchrone Jobs."
-                problem.err, problem.args = (libvirt.VIR_ERR_INTERNAL_ERROR, 18, text, 2, None, None, None, 0, 0), (text,)
+                problem.err, problem.args = (
+                    (libvirt.VIR_ERR_INTERNAL_ERROR, 18, text, 2, None, None, None, 0, 0),
+                    (text,),
+                )
                 raise problem
             return 0
 
@@ -228,7 +253,9 @@ def test_what_is_given_to_libvirt_is_its_own(connection):
     binding.start_event_loop()
     conn = binding.open_connection("test:///default", keepalive=True)
     domain, seen = conn.lookupByName("test"), threading.Event()
-    watch = conn.domainEventRegisterAny(domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *dummy: seen.set(), None)
+    watch = conn.domainEventRegisterAny(
+        domain, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *dummy: seen.set(), None
+    )
     domain.suspend()
     assert seen.wait(10)
     domain.resume()
@@ -250,7 +277,11 @@ def test_errors_and_answers_arrive_as_they_are(connection):
 
 def test_many_threads_share_a_connection(connection):
     def look(number):
-        return connection.lookupByName("test").info()[0], connection.listAllDomains(0)[0].name(), number
+        return (
+            connection.lookupByName("test").info()[0],
+            connection.listAllDomains(0)[0].name(),
+            number,
+        )
 
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         assert list(pool.map(look, range(200))) == [(1, "test", number) for number in range(200)]
@@ -278,10 +309,17 @@ def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection, call):
     setattr(Stream, call, Stream.send)
     line = object.__getattribute__(connection, "_line")
     seen = []
-    assert getattr(_libvirt_calls.Limited(Stream(15), line), call)(lambda *args: seen.append(args), None) == 15
+    assert (
+        getattr(_libvirt_calls.Limited(Stream(15), line), call)(
+            lambda *args: seen.append(args), None
+        )
+        == 15
+    )
     assert len(seen) == 15
     with pytest.raises(LibvirtSilent, match=call):
-        getattr(_libvirt_calls.Limited(Stream(3), line), call)(lambda *args: seen.append(args), None)
+        getattr(_libvirt_calls.Limited(Stream(3), line), call)(
+            lambda *args: seen.append(args), None
+        )
     assert len(seen) == 18
 
 
@@ -319,7 +357,10 @@ def test_what_libvirt_said_is_not_lost(monkeypatch, left):
     monkeypatch.setattr(libvirt.libvirtmod, "virGetLastError", lambda: left)
     with pytest.raises(libvirt.libvirtError) as caught:
         conn.lookupByName("nobody")
-    assert binding.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN and str(caught.value) == "Domain not found"
+    assert (
+        binding.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN
+        and str(caught.value) == "Domain not found"
+    )
 
 
 def test_a_helper_holds_nothing_when_it_is_idle(connection):
@@ -343,8 +384,12 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
     with pytest.raises(LibvirtProblem) as caught:
         binding.open_connection("qemu+ssh://root@127.0.0.1:9/system")
     said = str(caught.value)
-    assert said.startswith(f"No SSH connection from {binding.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: ")
-    assert said.endswith("Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it.")
+    assert said.startswith(
+        f"No SSH connection from {binding.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: "
+    )
+    assert said.endswith(
+        "Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+    )
 
 
 def test_an_error_that_was_cleared_keeps_its_code_and_its_text(monkeypatch):

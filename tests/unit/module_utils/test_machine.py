@@ -8,13 +8,22 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import OTHER, SAME, UNKNOWN
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine import (
+    OTHER,
+    SAME,
+    UNKNOWN,
+)
 
 A, B, C = (f"{number}e2f0000-0000-4000-8000-00000000000{number}" for number in "abc")
 
 
 def expected(host=(), system=(), ids=()):
-    return {"host": "kvm1", "host_uuids": list(host), "system_uuids": list(system), "machine_ids": list(ids)}
+    return {
+        "host": "kvm1",
+        "host_uuids": list(host),
+        "system_uuids": list(system),
+        "machine_ids": list(ids),
+    }
 
 
 def machine(*uuids, machine_id=None, read=True):
@@ -66,24 +75,46 @@ def files(tmp_path, monkeypatch):
     monkeypatch.setattr(_machine, "SETTINGS", tuple(map(str, paths.values())))
     monkeypatch.setattr(_machine, "FIRMWARE", str(firmware))
     monkeypatch.setattr(_machine, "MACHINE_ID", (str(machine_id),))
-    return lambda name, text: {**paths, "firmware": firmware, "machine_id": machine_id}[name].write_text(text)
+    return lambda name, text: {**paths, "firmware": firmware, "machine_id": machine_id}[
+        name
+    ].write_text(text)
 
 
 def test_libvirt_prefers_its_settings_to_the_firmware(files):
     files("firmware", B.upper() + "\n")
     files("machine_id", "0123456789abcdef0123456789abcdef\n")
-    assert _machine.here() == {"uuids": [B], "machine_id": "0123456789abcdef0123456789abcdef", "firmware": B, "read": True, "verdict": None}
+    assert _machine.here() == {
+        "uuids": [B],
+        "machine_id": "0123456789abcdef0123456789abcdef",
+        "firmware": B,
+        "read": True,
+        "verdict": None,
+    }
     files("libvirtd", f'# host_uuid = "{C}"\nlisten_tls = 0\nhost_uuid = "{A.upper()}"\n')
     assert _machine.here()["uuids"] == [A]
     files("virtqemud", f"host_uuid = '{C}'\n")
     assert _machine.here()["uuids"] == [A, C]
 
 
-@pytest.mark.parametrize("text", ["", "Not Settable", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Not Settable",
+        "00000000-0000-0000-0000-000000000000",
+        "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF",
+    ],
+)
 def test_what_libvirt_does_not_take_for_a_uuid_is_none(files, text):
     files("firmware", text)
     files("libvirtd", 'host_uuid = "nonsense"\n')
-    assert _machine.here() == {"uuids": [], "machine_id": None, "firmware": None, "read": True, "verdict": None}
+    assert _machine.here() == {
+        "uuids": [],
+        "machine_id": None,
+        "firmware": None,
+        "read": True,
+        "verdict": None,
+    }
 
 
 def test_the_refusal_names_both_machines_and_what_to_do():

@@ -6,8 +6,13 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.module_utils._domain import definition as _domain_xml
-from ansible_collections.drover.compute.plugins.module_utils._domain.mentions import Mentions, other_files
+from ansible_collections.drover.compute.plugins.module_utils._domain import (
+    definition as _domain_xml,
+)
+from ansible_collections.drover.compute.plugins.module_utils._domain.mentions import (
+    Mentions,
+    other_files,
+)
 
 EVERYTHING = """
 <domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>
@@ -56,10 +61,19 @@ def test_every_file_is_found_and_whether_it_is_written():
     files = found(EVERYTHING)
     assert {path for path, each in files.items() if each["written"]} == WRITTEN
     assert {path for path, each in files.items() if not each["written"]} == READ
-    assert {path for path, each in files.items() if each["type"] == "dir"} == {"/srv/shared", "/srv/library"}
+    assert {path for path, each in files.items() if each["type"] == "dir"} == {
+        "/srv/shared",
+        "/srv/library",
+    }
     assert files["p/v"]["type"] == "volume"
     # Only images may have backing files.
-    assert {path for path, each in files.items() if each["format"] is None} == {"/srv/disk", "/srv/base", "/srv/mirror", "/srv/read", "p/v"}
+    assert {path for path, each in files.items() if each["format"] is None} == {
+        "/srv/disk",
+        "/srv/base",
+        "/srv/mirror",
+        "/srv/read",
+        "p/v",
+    }
 
 
 def test_the_disks_of_the_definition_are_not_named_twice():
@@ -68,7 +82,9 @@ def test_the_disks_of_the_definition_are_not_named_twice():
     disks = _domain_xml.parse_domain(definition)["disks"]
     assert found(definition, disks=disks) == {}
     live = "<domain><devices><disk type='file'><source file='/a'/></disk><disk type='file'><source file='/b'/></disk></devices></domain>"
-    assert {path: each["written"] for path, each in found(definition, live, disks=disks).items()} == {"/a": True, "/b": True}
+    assert {
+        path: each["written"] for path, each in found(definition, live, disks=disks).items()
+    } == {"/a": True, "/b": True}
 
 
 def test_a_snapshot_writes_to_nothing():
@@ -80,5 +96,7 @@ def test_no_text_gives_all_of_a_host_away():
     mentions = Mentions()
     mentions.add(f"<domain><os><cmdline>/</cmdline></os><x>/{'y' * 5000}</x></domain>")
     assert mentions.files() == []
-    mentions.add("<domain><devices><filesystem><source dir='/'/><target dir='x'/></filesystem></devices></domain>")
+    mentions.add(
+        "<domain><devices><filesystem><source dir='/'/><target dir='x'/></filesystem></devices></domain>"
+    )
     assert [each["source"] for each in mentions.files()] == ["/"]

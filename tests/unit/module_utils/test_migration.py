@@ -24,11 +24,20 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
-from ansible_collections.drover.compute.plugins.module_utils._migration import control, following, state
-from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    control,
+    following,
+    state,
+)
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    worker as worker_module,
+)
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records, new_record
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import (
+    Records,
+    new_record,
+)
 
 UUID = "00000000-0000-4000-8000-000000000001"
 XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
@@ -39,7 +48,14 @@ NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 def seen(word, active=None, reason=1, job=False):
     """Return a look at one side."""
     active = word != "shutoff" if active is None else active
-    return {"name": "vm", "state": word, "reason": reason, "active": active, "persistent": True, "job": job}
+    return {
+        "name": "vm",
+        "state": word,
+        "reason": reason,
+        "active": active,
+        "persistent": True,
+        "job": job,
+    }
 
 
 @pytest.mark.parametrize(
@@ -69,7 +85,14 @@ def test_every_pair_of_states(here, there, verdict):
 
 
 def test_progress_takes_memory_and_disks_together_and_keeps_100_for_the_end():
-    assert state.progress_of({"memory_total": 100 << 20, "memory_remaining": 0, "disk_total": 300 << 20, "disk_remaining": 100 << 20}) == {
+    assert state.progress_of(
+        {
+            "memory_total": 100 << 20,
+            "memory_remaining": 0,
+            "disk_total": 300 << 20,
+            "disk_remaining": 100 << 20,
+        }
+    ) == {
         "percent": 75,
         "total_mib": 400,
         "remaining_mib": 100,
@@ -92,13 +115,20 @@ class Fleet:
             connection.close = lambda: 0
             connection.getHostname = lambda name=name: name
             self.connections[f"test:///{name}"] = connection
-        self.source, self.destination = self.connections["test:///kvm1"], self.connections["test:///kvm2"]
+        self.source, self.destination = (
+            self.connections["test:///kvm1"],
+            self.connections["test:///kvm2"],
+        )
         self.down = set()
         self.behave = self.succeed
         self.calls = []
         monkeypatch.setattr(libvirt, "open", self._open)
         self.parameters = {}
-        monkeypatch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags, params))
+        monkeypatch.setattr(
+            libvirt.virDomain,
+            "migrateToURI3",
+            lambda domain, uri, params, flags: self._migrate(domain, flags, params),
+        )
         monkeypatch.setattr(worker_module, "SETTLE", 0.2)
         monkeypatch.setattr(worker_module, "SETTLE_BEFORE", 0.2)
         monkeypatch.setattr(worker_module, "RECONNECT", 0.2)
@@ -124,7 +154,9 @@ class Fleet:
         """Act as libvirt does if the migration succeeds."""
         state_before, active = domain.state()[0], domain.isActive()
         given = self.parameters
-        there = self.destination.defineXML(given.get(PERSIST_XML) or given.get(DEST_XML) or domain.XMLDesc(0))
+        there = self.destination.defineXML(
+            given.get(PERSIST_XML) or given.get(DEST_XML) or domain.XMLDesc(0)
+        )
         if active:
             there.create()
             if state_before == libvirt.VIR_DOMAIN_PAUSED:
@@ -141,7 +173,9 @@ class Fleet:
         """Run one worker in this process; return its record, and its first answer."""
         words = []
         request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", **more}
-        Worker(request, "test:///kvm1", self.records, words.append, may_start=may_start, most=most).run()
+        Worker(
+            request, "test:///kvm1", self.records, words.append, may_start=may_start, most=most
+        ).run()
         return self.records.read(UUID), words[0]
 
     def states(self):
@@ -163,8 +197,16 @@ def fleet(tmp_path, monkeypatch):
 
 def test_a_live_move_is_verified_and_asking_again_is_harmless(fleet):
     record, word = fleet.move()
-    assert (record["status"], word, fleet.states()) == ("completed", "started", ("absent", "running"))
-    assert (record["percent"], record["source_state"], record["destination_state"]) == (100, "absent", "running")
+    assert (record["status"], word, fleet.states()) == (
+        "completed",
+        "started",
+        ("absent", "running"),
+    )
+    assert (record["percent"], record["source_state"], record["destination_state"]) == (
+        100,
+        "absent",
+        "running",
+    )
     flags = fleet.calls[0]
     wanted = (
         libvirt.VIR_MIGRATE_PEER2PEER
@@ -264,7 +306,11 @@ def test_the_destination_is_lost_in_the_middle(fleet):
 
     fleet.behave = vanish
     record, dummy = fleet.move()
-    assert (record["status"], record["source_state"], record["destination_state"]) == ("lost", "running", None)
+    assert (record["status"], record["source_state"], record["destination_state"]) == (
+        "lost",
+        "running",
+        None,
+    )
     assert "start the move again" in record["message"]
     # The move is still lost while the host is away, and the known facts are kept.
     assert fleet.move()[0]["status"] == "lost"
@@ -277,14 +323,22 @@ def test_the_destination_is_lost_in_the_middle(fleet):
 def test_a_destination_that_never_answered_leaves_no_doubt(fleet):
     fleet.down.add("test:///kvm2")
     record, dummy = fleet.move()
-    assert (record["status"], record["source_state"], record["destination_state"]) == ("failed", "running", None)
+    assert (record["status"], record["source_state"], record["destination_state"]) == (
+        "failed",
+        "running",
+        None,
+    )
     assert "was not begun" in record["message"] and fleet.calls == []
 
 
 def test_a_source_that_does_not_answer_was_not_seen(fleet):
     fleet.down.add("test:///kvm1")
     record, dummy = fleet.move()
-    assert (record["status"], record["source_state"], record["destination_state"]) == ("failed", None, None)
+    assert (record["status"], record["source_state"], record["destination_state"]) == (
+        "failed",
+        None,
+        None,
+    )
 
 
 def test_gone_from_both_hosts(fleet):
@@ -314,8 +368,13 @@ class Killed(BaseException):
 PHASES = ("checking", "waiting", "preparing", "migrating", "verifying", "cleaning")
 
 
-@pytest.mark.parametrize("phase, was, resume", list(itertools.product(PHASES, ("running", "paused", "shutoff"), ("start", "follow"))))
-def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fleet, monkeypatch, phase, was, resume):
+@pytest.mark.parametrize(
+    "phase, was, resume",
+    list(itertools.product(PHASES, ("running", "paused", "shutoff"), ("start", "follow"))),
+)
+def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(
+    fleet, monkeypatch, phase, was, resume
+):
     if was == "paused":
         fleet.domain().suspend()
     elif was == "shutoff":
@@ -375,9 +434,19 @@ def test_killed_between_the_definition_there_and_its_removal_here(fleet, was):
 def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_move(fleet):
     """A person undefined the domain while it ran."""
     fleet.domain().undefine()
-    move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "live": False, "will_stop": True}
+    move = {
+        "uuid": UUID,
+        "destination": "kvm2",
+        "destination_uri": "test:///kvm2",
+        "live": False,
+        "will_stop": True,
+    }
     (found,) = control.check([move], "test:///kvm1", fleet.records)
-    assert not found["ok"] and "it is transient, so that libvirt forgets it once it is shut off: define it first" in found["message"]
+    assert (
+        not found["ok"]
+        and "it is transient, so that libvirt forgets it once it is shut off: define it first"
+        in found["message"]
+    )
 
 
 def test_live_and_cold_must_fit_the_state(fleet):
@@ -398,7 +467,12 @@ def test_the_host_it_is_on_is_no_destination(fleet):
 
 def test_a_network_that_the_destination_has_not(fleet):
     fleet.domain().destroy()
-    fleet.source.defineXML(XML.replace("</os>", "</os><devices><interface type='network'><source network='blue'/></interface></devices>"))
+    fleet.source.defineXML(
+        XML.replace(
+            "</os>",
+            "</os><devices><interface type='network'><source network='blue'/></interface></devices>",
+        )
+    )
     assert "the network blue does not exist on kvm2" in fleet.move()[0]["message"]
 
 
@@ -424,9 +498,17 @@ class Line:
 
 def test_a_move_waits_for_its_turn(fleet, monkeypatch):
     seen_phases = []
-    Line(fleet, monkeypatch, then=lambda: seen_phases.append((fleet.records.read(UUID)["phase"], list(fleet.calls))))
+    Line(
+        fleet,
+        monkeypatch,
+        then=lambda: seen_phases.append((fleet.records.read(UUID)["phase"], list(fleet.calls))),
+    )
     record, word = fleet.move(most=1)
-    assert (record["status"], word, fleet.states()) == ("completed", "started", ("absent", "running"))
+    assert (record["status"], word, fleet.states()) == (
+        "completed",
+        "started",
+        ("absent", "running"),
+    )
     assert seen_phases == [("waiting", [])]
     assert os.listdir(f"{fleet.records.folder}/turns") == ["lock"]
 
@@ -435,7 +517,10 @@ def test_a_move_waits_for_its_turn(fleet, monkeypatch):
 def ready(fleet):
     """Make two other moves of the host: one that moves and one that is ready. If only one may move,
     no third is checked."""
-    others = [Turn(fleet.records.folder, f"00000000-0000-4000-8000-00000000000{number}") for number in (2, 3)]
+    others = [
+        Turn(fleet.records.folder, f"00000000-0000-4000-8000-00000000000{number}")
+        for number in (2, 3)
+    ]
     for other in others:
         other.take_place()
     yield others
@@ -468,15 +553,26 @@ def test_a_move_stands_by_while_enough_are_ready(fleet, monkeypatch, ready):
     look_at(monkeypatch, act)
     before = time.time()
     record, word = fleet.move(most=1)
-    assert (record["status"], word, seen) == ("completed", "started", [("checking", None)] + [("waiting", None)] * 3)
+    assert (record["status"], word, seen) == (
+        "completed",
+        "started",
+        [("checking", None)] + [("waiting", None)] * 3,
+    )
     assert record["started_at"] > before
     assert {
-        os.path.basename(where): names for where, _folders, names in os.walk(fleet.records.folder) if where != fleet.records.folder
+        os.path.basename(where): names
+        for where, _folders, names in os.walk(fleet.records.folder)
+        if where != fleet.records.folder
     } == {"checks": ["lock"], "turns": ["lock"]}
 
 
-@pytest.mark.parametrize("first, second, stands_by", [("m1", "m2", True), ("m1", "m1", False), (None, None, False), (None, "m1", True)])
-def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(fleet, monkeypatch, ready, first, second, stands_by):
+@pytest.mark.parametrize(
+    "first, second, stands_by",
+    [("m1", "m2", True), ("m1", "m1", False), (None, None, False), (None, "m1", True)],
+)
+def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(
+    fleet, monkeypatch, ready, first, second, stands_by
+):
     """The move of a host's next drain is as new as its first. Only a move that may have begun
     already is examined at once."""
     fleet.behave, phases = fleet.fail, []
@@ -501,10 +597,19 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
     out."""
     assert fleet.move(migration="m1")[0]["status"] == "completed"
     record, word = fleet.move(migration="m2")
-    assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == ("completed", "completed", "m2", 1)
+    assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == (
+        "completed",
+        "completed",
+        "m2",
+        1,
+    )
     wanted = {"uuid": record["uuid"], "migration": "m2"}
     told = following.report(wanted, fleet.records, None)
-    assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
+    assert (told["status"], told["source_state"], told["destination_state"]) == (
+        "completed",
+        "absent",
+        "running",
+    )
 
 
 def test_a_move_that_waits_for_another_call_says_so(fleet):
@@ -513,7 +618,10 @@ def test_a_move_that_waits_for_another_call_says_so(fleet):
     assert "No move of it is recorded" in following.report(wanted, fleet.records, None)["message"]
     lock = fleet.records.lock(UUID)
     told = following.report(wanted, fleet.records, None)
-    assert told["status"] == "lost" and "Another call of drover.compute works on it on this host" in told["message"]
+    assert (
+        told["status"] == "lost"
+        and "Another call of drover.compute works on it on this host" in told["message"]
+    )
     os.close(lock)
 
 
@@ -521,7 +629,12 @@ def test_a_move_that_waits_for_another_call_says_so(fleet):
 def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
     """No worker ever got the move, or the worker died at that point."""
     if phase is not None:
-        wanted = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "migration": "m1"}
+        wanted = {
+            "uuid": UUID,
+            "destination": "kvm2",
+            "destination_uri": "test:///kvm2",
+            "migration": "m1",
+        }
         fleet.records.prepare()
         fleet.records.write({**new_record(wanted, "test:///kvm1"), "phase": phase})
     record, dummy = fleet.move(may_start=False, migration="m1")
@@ -529,7 +642,9 @@ def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
     if phase in ("preparing", "migrating"):
         assert record["phase"] == "done" and "the worker that moved it died" in record["message"]
     else:
-        assert record["phase"] == (phase or "checking") and record["message"].endswith("it had not begun. It is running at the source.")
+        assert record["phase"] == (phase or "checking") and record["message"].endswith(
+            "it had not begun. It is running at the source."
+        )
 
 
 def test_a_migration_that_has_ended_is_never_begun_again(fleet):
@@ -541,8 +656,14 @@ def test_a_migration_that_has_ended_is_never_begun_again(fleet):
     fleet.behave = fleet.fail
     fleet.move(migration="m2")
     fleet.behave = fleet.succeed
-    assert (fleet.move(migration="m1")[0]["status"], fleet.states()) == ("failed", ("running", "absent"))
-    assert (fleet.move(migration="m3")[0]["status"], fleet.states()) == ("completed", ("absent", "running"))
+    assert (fleet.move(migration="m1")[0]["status"], fleet.states()) == (
+        "failed",
+        ("running", "absent"),
+    )
+    assert (fleet.move(migration="m3")[0]["status"], fleet.states()) == (
+        "completed",
+        ("absent", "running"),
+    )
 
 
 def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
@@ -552,7 +673,11 @@ def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
     assert following.report({"uuid": UUID}, fleet.records, None)["status"] == "completed"
     for other in ({"migration": "m2"}, {"migration": None, "destination_uri": "test:///kvm3"}):
         found = following.report({**mine, **other}, fleet.records, None)
-        assert found["status"] == "lost" and found["source_state"] is None and found["destination_state"] is None
+        assert (
+            found["status"] == "lost"
+            and found["source_state"] is None
+            and found["destination_state"] is None
+        )
         assert "Another move of it is recorded on this host" in found["message"]
 
 
@@ -576,7 +701,12 @@ def test_no_more_are_checked_at_a_time_than_may_move(fleet, monkeypatch):
 def test_a_move_that_stands_by_can_be_aborted(fleet, monkeypatch, ready):
     look_at(monkeypatch, lambda worker, number: number == 2 and fleet.records.ask_abort(UUID, "m1"))
     record, word = fleet.move(most=1, migration="m1")
-    assert (record["status"], word, fleet.states(), fleet.calls) == ("cancelled", "started", ("running", "absent"), [])
+    assert (record["status"], word, fleet.states(), fleet.calls) == (
+        "cancelled",
+        "started",
+        ("running", "absent"),
+        [],
+    )
 
 
 def test_a_move_does_not_stand_by_for_ever(fleet, monkeypatch, ready):
@@ -624,7 +754,12 @@ def test_a_move_that_waits_can_be_aborted(fleet, monkeypatch):
 
     monkeypatch.setattr(Records, "write", write)
     record, word = fleet.move(most=1, migration="m1")
-    assert (record["status"], word, fleet.states(), fleet.calls) == ("cancelled", "started", ("running", "absent"), [])
+    assert (record["status"], word, fleet.states(), fleet.calls) == (
+        "cancelled",
+        "started",
+        ("running", "absent"),
+        [],
+    )
     assert "was aborted on request" in record["message"]
 
 
@@ -673,7 +808,11 @@ def test_a_connection_that_breaks_while_it_waits_is_opened_anew(fleet, monkeypat
 
     monkeypatch.setattr(worker_module.Worker, "_wait_for_turn", wait)
     record, dummy = fleet.move()
-    assert (record["status"], len(opened), fleet.states()) == ("completed", 1, ("absent", "running"))
+    assert (record["status"], len(opened), fleet.states()) == (
+        "completed",
+        1,
+        ("absent", "running"),
+    )
 
 
 @pytest.mark.parametrize("until, left", [(None, 2), (2, 2), (1, 1), (0, 0), (9, 3)])
@@ -691,7 +830,9 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
 
     monkeypatch.setattr(following, "report", report)
     monkeypatch.setattr(following, "POLL", 0.001)
-    answers = following.follow([{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until)
+    answers = following.follow(
+        [{"uuid": each} for each in "012"], "test:///kvm1", fleet.records, 60, until
+    )
     assert sum(answer["status"] == "running" for answer in answers) == left
 
 
@@ -717,7 +858,9 @@ def test_following_ends_soon_after_news(fleet, monkeypatch, event):
         return {"uuid": wanted["uuid"], "status": status, "phase": phase}
 
     monkeypatch.setattr(following, "report", report)
-    monkeypatch.setattr(following, "time", types.SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time))
+    monkeypatch.setattr(
+        following, "time", types.SimpleNamespace(monotonic=lambda: now[0], sleep=pass_time)
+    )
     news = following.News(1, ["1"])
     following.follow([{"uuid": "0"}, {"uuid": "1"}], "test:///kvm1", fleet.records, 60, 0, news)
     expected = {"ends": 6, "ended before": 1, "begins": 6, "begins unknown": 60, "nothing": 60}
@@ -789,7 +932,11 @@ def test_a_pinned_domain_gets_the_cpus_that_were_claimed_at_the_destination(flee
     assert fleet.parameters.keys() == ({DEST_XML, PERSIST_XML} if live else {DEST_XML})
     for text in fleet.parameters.values():
         found = parse_numa(parse(text))
-        assert (found["vcpu_pins"], found["emulator_pins"], found["memory"]["nodes"]) == ({"0": [3]}, [3], [1])
+        assert (found["vcpu_pins"], found["emulator_pins"], found["memory"]["nodes"]) == (
+            {"0": [3]},
+            [3],
+            [1],
+        )
         assert "<shares>512</shares>" in text
     assert numa_of(fleet.destination.lookupByUUIDString(UUID))["vcpu_pins"] == {"0": [3]}
 
@@ -824,17 +971,24 @@ def test_a_domain_bound_by_hand_is_refused_before_anything_moves(fleet, pinned):
     assert "its vCPUs (vcpupin)" in record["message"] and "virsh edit" in record["message"]
     assert "as it starts next time" not in record["message"]
     (checked,) = control.check(
-        [{"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "numa": {}}], "test:///kvm1", fleet.records
+        [{"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "numa": {}}],
+        "test:///kvm1",
+        fleet.records,
     )
     assert checked["ok"] is False and "vcpupin" in checked["why"]
 
 
 @pytest.mark.parametrize("pinned", ["running"], indirect=True)
 def test_what_only_the_next_start_has_is_refused_too(fleet, pinned):
-    fleet.source.defineXML(PINNED.replace("mode='strict' nodeset='0'", "mode='preferred' nodeset='0'"))
+    fleet.source.defineXML(
+        PINNED.replace("mode='strict' nodeset='0'", "mode='preferred' nodeset='0'")
+    )
     record, dummy = fleet.move(live=True, numa=THERE)
     assert (record["status"], fleet.calls) == ("failed", [])
-    assert "as it starts next time, its memory comes from cells of the host by the mode preferred" in record["message"]
+    assert (
+        "as it starts next time, its memory comes from cells of the host by the mode preferred"
+        in record["message"]
+    )
 
 
 def test_a_domain_that_floats_everywhere_is_sent_as_it_is(fleet):

@@ -18,12 +18,26 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._migration import certificates, options, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    certificates,
+    options,
+    state,
+)
 from ansible_collections.drover.compute.plugins.module_utils._migration import watch as watch_module
-from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    worker as worker_module,
+)
+from ansible_collections.drover.compute.plugins.module_utils._migration.flags import (
+    flags_and_parameters,
+    version_reasons,
+)
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet, Killed, seen
+from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import (
+    UUID,
+    Fleet,
+    Killed,
+    seen,
+)
 
 LIMIT = 0.3
 
@@ -45,14 +59,20 @@ LIMIT = 0.3
         ({"tunnelled": True, "compression": "xbzrle", "on_timeout": "shutdown"}, []),
         ({"post_copy": True, "on_timeout": "abort"}, []),
         ({"tunnelled": True, "parallel_connections": 2}, ["tunnelled and parallel_connections"]),
-        ({"tunnelled": True, "tls": True, "post_copy": True}, ["tunnelled and post_copy", "tunnelled and tls"]),
+        (
+            {"tunnelled": True, "tls": True, "post_copy": True},
+            ["tunnelled and post_copy", "tunnelled and tls"],
+        ),
         ({"tunnelled": True, "tls": False}, []),
         ({"on_timeout": "post_copy"}, ["on_timeout is post_copy"]),
         ({"on_timeout": "post_copy", "post_copy": False}, ["on_timeout is post_copy"]),
         ({"compression": "xbzrle", "parallel_connections": 2}, ["compression xbzrle"]),
         ({"compression": "zlib"}, ["compression zlib"]),
         ({"parallel_connections": 1}, ["give 2 or more"]),
-        ({"bandwidth_mib": 0, "timeout_per_gib": -1}, ["bandwidth_mib is 0", "timeout_per_gib is -1"]),
+        (
+            {"bandwidth_mib": 0, "timeout_per_gib": -1},
+            ["bandwidth_mib is 0", "timeout_per_gib is -1"],
+        ),
     ],
 )
 def test_contradictions(given, words):
@@ -64,7 +84,9 @@ def test_contradictions(given, words):
 
 def test_a_policy_is_laid_over_the_task_and_says_only_what_it_says():
     general = {"bandwidth_mib": 100, "post_copy": True, "tls": None}
-    assert options.merged(general, {"post_copy": False, "tls": True, "bandwidth_mib": None, "priority": 3}) == {
+    assert options.merged(
+        general, {"post_copy": False, "tls": True, "bandwidth_mib": None, "priority": 3}
+    ) == {
         "bandwidth_mib": 100,
         "post_copy": False,
         "tls": True,
@@ -108,7 +130,10 @@ def test_flags_and_parameters():
         "compression": "zstd",
         "tls.destination": "kvm2",
     }
-    assert flags_and_parameters({"tunnelled": True, "tls": False}, host(9000000)) == (libvirt.VIR_MIGRATE_TUNNELLED, {})
+    assert flags_and_parameters({"tunnelled": True, "tls": False}, host(9000000)) == (
+        libvirt.VIR_MIGRATE_TUNNELLED,
+        {},
+    )
     assert flags_and_parameters({}, host(9000000)) == (0, {})
 
 
@@ -137,7 +162,9 @@ def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path
             return {} if name in there else None
 
     monkeypatch.setattr(certificates, "Folder", Folder)
-    (tmp_path / "qemu.conf").write_text(f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n')
+    (tmp_path / "qemu.conf").write_text(
+        f'default_tls_x509_cert_dir = "/nowhere"\n migrate_tls_x509_cert_dir = "{tmp_path}"\n'
+    )
     found = certificates.certificate_reasons(None, "kvm2", str(tmp_path / "qemu.conf"))
     assert [
         f"the source has no {tmp_path}/ca-cert.pem" in found[0],
@@ -159,13 +186,22 @@ class Slow(Fleet):
         self.deaf = set()
         self.behave = self.crawl
         domain = libvirt.virDomain
-        self.real = {name: getattr(domain, name) for name in ("jobInfo", "suspend", "shutdown", "create", "resume")}
+        self.real = {
+            name: getattr(domain, name)
+            for name in ("jobInfo", "suspend", "shutdown", "create", "resume")
+        }
         monkeypatch.setattr(domain, "jobInfo", lambda each: [2 if self.job else 0] + 11 * [0])
         monkeypatch.setattr(domain, "abortJob", lambda each: self.act("abort", each))
-        monkeypatch.setattr(domain, "migrateStartPostCopy", lambda each, flags: self.act("post_copy", each))
+        monkeypatch.setattr(
+            domain, "migrateStartPostCopy", lambda each, flags: self.act("post_copy", each)
+        )
         monkeypatch.setattr(domain, "suspend", lambda each: self.act("suspend", each))
         monkeypatch.setattr(domain, "shutdown", lambda each: self.act("shutdown", each))
-        monkeypatch.setattr(domain, "jobStats", lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7})
+        monkeypatch.setattr(
+            domain,
+            "jobStats",
+            lambda each, flags=0: {"type": 2 if self.job else 0, "memory_remaining": 7},
+        )
         monkeypatch.setattr(watch_module, "POLL", 0.02)
         monkeypatch.setattr(watch_module, "STALLED", 0.2)
         monkeypatch.setattr(worker_module, "SHUTDOWN", 0.3)
@@ -312,7 +348,11 @@ def test_what_cannot_be_started_there_is_told(slow, monkeypatch):
     def refuse(domain, flags):
         raise libvirt.libvirtError("no memory")
 
-    monkeypatch.setattr(slow, "succeed", lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine()))
+    monkeypatch.setattr(
+        slow,
+        "succeed",
+        lambda domain, flags=0: (slow.destination.defineXML(domain.XMLDesc(0)), domain.undefine()),
+    )
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     record, dummy = slow.move(on_timeout="shutdown")
     assert (record["status"], slow.states()) == ("completed", ("absent", "shutoff"))
@@ -328,7 +368,9 @@ def test_a_transient_domain_is_not_shut_down(slow):
 
 @pytest.mark.parametrize("write", range(4, 14))
 @pytest.mark.parametrize("resume", ["start", "follow"])
-def test_killed_on_the_way_to_a_cold_move_it_runs_in_one_place_afterwards(slow, monkeypatch, write, resume):
+def test_killed_on_the_way_to_a_cold_move_it_runs_in_one_place_afterwards(
+    slow, monkeypatch, write, resume
+):
     """Kill the worker after any write of the record. A cold move that had not ended is not begun
     again if it is only followed."""
     real_write, count = Records.write, [0]
@@ -349,7 +391,9 @@ def test_killed_on_the_way_to_a_cold_move_it_runs_in_one_place_afterwards(slow, 
     slow.job = False
     record, dummy = slow.move(may_start=resume == "start", on_timeout="shutdown")
     assert record["status"] in ("completed", "failed"), record["message"]
-    assert slow.states() == (("absent", "running") if record["status"] == "completed" else ("running", "absent"))
+    assert slow.states() == (
+        ("absent", "running") if record["status"] == "completed" else ("running", "absent")
+    )
 
 
 # Abort
@@ -360,7 +404,11 @@ def test_an_abort_is_heeded_by_the_worker_at_work(slow, monkeypatch):
     timer = threading.Timer(0.2, slow.records.ask_abort, (UUID, "m1"))
     timer.start()
     record, dummy = slow.move(migration="m1")
-    assert (record["status"], slow.states(), set(slow.done)) == ("cancelled", ("running", "absent"), {"abort"})
+    assert (record["status"], slow.states(), set(slow.done)) == (
+        "cancelled",
+        ("running", "absent"),
+        {"abort"},
+    )
     assert "aborted on request" in record["message"]
     # The same migration is not begun again; another one is.
     record, word = slow.move(migration="m1")
@@ -433,7 +481,9 @@ def test_a_broken_post_copy_is_a_conflict_and_gone_on_with_when_asked_again(slow
     monkeypatch.setattr(
         state,
         "look",
-        lambda conn, uuid: {**look(conn, uuid), "state": "paused", "reason": 13} if broken[0] else look(conn, uuid),
+        lambda conn, uuid: (
+            {**look(conn, uuid), "state": "paused", "reason": 13} if broken[0] else look(conn, uuid)
+        ),
     )
 
     def part(domain, flags):
@@ -441,9 +491,13 @@ def test_a_broken_post_copy_is_a_conflict_and_gone_on_with_when_asked_again(slow
         raise libvirt.libvirtError("connection closed")
 
     broken[0] = False
-    monkeypatch.setattr(slow, "behave", lambda domain, flags: broken.__setitem__(0, True) or part(domain, flags))
+    monkeypatch.setattr(
+        slow, "behave", lambda domain, flags: broken.__setitem__(0, True) or part(domain, flags)
+    )
     record, dummy = slow.move(post_copy=True, on_timeout="post_copy")
-    assert record["status"] == "conflict" and "its memory is partly on each host" in record["message"]
+    assert (
+        record["status"] == "conflict" and "its memory is partly on each host" in record["message"]
+    )
 
     monkeypatch.setattr(worker_module, "RESUME", 0.2)
     monkeypatch.setattr(worker_module, "RESUME_PAUSE", 0.05)
@@ -465,4 +519,6 @@ def test_a_broken_post_copy_is_a_conflict_and_gone_on_with_when_asked_again(slow
 
     slow.behave = recover
     record, dummy = slow.move(post_copy=True, on_timeout="post_copy")
-    assert (record["status"], slow.states()) == ("completed", ("absent", "running")), record["message"]
+    assert (record["status"], slow.states()) == ("completed", ("absent", "running")), record[
+        "message"
+    ]

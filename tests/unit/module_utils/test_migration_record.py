@@ -16,7 +16,10 @@ import uuid
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._orders import records as module
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records, new_record
+from ansible_collections.drover.compute.plugins.module_utils._orders.records import (
+    Records,
+    new_record,
+)
 from ansible_collections.drover.compute.tests import parts
 
 NOBODY = 65534
@@ -103,7 +106,9 @@ def test_suspected_8_a_worker_of_another_user_is_seen(instance, somebody):
     os.close(lock)
 
 
-def test_suspected_8_records_of_a_user_outlive_the_session(instance, somebody, home, monkeypatch, tmp_path):
+def test_suspected_8_records_of_a_user_outlive_the_session(
+    instance, somebody, home, monkeypatch, tmp_path
+):
     """XDG_RUNTIME_DIR is removed when the user's last session ends, while the worker continues."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", os.fspath(tmp_path / "session"))
 
@@ -119,7 +124,9 @@ def test_suspected_8_records_of_a_user_outlive_the_session(instance, somebody, h
     assert os.stat(folder).st_mode & 0o077 == 0
 
 
-def test_suspected_8_what_was_under_way_before_the_host_was_started_is_not_under_way(instance, tmp_path, monkeypatch):
+def test_suspected_8_what_was_under_way_before_the_host_was_started_is_not_under_way(
+    instance, tmp_path, monkeypatch
+):
     records = Records(os.fspath(tmp_path))
     records.write(new_record({**MOVE, "uuid": instance}, "qemu:///system"))
     assert records.read(instance)["move"]["destination"] == "kvm2"

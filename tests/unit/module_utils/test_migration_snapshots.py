@@ -15,7 +15,10 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import carried_snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain.texts import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain, read_domains
+from ansible_collections.drover.compute.plugins.module_utils._host.domains import (
+    read_domain,
+    read_domains,
+)
 from ansible_collections.drover.compute.plugins.module_utils._migration import control
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import records, snapshots
 from ansible_collections.drover.compute.tests.unit import disk_snapshots
@@ -24,7 +27,10 @@ from ansible_collections.drover.compute.tests.unit.module_utils.test_migration i
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place
 
 PASSWORD = "open sesame"
-REDEFINE, CURRENT = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT
+REDEFINE, CURRENT = (
+    libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE,
+    libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT,
+)
 
 
 @pytest.fixture
@@ -43,7 +49,15 @@ def chain(place, folder, names=("one", "two"), running=False, console=""):
         images.append(qemu_img(folder / f"vm-{name}.qcow2", backing=images[-1]))
     place.define(disk(images[-1]) + console, running=running)
     for number, name in enumerate(names):
-        record(place.domain(), name, images[number], images[number + 1], names[number - 1] if number else "", number, console=console)
+        record(
+            place.domain(),
+            name,
+            images[number],
+            images[number + 1],
+            names[number - 1] if number else "",
+            number,
+            console=console,
+        )
     return images
 
 
@@ -59,19 +73,29 @@ def record(instance, name, base, overlay, parent, created=0, current=True, conso
 
 def recorded(instance):
     """Return libvirt's snapshots of a domain: {name: (its XML, its parent)}, and the current one."""
-    found = {each.getName(): each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE) for each in instance.listAllSnapshots(0)}
+    found = {
+        each.getName(): each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)
+        for each in instance.listAllSnapshots(0)
+    }
     return found, instance.snapshotCurrent(0).getName() if found else None
 
 
 def there(place):
     """Return the domain from the one host that has it."""
-    found = [each for conn in (place.source, place.far._domains) for each in conn.listAllDomains(0) if each.UUIDString() == UUID]
+    found = [
+        each
+        for conn in (place.source, place.far._domains)
+        for each in conn.listAllDomains(0)
+        if each.UUIDString() == UUID
+    ]
     assert len(found) == 1
     return found[0]
 
 
 def carries(instance):
-    return "drover-snapshots" in instance.XMLDesc(0) + instance.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    return "drover-snapshots" in instance.XMLDesc(0) + instance.XMLDesc(
+        libvirt.VIR_DOMAIN_XML_INACTIVE
+    )
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -81,7 +105,9 @@ def test_the_records_are_at_the_destination_after_a_move(place, running):
     result = place.moved()
     assert result["message"] == "" and there(place).connect() is place.far._domains
     assert recorded(there(place)) == before and before[1] == "three" and not carries(there(place))
-    assert sorted(os.listdir(place.shared)) == sorted(map(os.path.basename, images)), "no image was touched"
+    assert sorted(os.listdir(place.shared)) == sorted(map(os.path.basename, images)), (
+        "no image was touched"
+    )
 
 
 def test_branches_and_a_current_one_that_is_not_the_newest(place):
@@ -100,7 +126,11 @@ def test_a_move_that_fails_leaves_them_at_the_source(place, running):
     before = recorded(place.domain())
     place.behave = place.fail
     result, dummy = place.move()
-    assert result["status"] == "failed" and recorded(place.domain()) == before and not carries(place.domain())
+    assert (
+        result["status"] == "failed"
+        and recorded(place.domain()) == before
+        and not carries(place.domain())
+    )
 
 
 STEPS = [
@@ -142,14 +172,23 @@ def test_a_kill_at_any_moment(place, monkeypatch, step, after, begin):
     (bulk,) = [each for each in read_domains(instance.connect(), False)[0] if each["uuid"] == UUID]
     assert bulk["snapshots"] and bulk["fixed_snapshots"] == []
     assert {each.name for each in snapshots.read(instance)} == {"one", "two"}
-    assert all(any(f"vm-{each}.qcow2" in text and "domainsnapshot" in text for text in texts_of(instance)) for each in ("one", "two"))
+    assert all(
+        any(f"vm-{each}.qcow2" in text and "domainsnapshot" in text for text in texts_of(instance))
+        for each in ("one", "two")
+    )
     result, dummy = place.move(may_start=begin)
-    assert result["status"] == ("completed" if begin or there(place).connect() is place.far._domains else "failed")
+    assert result["status"] == (
+        "completed" if begin or there(place).connect() is place.far._domains else "failed"
+    )
     assert recorded(there(place)) == before and not carries(there(place))
 
 
 def test_metadata_has_no_password(place):
-    chain(place, place.shared, console=f"<graphics type='vnc' port='-1' autoport='yes' passwd='{PASSWORD}'/>")
+    chain(
+        place,
+        place.shared,
+        console=f"<graphics type='vnc' port='-1' autoport='yes' passwd='{PASSWORD}'/>",
+    )
     records.take_along(place.domain())
     assert recorded(place.domain()) == ({}, None) and carries(place.domain())
     assert PASSWORD not in place.domain().XMLDesc(0)
@@ -167,7 +206,10 @@ def test_libvirt_there_refuses_a_record(place, monkeypatch):
 
     monkeypatch.setattr(libvirt.virDomain, "snapshotCreateXML", refuse)
     result = place.moved()
-    assert "no room for records" in result["message"] and "run drover.compute.instance_snapshot for vm" in result["message"]
+    assert (
+        "no room for records" in result["message"]
+        and "run drover.compute.instance_snapshot for vm" in result["message"]
+    )
     monkeypatch.setattr(libvirt.virDomain, "snapshotCreateXML", method)
     assert {each.name for each in snapshots.read(there(place))} == {"one", "two"}
     assert records.give_back(there(place)) and set(recorded(there(place))[0]) == {"one", "two"}
@@ -176,8 +218,14 @@ def test_libvirt_there_refuses_a_record(place, monkeypatch):
 def test_a_local_disk_with_snapshots_is_not_copied(place):
     images = chain(place, place.local)
     text = place.refused()
-    assert f"its disk {images[-1]} is on storage of this host only, and a copy of it would not have its snapshots one, two" in text
-    assert "move the disk to shared storage" in text and "-e drover_snapshot_state=absent -e drover_snapshot_name=two" in text
+    assert (
+        f"its disk {images[-1]} is on storage of this host only, and a copy of it would not have its snapshots one, two"
+        in text
+    )
+    assert (
+        "move the disk to shared storage" in text
+        and "-e drover_snapshot_state=absent -e drover_snapshot_name=two" in text
+    )
     assert set(recorded(place.domain())[0]) == {"one", "two"}
 
 
@@ -186,7 +234,10 @@ def test_an_image_that_only_a_record_names_is_to_be_seen_there(place):
     images = chain(place, place.shared)
     kept = qemu_img(place.local / "kept.qcow2", backing=images[1])
     record(place.domain(), "old", images[1], kept, "one", 5, current=False)
-    assert f"the image {kept} of its snapshot old is on storage that kvm2 does not see" in place.refused()
+    assert (
+        f"the image {kept} of its snapshot old is on storage that kvm2 does not see"
+        in place.refused()
+    )
     os.unlink(kept)
     place.moved()
     assert set(recorded(there(place))[0]) == {"one", "two", "old"}
@@ -195,7 +246,10 @@ def test_an_image_that_only_a_record_names_is_to_be_seen_there(place):
 @pytest.mark.parametrize(
     "text, why",
     [
-        ("<domainsnapshot><name>in</name></domainsnapshot>", "it has the snapshot in, which is in the image of the disk"),
+        (
+            "<domainsnapshot><name>in</name></domainsnapshot>",
+            "it has the snapshot in, which is in the image of the disk",
+        ),
         (
             "<domainsnapshot><name>mem</name><state>running</state><creationTime>5</creationTime><memory snapshot='external' file='/m'/>"
             f"<disks><disk name='vda' snapshot='external' type='file'><driver type='qcow2'/><source file='/o'/></disk></disks>"
@@ -208,14 +262,22 @@ def test_snapshots_that_hold_an_instance(place, text, why):
     chain(place, place.shared, running=True)
     place.domain().snapshotCreateXML(text, REDEFINE if "<state>" in text else 0)
     refused = place.refused()
-    assert why in refused and "one" not in refused.split("drover_instance")[0] and "with which libvirt moves nothing" in refused
-    assert read_domain(place.domain(), local=False)["fixed_snapshots"] == [why.split()[4].rstrip(",")]
+    assert (
+        why in refused
+        and "one" not in refused.split("drover_instance")[0]
+        and "with which libvirt moves nothing" in refused
+    )
+    assert read_domain(place.domain(), local=False)["fixed_snapshots"] == [
+        why.split()[4].rstrip(",")
+    ]
 
 
 def test_records_that_are_too_many(place, monkeypatch):
     chain(place, place.shared)
     monkeypatch.setattr(carried_snapshots, "MOST", 1000)
-    assert "libvirt's records of its 2 snapshots are more than libvirt takes along" in place.refused()
+    assert (
+        "libvirt's records of its 2 snapshots are more than libvirt takes along" in place.refused()
+    )
 
 
 def test_a_check_changes_nothing(place):

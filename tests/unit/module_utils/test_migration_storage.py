@@ -22,12 +22,24 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, digests
 from ansible_collections.drover.compute.plugins.module_utils._migration import control, following
-from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
-from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    storage as migration_storage,
+)
+from ansible_collections.drover.compute.plugins.module_utils._migration import (
+    worker as worker_module,
+)
+from ansible_collections.drover.compute.plugins.module_utils._orders import (
+    records as migration_record,
+)
 from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership, sameness
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, Pool
-from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
+from ansible_collections.drover.compute.tests.unit.module_utils.images import (
+    disk,
+    domain,
+    qcow2,
+    qemu_img,
+    volume,
+)
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet
 
 
@@ -81,8 +93,15 @@ class Place(Fleet):
         return record["message"]
 
     def _picture(self):
-        there = sorted((where, tuple(sorted(names))) for where, _folders, names in os.walk(self.far.root))
-        return sorted(os.listdir(self.local)), sorted(os.listdir(self.shared)), there, len(self.calls)
+        there = sorted(
+            (where, tuple(sorted(names))) for where, _folders, names in os.walk(self.far.root)
+        )
+        return (
+            sorted(os.listdir(self.local)),
+            sorted(os.listdir(self.shared)),
+            there,
+            len(self.calls),
+        )
 
     def moved(self, **more):
         """Move it; return the record."""
@@ -105,7 +124,12 @@ def test_a_cold_move_copies_a_local_disk_and_removes_it_here(place):
     place.define(disk(path))
     record = place.moved()
     assert place.far.read(path) == content and os.listdir(place.local) == []
-    assert (record["storage"], record["removed"], record["leftovers"], record["kept"]) == ("copied", [path], [], [])
+    assert (record["storage"], record["removed"], record["leftovers"], record["kept"]) == (
+        "copied",
+        [path],
+        [],
+        [],
+    )
 
 
 def test_a_raw_disk_moves_whatever_its_guest_writes_into_it(place):
@@ -124,7 +148,10 @@ def test_a_file_that_was_there_before_it_was_attached_stays_at_the_source(place)
     place.define(disk(path, more="<alias name='ua-drover-attached-vda'/>"))
     record = place.moved()
     assert os.listdir(place.local) == ["golden.qcow2"] and place.far.read(path) is not None
-    assert record["leftovers"] == [path] and "was there before it was attached" in record["kept"][0]["reason"]
+    assert (
+        record["leftovers"] == [path]
+        and "was there before it was attached" in record["kept"][0]["reason"]
+    )
 
 
 @pytest.mark.parametrize("local", [True, False])
@@ -141,7 +168,10 @@ def test_the_check_says_how_much_is_copied(place, local):
     # The size of the copies stays known after the move: its rate is used for later moves.
     place.moved()
     (answer,) = following.follow([request], "test:///kvm1", place.records, 0)
-    assert answer["status"] == "completed" and answer["copies"] == {"memory_mib": 0, "disk_mib": 3 if local else 0}
+    assert answer["status"] == "completed" and answer["copies"] == {
+        "memory_mib": 0,
+        "disk_mib": 3 if local else 0,
+    }
 
 
 def test_the_check_counts_the_images_behind_a_disk(place):
@@ -159,7 +189,9 @@ def test_a_shared_disk_stays_where_it_is(place):
     path = qemu_img(place.shared / "vm.qcow2")
     place.define(disk(path))
     record = place.moved()
-    assert (record["storage"], record["removed"]) == ("shared", []) and os.listdir(place.shared) == ["vm.qcow2"]
+    assert (record["storage"], record["removed"]) == ("shared", []) and os.listdir(
+        place.shared
+    ) == ["vm.qcow2"]
 
 
 def test_a_link_on_shared_storage_to_a_local_file_is_not_shared(place):
@@ -183,10 +215,15 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_not_copied_away(place, by
         place.source.defineXML(domain("clone", 2, uses[by]))
     if by == "snapshot":
         text = f"<domainsnapshot><name>s</name><state>shutoff</state><creationTime>1</creationTime>{domain('clone', 2, disk(clone))}</domainsnapshot>"
-        place.source.lookupByName("clone").snapshotCreateXML(text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+        place.source.lookupByName("clone").snapshotCreateXML(
+            text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+        )
     place.pool(place.source, "images", place.local, "clone.qcow2")
     reason = place.refused()
-    assert f"its disk {base} is on storage of this host only, and " in reason and "first move what needs it" in reason
+    assert (
+        f"its disk {base} is on storage of this host only, and " in reason
+        and "first move what needs it" in reason
+    )
     # The clone itself can move: its backing data goes with it, and the base stays.
     if by == "disk":
         for name in ("tmpl", "clone"):
@@ -208,7 +245,11 @@ def test_safety_02_what_somebody_came_to_need_meanwhile_stays_and_is_named(place
     place.behave = clone_it
     record = place.moved()
     reason = f"the image {place.local}/clone.qcow2 is backed by it"
-    assert (record["removed"], record["leftovers"], record["kept"]) == ([], [path], [{"path": path, "reason": reason}])
+    assert (record["removed"], record["leftovers"], record["kept"]) == (
+        [],
+        [path],
+        [{"path": path, "reason": reason}],
+    )
     assert f"left at the source: {path} ({reason})" in record["message"] and os.path.exists(path)
 
 
@@ -216,7 +257,9 @@ def test_storage_a_disk_that_another_hosts_guest_is_backed_by_is_kept(place):
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
     record = place.moved(used_elsewhere=[path])
-    assert record["kept"] == [{"path": path, "reason": "a domain of another hypervisor uses it"}] and os.path.exists(path)
+    assert record["kept"] == [
+        {"path": path, "reason": "a domain of another hypervisor uses it"}
+    ] and os.path.exists(path)
 
 
 def test_another_file_that_has_its_name_after_the_move_is_another_ones(place):
@@ -230,14 +273,19 @@ def test_another_file_that_has_its_name_after_the_move_is_another_ones(place):
 
     place.behave = replace
     record = place.moved()
-    assert record["removed"] == [] and record["kept"] == [{"path": path, "reason": "another file has its name by now"}]
+    assert record["removed"] == [] and record["kept"] == [
+        {"path": path, "reason": "another file has its name by now"}
+    ]
 
 
 @pytest.mark.parametrize("name", ["deb", "debian"])
 def test_safety_17_media_of_a_library_stay(place, name):
     """The name of the instance is a part of the names of the media. The move copies the media; at the
     source it removes only the file with the whole name."""
-    library, seed = qemu_img(place.local / "debian-12.iso", kind="raw"), qemu_img(place.local / f"{name}-{UUID[:8]}-seed.iso", kind="raw")
+    library, seed = (
+        qemu_img(place.local / "debian-12.iso", kind="raw"),
+        qemu_img(place.local / f"{name}-{UUID[:8]}-seed.iso", kind="raw"),
+    )
     cdrom = {"device": "cdrom", "kind": "raw", "more": "<readonly/>"}
     place.define(disk(library, "sda", **cdrom) + disk(seed, "sdb", **cdrom), name=name)
     record = place.moved()
@@ -250,7 +298,12 @@ def test_safety_17_media_of_a_library_stay(place, name):
 
 
 @pytest.mark.parametrize(
-    "theirs, words", [(b"b", "is another one on kvm2 (its content differs)"), (None, "is missing on kvm2"), (b"a", None)]
+    "theirs, words",
+    [
+        (b"b", "is another one on kvm2 (its content differs)"),
+        (None, "is missing on kvm2"),
+        (b"a", None),
+    ],
 )
 def test_safety_05_a_base_is_compared_by_its_content(place, theirs, words):
     """Make the golden image that each host has locally, behind a disk on shared storage."""
@@ -261,7 +314,9 @@ def test_safety_05_a_base_is_compared_by_its_content(place, theirs, words):
     if theirs:
         place.far.write(base, theirs * 300000 + bytes((5 << 20) - 300000))
     top = str(place.shared / "vm.qcow2")
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", top], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", top], check=True
+    )
     place.define(disk(top))
     if words:
         assert f"the image {base} behind its disk {top} {words}" in place.refused()
@@ -279,12 +334,19 @@ def test_safety_05_what_discovery_has_recorded_of_the_other_host_needs_no_readin
     base = qemu_img(place.local / "golden.raw", kind="raw")
     place.far.write(base, bytes(1 << 20))
     top = str(place.shared / "vm.qcow2")
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", top], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", "raw", top], check=True
+    )
     place.define(disk(top))
     digest, stamp = digests.of_file(place.far.real(base))
     place.refused(images_there=[{"path": base, "digest": "0" * 64, **stamp}])
     # A digest of an older state of the file does not count.
-    place.moved(images_there=[{"path": base, "digest": "0" * 64, **stamp, "modified": "1.0"}, {"path": base, "digest": digest, **stamp}])
+    place.moved(
+        images_there=[
+            {"path": base, "digest": "0" * 64, **stamp, "modified": "1.0"},
+            {"path": base, "digest": digest, **stamp},
+        ]
+    )
     assert place.far.downloads == []
 
 
@@ -301,7 +363,10 @@ def test_suspected_5_large_media_are_compared_by_their_content(place, same):
     if same:
         assert place.moved()["removed"] == [seed] and not os.path.exists(seed)
     else:
-        assert f"a file {seed} is on kvm2 already, and nothing proves that it is a leftover of ours" in place.refused()
+        assert (
+            f"a file {seed} is on kvm2 already, and nothing proves that it is a leftover of ours"
+            in place.refused()
+        )
 
 
 # -- pools -------------------------------------------------------------------------------------
@@ -321,12 +386,20 @@ def test_safety_06_a_volume_is_resolved_at_the_destination(place, shared):
     if shared:
         assert "the storage pool images of kvm2 has no volume vol.qcow2" in place.refused()
         place.far.write(str(other / "vol.qcow2"), b"an old copy")
-    assert f"its volume images/vol.qcow2 is another file on kvm2, {other}/vol.qcow2 rather than {path}" in place.refused()
+    assert (
+        f"its volume images/vol.qcow2 is another file on kvm2, {other}/vol.qcow2 rather than {path}"
+        in place.refused()
+    )
     place.far.pool("images", folder, active=False)
-    assert "the storage pool images is not active on kvm2: start it there (virsh pool-start images)" in place.refused()
+    assert (
+        "the storage pool images is not active on kvm2: start it there (virsh pool-start images)"
+        in place.refused()
+    )
     place.far.pool("images", folder)
     record = place.moved()
-    assert record["storage"] == ("shared" if shared else "copied") and os.path.exists(path) is shared
+    assert (
+        record["storage"] == ("shared" if shared else "copied") and os.path.exists(path) is shared
+    )
     assert place.far.read(path) is not None
 
 
@@ -348,7 +421,10 @@ def test_storage_pools_on_the_network_are_the_same_by_where_they_come_from(place
     place.source.storagePoolLookupByName = lambda name: place.far.pools["here"]
     place.far.pool("here", "/", kind="rbd", source=RBD.format("vms")[8:-9])
     place.far.pool("rbd", "/", kind="rbd", source=RBD.format("others")[8:-9])
-    assert "the storage pool rbd is not seen to be the same on kvm2 (rbd:mon1:/vms here, rbd:mon1:/others there)" in place.refused()
+    assert (
+        "the storage pool rbd is not seen to be the same on kvm2 (rbd:mon1:/vms here, rbd:mon1:/others there)"
+        in place.refused()
+    )
     place.far.pool("rbd", "/", kind="rbd", source=RBD.format("vms")[8:-9])
     place.moved()
 
@@ -367,26 +443,43 @@ def device(place, monkeypatch, here):
     return path
 
 
-@pytest.mark.parametrize("there, here", [({}, "naa.1"), ({}, None), ("naa.2", "naa.1"), ("naa.1", None)])
+@pytest.mark.parametrize(
+    "there, here", [({}, "naa.1"), ({}, None), ("naa.2", "naa.1"), ("naa.1", None)]
+)
 def test_storage_a_device_that_is_not_proven_the_same_is_refused(place, monkeypatch, there, here):
     path = device(place, monkeypatch, here)
     text = place.refused(devices_there={path: there} if there else {})
-    assert f"its device {path}" in text and ("another one on kvm2" in text or "cannot be proven that kvm2 has the same one" in text)
+    assert f"its device {path}" in text and (
+        "another one on kvm2" in text or "cannot be proven that kvm2 has the same one" in text
+    )
 
 
 @pytest.mark.parametrize("there, here", [("naa.1", "naa.1"), ("declared", None)])
 @pytest.mark.parametrize("running", [True, False])
-def test_storage_devices_move_where_both_show_the_same_name_or_the_operator_declares_them(place, monkeypatch, there, here, running):
+def test_storage_devices_move_where_both_show_the_same_name_or_the_operator_declares_them(
+    place, monkeypatch, there, here, running
+):
     path = device(place, monkeypatch, here)
     if running:
         place.domain().create()
     record = place.moved(devices_there={path: there})
-    assert (record["storage"], record["removed"], record["leftovers"]) == ("shared", [], []) and os.path.exists(path)
+    assert (record["storage"], record["removed"], record["leftovers"]) == (
+        "shared",
+        [],
+        [],
+    ) and os.path.exists(path)
     assert bool(place.calls[0] & libvirt.VIR_MIGRATE_LIVE) is running
 
 
 def test_suspected_4_a_device_that_is_called_a_file_is_a_device(place):
-    path = next((f"/dev/{name}" for name in ("loop0", "vda", "sda", "nvme0n1") if os.path.exists(f"/dev/{name}")), None)
+    path = next(
+        (
+            f"/dev/{name}"
+            for name in ("loop0", "vda", "sda", "nvme0n1")
+            if os.path.exists(f"/dev/{name}")
+        ),
+        None,
+    )
     if path is None:
         pytest.skip("this machine shows no block device")
     place.define(disk(path, kind="raw"))
@@ -405,25 +498,37 @@ def test_suspected_4_a_volume_of_a_logical_pool_is_a_device(place):
 
 def mounted(monkeypatch, point, kind="nfs4", source="filer:/vms"):
     """Show this process a mount on a folder."""
-    monkeypatch.setattr(migration_storage, "read_mounts", lambda path: [("/", "/", "ext4", "/dev/vda"), (str(point), "/", kind, source)])
+    monkeypatch.setattr(
+        migration_storage,
+        "read_mounts",
+        lambda path: [("/", "/", "ext4", "/dev/vda"), (str(point), "/", kind, source)],
+    )
 
 
 def test_storage_a_disk_on_shared_storage_is_not_moved_off_it_unless_asked_for(place, monkeypatch):
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
     mounted(monkeypatch, place.local)
-    assert f"its disk {path} is on shared storage here (nfs4, filer:/vms), which kvm2 does not see: mount it there" in place.refused()
+    assert (
+        f"its disk {path} is on shared storage here (nfs4, filer:/vms), which kvm2 does not see: mount it there"
+        in place.refused()
+    )
     assert place.moved(copy_storage="always")["storage"] == "copied"
 
 
 def test_storage_what_the_operator_declares_is_shared_too(place):
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
-    assert "as the operator has declared), which kvm2 does not see: mount it there" in place.refused(shared_folders=[str(place.local)])
+    assert (
+        "as the operator has declared), which kvm2 does not see: mount it there"
+        in place.refused(shared_folders=[str(place.local)])
+    )
     assert place.moved(shared_folders=[f"{place.local}x"])["storage"] == "copied"
 
 
-@pytest.mark.parametrize("kind", ["ceph", "fuse.glusterfs", "cifs", "gfs2", "beegfs", "fuse.sshfs", "9p"])
+@pytest.mark.parametrize(
+    "kind", ["ceph", "fuse.glusterfs", "cifs", "gfs2", "beegfs", "fuse.sshfs", "9p"]
+)
 def test_storage_every_file_system_that_others_may_see_counts(place, monkeypatch, kind):
     place.define(disk(qemu_img(place.local / "vm.qcow2")))
     mounted(monkeypatch, place.local, kind, "x")
@@ -471,7 +576,10 @@ def test_storage_secrets_are_at_the_destination(place):
     assert f"the secret {secret} (passphrase) of its disks does not exist on kvm2" in text
     assert "the secret the ceph (ceph) of its disks does not exist on kvm2" in text
     has_value = types.SimpleNamespace(value=lambda flags: b"x")
-    place.far.secrets = {secret: has_value, (libvirt.VIR_SECRET_USAGE_TYPE_CEPH, "the ceph"): has_value}
+    place.far.secrets = {
+        secret: has_value,
+        (libvirt.VIR_SECRET_USAGE_TYPE_CEPH, "the ceph"): has_value,
+    }
     place.moved()
 
 
@@ -495,7 +603,10 @@ def test_safety_21_what_a_guest_is_started_from_is_there(place, what, there):
 def test_safety_21_firmware_of_the_system_only_has_to_be_there(place):
     loader = "<loader readonly='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE.fd</loader>"
     place.define("", loader)
-    assert "/usr/share/OVMF/OVMF_CODE.fd, which it is started from, does not exist on kvm2" in place.refused()
+    assert (
+        "/usr/share/OVMF/OVMF_CODE.fd, which it is started from, does not exist on kvm2"
+        in place.refused()
+    )
     place.far.write("/usr/share/OVMF/OVMF_CODE.fd", b"of another release")
     place.moved()
 
@@ -503,7 +614,10 @@ def test_safety_21_firmware_of_the_system_only_has_to_be_there(place):
 def test_an_image_that_cannot_be_followed_is_refused(place):
     path = qcow2(place.shared / "vm.qcow2", "gone.qcow2")
     place.define(disk(path))
-    assert f"of its disk {path}, {place.shared}/gone.qcow2 cannot be read (No such file or directory)" in place.refused()
+    assert (
+        f"of its disk {path}, {place.shared}/gone.qcow2 cannot be read (No such file or directory)"
+        in place.refused()
+    )
 
 
 # -- files that a move leaves at the destination --------------------------------------------------
@@ -550,7 +664,10 @@ def test_b3_a_file_that_is_older_than_the_move_that_left_a_copy_is_not_taken_for
     place.far.write(path, b"last week")
     last_week = time.time() - 7 * 86400
     os.utime(place.far.real(path), (last_week, last_week))
-    assert f"a file {path} is on kvm2 already, and it is older than the move that is said to have made it" in place.refused()
+    assert (
+        f"a file {path} is on kvm2 already, and it is older than the move that is said to have made it"
+        in place.refused()
+    )
     assert place.far.read(path) == b"last week"
 
 
@@ -565,7 +682,10 @@ def test_what_a_completed_move_has_made_is_no_leftover(place):
     place.domain(there=True).undefine()
     qemu_img(path)
     place.source.defineXML(text)
-    assert f"a file {path} is on kvm2 already, and nothing proves that it is a leftover of ours" in place.refused()
+    assert (
+        f"a file {path} is on kvm2 already, and nothing proves that it is a leftover of ours"
+        in place.refused()
+    )
     assert place.far.read(path) == kept
 
 
@@ -581,7 +701,11 @@ def test_what_has_become_somebodys_since_is_not_taken_over(place, why):
         os.utime(place.far.real(path), (later, later))
     text = place.refused()
     assert f"a file {path} is on kvm2 already, and " in text
-    assert ("the domain other there uses it" if why == "a domain has it" else "it was written to after the move") in text
+    assert (
+        "the domain other there uses it"
+        if why == "a domain has it"
+        else "it was written to after the move"
+    ) in text
 
 
 def test_a_file_that_somebody_makes_at_the_same_moment_is_theirs(place, monkeypatch):
@@ -626,18 +750,32 @@ def test_a_disk_that_cannot_be_read_any_more_when_it_is_copied(place, monkeypatc
         (200_000_000, "none", False, False),
     ],
 )
-def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(place, size, cache, running, is_refused):
+def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(
+    place, size, cache, running, is_refused
+):
     """QEMU would fail at the destination with: Block node is read-only."""
     path = place.local / "vm.raw"
     with open(path, "wb") as file:
         file.truncate(size)
-    way = f"<driver name='qemu' type='raw' cache='{cache}'/>" if cache else "<driver name='qemu' type='raw'/>"
-    place.define(disk(path, kind="raw").replace("<driver name='qemu' type='raw'/>", way), running=running)
+    way = (
+        f"<driver name='qemu' type='raw' cache='{cache}'/>"
+        if cache
+        else "<driver name='qemu' type='raw'/>"
+    )
+    place.define(
+        disk(path, kind="raw").replace("<driver name='qemu' type='raw'/>", way), running=running
+    )
     if not is_refused:
         place.moved()
         return
     words = place.refused()
-    for part in (f"raw image of {size} bytes", f"cache={cache}", "drover.compute.instance_disk", "drover_disk=vda", "shut off"):
+    for part in (
+        f"raw image of {size} bytes",
+        f"cache={cache}",
+        "drover.compute.instance_disk",
+        "drover_disk=vda",
+        "shut off",
+    ):
         assert part in words, words
 
 
@@ -648,7 +786,12 @@ ROOMS = {
     "two of equal size": ((20, 40), (19, 40), {}, True),
     "two that are known": ((20, 40), (20, 40), {"one": "a", "two": "b"}, True),
     "one that is known": ((20, 40), (19, 40), {"one": "a", "two": "a"}, False),
-    "two exports of one server": ((20, 40), (20, 80), {"one": "nfs:filer", "two": "nfs:filer"}, True),
+    "two exports of one server": (
+        (20, 40),
+        (20, 80),
+        {"one": "nfs:filer", "two": "nfs:filer"},
+        True,
+    ),
     "one with room": ((60, 80), (60, 80), {}, True),
 }
 
@@ -674,7 +817,9 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
 
     monkeypatch.setattr(Pool, "info", told)
     place.define(devices)
-    given = {"file_systems_there": {str(place.local / name): system for name, system in known.items()}}
+    given = {
+        "file_systems_there": {str(place.local / name): system for name, system in known.items()}
+    }
     if fits:
         place.moved(**given)
         return
@@ -685,7 +830,9 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
 
 
 @pytest.mark.parametrize("written", [-(64 << 10), 64 << 10])
-def test_f22_two_folders_are_on_one_file_system_that_is_written_to_meanwhile(place, monkeypatch, written):
+def test_f22_two_folders_are_on_one_file_system_that_is_written_to_meanwhile(
+    place, monkeypatch, written
+):
     """Each read has another number of free bytes: something else writes to the file system, or removes from it."""
     devices = ""
     for name, target in (("one", "vda"), ("two", "vdb")):
@@ -703,7 +850,9 @@ def test_f22_two_folders_are_on_one_file_system_that_is_written_to_meanwhile(pla
 
 @pytest.mark.parametrize("missing", [("two",), ("one", "two")])
 @pytest.mark.parametrize("free", [20, 60])
-def test_f22_a_folder_that_the_copy_makes_has_the_room_of_the_one_above(place, monkeypatch, missing, free):
+def test_f22_a_folder_that_the_copy_makes_has_the_room_of_the_one_above(
+    place, monkeypatch, missing, free
+):
     devices = ""
     for name, target in (("one", "vda"), ("two", "vdb")):
         folder = place.local / name / "deep"
@@ -720,4 +869,7 @@ def test_f22_a_folder_that_the_copy_makes_has_the_room_of_the_one_above(place, m
     if free == 60:
         place.moved()
     else:
-        assert "are on one file system of kvm2, which has 20 MiB free, but its disks take 28 MiB" in place.refused()
+        assert (
+            "are on one file system of kvm2, which has 20 MiB free, but its disks take 28 MiB"
+            in place.refused()
+        )

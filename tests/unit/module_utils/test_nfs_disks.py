@@ -30,7 +30,8 @@ def test_it_is_the_file_that_hosts_have_mounted_too():
     text = shared_storage.disk_id(parse(source(host="Filer.")))
     assert text == "nfs:filer:/export/vms/db.raw"
     assert text == shared_storage.path_id(
-        "/srv/vms/db.raw", [("/", "/", "ext4", "/dev/vda1"), ("/srv/vms", "/", "nfs4", "filer:/export/vms")]
+        "/srv/vms/db.raw",
+        [("/", "/", "ext4", "/dev/vda1"), ("/srv/vms", "/", "nfs4", "filer:/export/vms")],
     )
     assert text == shared_storage.volume_id(parse(POOL), "db.raw")
     assert text == shared_storage.disk_id(parse(source(more="<identity user='+7' group='+7'/>"))), (
@@ -40,12 +41,20 @@ def test_it_is_the_file_that_hosts_have_mounted_too():
     assert text != shared_storage.disk_id(parse(source(name="/export/vms/db2.raw")))
 
 
-@pytest.mark.parametrize("xml", ["<source protocol='nfs' name='/export/a'/>", "<source protocol='nfs'><host name='filer'/></source>"])
+@pytest.mark.parametrize(
+    "xml",
+    [
+        "<source protocol='nfs' name='/export/a'/>",
+        "<source protocol='nfs'><host name='filer'/></source>",
+    ],
+)
 def test_what_does_not_say_where_it_is_has_no_text(xml):
     assert shared_storage.disk_id(parse(xml)) is None
 
 
-@pytest.mark.parametrize("identity", ["", "<identity/>", "<identity user='+7'/>", "<identity user='+7' group='+8'/>"])
+@pytest.mark.parametrize(
+    "identity", ["", "<identity/>", "<identity user='+7'/>", "<identity user='+7' group='+8'/>"]
+)
 def test_libvirt_takes_it_with_an_identity_and_without_one(identity):
     """The test also reads libvirt's form of the disk, as an evacuation does: it has no identity,
     which libvirt's own schema demands."""

@@ -18,14 +18,20 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import NONE, with_numa
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import format_cpu_set, parse, parse_cpu_set
+from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import (
+    format_cpu_set,
+    parse,
+    parse_cpu_set,
+)
 
 #: The elements that LibvirtDriver of Nova 34 wrote for instances that it placed: cputune, numatune, numa, and memoryBacking with huge pages.
 NOVA = json.loads((pathlib.Path(__file__).parent / "data" / "nova_numa.json").read_text())
 
 REST = """<description>d</description><iothreads>1</iothreads><os><type arch='x86_64' machine='pc'>hvm</type></os>
   <cpu mode='host-model'><topology sockets='2' cores='2' threads='1'/></cpu>"""
-METADATA = "<metadata><mine:a xmlns:mine='https://example.org/1'><mine:b>1</mine:b></mine:a></metadata>"
+METADATA = (
+    "<metadata><mine:a xmlns:mine='https://example.org/1'><mine:b>1</mine:b></mine:a></metadata>"
+)
 PLAIN = f"""<domain type='qemu'><name>n</name><memory unit='MiB'>64</memory><vcpu>4</vcpu>{METADATA}{REST}</domain>"""
 
 #: An XML of an operator: each element that is replaced has a neighbour that is not.
@@ -46,7 +52,9 @@ def canonical(text):
     """Return the XML in one order and form, without the values that a machine does not read."""
     root = parse(text)
     for each in root.iter():
-        each[:] = sorted(each, key=lambda child: ET.canonicalize(ET.tostring(child), strip_text=True))
+        each[:] = sorted(
+            each, key=lambda child: ET.canonicalize(ET.tostring(child), strip_text=True)
+        )
         if each.tag == "cell":
             each.attrib.pop("unit", None)
     return ET.canonicalize(ET.tostring(root), strip_text=True)
@@ -57,10 +65,17 @@ def as_facts(facts, text):
     root = parse(text)
     emulator = facts.get("emulator_pins")
     threads = sorted(
-        {"1", *(each.get("id") for each in root.findall("iothreadids/iothread"))} if root.find("iothreads") is not None else ()
+        {"1", *(each.get("id") for each in root.findall("iothreadids/iothread"))}
+        if root.find("iothreads") is not None
+        else ()
     )
     locked = root.find("memoryBacking/locked") is not None
-    found = {**NONE, **facts, "iothread_pins": {each: emulator for each in threads if emulator}, "locked": locked}
+    found = {
+        **NONE,
+        **facts,
+        "iothread_pins": {each: emulator for each in threads if emulator},
+        "locked": locked,
+    }
     return found if locked or any(found[key] != none for key, none in NONE.items()) else None
 
 
@@ -84,7 +99,10 @@ def test_all_else_of_the_domain_stays():
     assert [each.tag for each in found.find("memoryBacking")] == ["nosharepages", "locked"]
     assert [each.tag for each in found.find("cpu")] == ["topology", "feature"]
     assert found.find("numatune") is None
-    assert (found.find("vcpu").text, found.find("vcpu").attrib) == ("4", {"placement": "static", "current": "2"})
+    assert (found.find("vcpu").text, found.find("vcpu").attrib) == (
+        "4",
+        {"placement": "static", "current": "2"},
+    )
     assert "<mine:b>1</mine:b>" in with_numa(TIED, {})
 
 
@@ -100,17 +118,28 @@ def test_other_cpus_do_not_touch_what_the_guest_sees():
     memAccess: a running guest keeps them."""
     facts = parse_numa(parse(TIED))
     cells = [{**cell, "nodes": [1], "mode": "strict"} for cell in facts["cells"]]
-    moved = {**facts, "cells": cells, "memory": {"mode": "strict", "nodes": [1]}, "vcpu_pins": {"0": [9]}, "emulator_pins": [8]}
+    moved = {
+        **facts,
+        "cells": cells,
+        "memory": {"mode": "strict", "nodes": [1]},
+        "vcpu_pins": {"0": [9]},
+        "emulator_pins": [8],
+    }
     found = with_numa(TIED, moved)
     assert parse_numa(parse(found)) == as_facts(moved, TIED)
-    assert canonical(ET.tostring(parse(found).find("cpu"), "unicode")) == canonical(ET.tostring(parse(TIED).find("cpu"), "unicode"))
+    assert canonical(ET.tostring(parse(found).find("cpu"), "unicode")) == canonical(
+        ET.tostring(parse(TIED).find("cpu"), "unicode")
+    )
 
 
 def test_the_guest_shares_its_memory_when_it_gets_huge_pages_only():
     cell = {"id": 0, "cpus": [0, 1, 2, 3], "memory_mb": 64, "mode": "strict", "nodes": [0]}
     plain = with_numa(PLAIN, {"cells": [cell]})
     huge = with_numa(plain, {"cells": [cell], "pages": [{"size_kb": 2048, "cells": [0]}]})
-    shares = [parse(text).find("cpu/numa/cell").get("memAccess") for text in (plain, huge, with_numa(huge, {"cells": [cell]}))]
+    shares = [
+        parse(text).find("cpu/numa/cell").get("memAccess")
+        for text in (plain, huge, with_numa(huge, {"cells": [cell]}))
+    ]
     assert shares == [None, "shared", None]
 
 
@@ -135,7 +164,15 @@ def numa(draw):
         nodes = draw(st.lists(st.integers(0, 7), max_size=2, unique=True).map(sorted))
         mine = [] if count > 1 and number == 1 else [2 * number, 2 * number + 1]
         memory = draw(st.integers(1, 1 << 20))
-        cells.append({"id": number, "cpus": mine, "memory_mb": memory, "mode": draw(modes) if nodes else None, "nodes": nodes})
+        cells.append(
+            {
+                "id": number,
+                "cpus": mine,
+                "memory_mb": memory,
+                "mode": draw(modes) if nodes else None,
+                "nodes": nodes,
+            }
+        )
     sizes = st.sampled_from([2048, 1048576])
     one = st.lists(st.integers(0, 2), max_size=2, unique=True).map(sorted)
     pages = draw(
@@ -149,7 +186,9 @@ def numa(draw):
         "cpuset": draw(st.none() | cpus),
         "vcpu_pins": {str(vcpu): pins[vcpu] for vcpu in sorted(pins)},
         "emulator_pins": draw(st.none() | cpus),
-        "memory": draw(st.none() | st.fixed_dictionaries({"mode": modes, "nodes": st.just([]) | cpus})),
+        "memory": draw(
+            st.none() | st.fixed_dictionaries({"mode": modes, "nodes": st.just([]) | cpus})
+        ),
         "cells": cells,
         "pages": pages,
     }
@@ -177,9 +216,15 @@ def _conn():
 @pytest.mark.parametrize("parts", NOVA, ids=range(len(NOVA)))
 def test_libvirt_takes_it(parts, conn):
     """Check the XML by its schema, and by the reading of libvirt's test driver."""
-    facts = parse_numa(parse(f"<domain>{''.join(parts).replace('<numa>', '<cpu><numa>').replace('</numa>', '</numa></cpu>')}</domain>"))
+    facts = parse_numa(
+        parse(
+            f"<domain>{''.join(parts).replace('<numa>', '<cpu><numa>').replace('</numa>', '</numa></cpu>')}</domain>"
+        )
+    )
     most = 1 + max(max(cell["cpus"]) for cell in facts["cells"])
-    text = PLAIN.replace("<vcpu>4<", f"<vcpu>{most}<").replace("<topology sockets='2' cores='2' threads='1'/>", "")
+    text = PLAIN.replace("<vcpu>4<", f"<vcpu>{most}<").replace(
+        "<topology sockets='2' cores='2' threads='1'/>", ""
+    )
     text = with_numa(text.replace("'qemu'", "'test'"), facts)
     domain = conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     try:

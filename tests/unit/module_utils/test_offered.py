@@ -18,9 +18,15 @@ def enum(name, *values):
     return f"<enum name='{name}'>{''.join(f'<value>{value}</value>' for value in values)}</enum>"
 
 
-FIRMWARE, SECURE, NOT_SECURE = enum("firmware", "efi"), enum("secure", "yes", "no"), enum("secure", "no")
+FIRMWARE, SECURE, NOT_SECURE = (
+    enum("firmware", "efi"),
+    enum("secure", "yes", "no"),
+    enum("secure", "no"),
+)
 TPM = f"<tpm supported='yes'>{enum('model', 'tpm-tis', 'tpm-crb')}{enum('backendModel', 'passthrough', 'emulator')}{enum('backendVersion', '1.2', '2.0')}</tpm>"
-WITHOUT_SWTPM = f"<tpm supported='yes'>{enum('model', 'tpm-tis')}{enum('backendModel', 'passthrough')}</tpm>"
+WITHOUT_SWTPM = (
+    f"<tpm supported='yes'>{enum('model', 'tpm-tis')}{enum('backendModel', 'passthrough')}</tpm>"
+)
 CPU = (
     "<cpu><mode name='host-passthrough' supported='no'/><mode name='host-model' supported='yes'/>"
     "<mode name='custom' supported='yes'><model usable='yes'>qemu64</model><model usable='no'>EPYC</model></mode></cpu>"
@@ -53,9 +59,7 @@ class Host:
 
 
 def domain(devices="", os="", kind="kvm", of_os="", cpu=""):
-    return (
-        f"<domain type='{kind}'><os{of_os}><type arch='x86_64' machine='q35'>hvm</type>{os}</os>{cpu}<devices>{devices}</devices></domain>"
-    )
+    return f"<domain type='{kind}'><os{of_os}><type arch='x86_64' machine='q35'>hvm</type>{os}</os>{cpu}<devices>{devices}</devices></domain>"
 
 
 SECURE_BOOT = "<firmware><feature enabled='yes' name='secure-boot'/></firmware>"
@@ -69,8 +73,20 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
     [
         (domain(), {}, None),
         (domain(kind="test", devices="<video><model type='voodoo'/></video>"), {}, None),
-        (domain(EMULATED + "<video><model type='vga'/></video><graphics type='vnc'/>", SECURE_BOOT, of_os=" firmware='efi'"), {}, None),
-        (domain(of_os=" firmware='efi'"), {"firmware": enum("firmware")}, "has no firmware efi; it has bios: install UEFI firmware there"),
+        (
+            domain(
+                EMULATED + "<video><model type='vga'/></video><graphics type='vnc'/>",
+                SECURE_BOOT,
+                of_os=" firmware='efi'",
+            ),
+            {},
+            None,
+        ),
+        (
+            domain(of_os=" firmware='efi'"),
+            {"firmware": enum("firmware")},
+            "has no firmware efi; it has bios: install UEFI firmware there",
+        ),
         # Only a host that reports its firmware is judged by it.
         (domain(of_os=" firmware='efi'"), {"firmware": ""}, None),
         (
@@ -78,8 +94,16 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
             {"secure": NOT_SECURE},
             "has no firmware efi with Secure Boot; it has efi, bios",
         ),
-        (domain(EMULATED), {"tpm": WITHOUT_SWTPM}, "has no TPM backend emulator; it has passthrough: install swtpm there"),
-        (domain(EMULATED), {"tpm": "<tpm supported='no'/>"}, "has no TPM model tpm-crb; it has none"),
+        (
+            domain(EMULATED),
+            {"tpm": WITHOUT_SWTPM},
+            "has no TPM backend emulator; it has passthrough: install swtpm there",
+        ),
+        (
+            domain(EMULATED),
+            {"tpm": "<tpm supported='no'/>"},
+            "has no TPM model tpm-crb; it has none",
+        ),
         (domain(EMULATED), {"tpm": ""}, None),
         (
             domain("<video><model type='qxl'/></video>"),
@@ -88,16 +112,32 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
         ),
         (domain("<graphics type='spice'/>"), {}, "has no graphics type spice; it has vnc"),
         # libvirt has more of these than its list shows.
-        (domain("<graphics type='egl-headless'/><disk><target dev='sda' bus='sd'/></disk>"), {}, None),
+        (
+            domain("<graphics type='egl-headless'/><disk><target dev='sda' bus='sd'/></disk>"),
+            {},
+            None,
+        ),
         (domain("<disk><target dev='hda' bus='ide'/></disk>"), {}, "has no disk bus ide"),
         (domain(cpu="<cpu mode='custom'><model>qemu64</model></cpu>"), {}, None),
         # The features that the guest requires decide if the processor of the host can run the
         # model.
         (domain(cpu="<cpu mode='custom'><model>EPYC</model></cpu>"), {}, None),
-        (domain(cpu="<cpu mode='custom'><model>EPYC-Next</model></cpu>"), {}, "has no CPU model EPYC-Next"),
-        (domain(cpu="<cpu mode='host-passthrough'/>"), {}, "has no CPU mode host-passthrough; it has host-model, custom"),
+        (
+            domain(cpu="<cpu mode='custom'><model>EPYC-Next</model></cpu>"),
+            {},
+            "has no CPU model EPYC-Next",
+        ),
+        (
+            domain(cpu="<cpu mode='host-passthrough'/>"),
+            {},
+            "has no CPU mode host-passthrough; it has host-model, custom",
+        ),
         (domain(cpu="<cpu mode='maximum'/>"), {}, None),
-        (domain(VLAN), {}, "libvirt of kvm1 has no VLANs on a bridge of Linux, which came with libvirt 11.0"),
+        (
+            domain(VLAN),
+            {},
+            "libvirt of kvm1 has no VLANs on a bridge of Linux, which came with libvirt 11.0",
+        ),
         (domain(OVS), {}, None),
     ],
 )
@@ -115,21 +155,35 @@ def test_bridges_of_linux_have_vlans_later():
 
 def test_each_is_said_once_and_the_machine_is_asked_for():
     host = Host(capabilities())
-    assert len(offered.reasons(host, domain("<video><model type='qxl'/></video>" * 2 + "<graphics type='spice'/>"), "kvm1")) == 2
+    assert (
+        len(
+            offered.reasons(
+                host,
+                domain("<video><model type='qxl'/></video>" * 2 + "<graphics type='spice'/>"),
+                "kvm1",
+            )
+        )
+        == 2
+    )
     assert host.asked == [(None, "x86_64", "q35", "kvm", 0)]
 
 
 def test_a_driver_without_capabilities_proves_nothing():
     connection = libvirt.open("test:///default")
     try:
-        assert offered.reasons(connection, domain("<video><model type='voodoo'/></video>"), "kvm1") == []
+        assert (
+            offered.reasons(connection, domain("<video><model type='voodoo'/></video>"), "kvm1")
+            == []
+        )
     finally:
         connection.close()
 
 
 def test_an_unknown_machine_is_said(monkeypatch):
     monkeypatch.setattr(offered.binding, "code_of", lambda exc: libvirt.VIR_ERR_INVALID_ARG)
-    (said,) = offered.reasons(Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1")
+    (said,) = offered.reasons(
+        Host(libvirt.libvirtError("the machine is not supported")), domain(), "kvm1"
+    )
     assert said.startswith("the hypervisor of kvm1 cannot run its machine q35 (") and said.endswith(
         "choose another host, or upgrade QEMU there"
     )
@@ -149,10 +203,16 @@ def test_what_discovery_reads():
     found = offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])
     assert found["tpm_models"] == found["tpm_versions"] == [] and "tpm_backends" not in found
     older = TPM.replace(enum("backendVersion", "1.2", "2.0"), "")
-    assert offered.read(Host(capabilities(tpm=older)), "x86_64", KVM)["tpm_versions"] == ["1.2", "2.0"]
+    assert offered.read(Host(capabilities(tpm=older)), "x86_64", KVM)["tpm_versions"] == [
+        "1.2",
+        "2.0",
+    ]
 
 
-@pytest.mark.parametrize(("arch", "instances"), [("aarch64", KVM), (None, KVM), ("x86_64", [["x86_64", "test", "hvm"]]), ("x86_64", [])])
+@pytest.mark.parametrize(
+    ("arch", "instances"),
+    [("aarch64", KVM), (None, KVM), ("x86_64", [["x86_64", "test", "hvm"]]), ("x86_64", [])],
+)
 def test_what_libvirt_does_not_tell(arch, instances):
     assert offered.read(Host(capabilities()), arch, instances) is None
     assert offered.read(Host(libvirt.libvirtError("no")), "x86_64", KVM) is None

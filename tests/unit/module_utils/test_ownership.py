@@ -21,7 +21,13 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._ownership import needs, ownership
 from ansible_collections.drover.compute.plugins.module_utils._storage import backing
-from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
+from ansible_collections.drover.compute.tests.unit.module_utils.images import (
+    disk,
+    domain,
+    qcow2,
+    qemu_img,
+    volume,
+)
 
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 UUID = "00000000-0000-4000-8000-000000000007"
@@ -48,17 +54,24 @@ def hypervisor(folder, *domains):
 
 def pool(connection, name, path, *volumes, kind="dir", active=True):
     """Define a storage pool; the test makes the files of its volumes."""
-    made = connection.storagePoolDefineXML(f"<pool type='{kind}'><name>{name}</name><target><path>{path}</path></target></pool>", 0)
+    made = connection.storagePoolDefineXML(
+        f"<pool type='{kind}'><name>{name}</name><target><path>{path}</path></target></pool>", 0
+    )
     made.create(0)
     for each in volumes:
-        made.createXML(f"<volume><name>{each}</name><capacity>1</capacity><target><format type='qcow2'/></target></volume>", 0)
+        made.createXML(
+            f"<volume><name>{each}</name><capacity>1</capacity><target><format type='qcow2'/></target></volume>",
+            0,
+        )
     if not active:
         made.destroy()
 
 
 def disks(paths, prefix="vd", **more):
     """Return a disk for each file."""
-    return "".join(disk(path, f"{prefix}{letter}", **more) for letter, path in zip("abcdefghijklmnop", paths))
+    return "".join(
+        disk(path, f"{prefix}{letter}", **more) for letter, path in zip("abcdefghijklmnop", paths)
+    )
 
 
 def own(connection, uuid=UUID, elsewhere=()):
@@ -84,7 +97,9 @@ def test_safety_04_a_base_of_clones_on_volumes_is_kept(tmp_path):
     for name in ("cl.qcow2", "cl2.qcow2"):
         qemu_img(tmp_path / name, backing=base)
     for active in (True, False):
-        with hypervisor(tmp_path, domain("tb", 7, disk(base)), domain("cl", 8, volume("images", "cl.qcow2"))) as connection:
+        with hypervisor(
+            tmp_path, domain("tb", 7, disk(base)), domain("cl", 8, volume("images", "cl.qcow2"))
+        ) as connection:
             pool(connection, "images", tmp_path, "cl.qcow2", active=active)
             assert own(connection) == ([], {base: "the domain cl uses it"})
 
@@ -92,9 +107,15 @@ def test_safety_04_a_base_of_clones_on_volumes_is_kept(tmp_path):
 def test_safety_04_a_volume_that_is_no_file_is_known_keeps_everything(tmp_path):
     """Its backing file is not known."""
     mine = qcow2(tmp_path / "vm.qcow2")
-    with hypervisor(tmp_path, domain("vm", 7, disk(mine)), domain("cl", 8, volume("nowhere", "cl.qcow2"))) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(mine)), domain("cl", 8, volume("nowhere", "cl.qcow2"))
+    ) as connection:
         gone, kept = own(connection)
-        assert gone == [] and "it is not known which file the volume nowhere/cl.qcow2 of the domain cl is" in kept[mine]
+        assert (
+            gone == []
+            and "it is not known which file the volume nowhere/cl.qcow2 of the domain cl is"
+            in kept[mine]
+        )
 
 
 def test_a_volume_of_its_own_goes_too(tmp_path):
@@ -118,14 +139,20 @@ def test_suspected_4_volumes_that_are_devices_are_no_files(tmp_path):
     logical = volume("vg", "lv", kind="raw")
     with hypervisor(tmp_path, domain("vm", 7, logical)) as connection:
         pool(connection, "vg", tmp_path, "lv", kind="logical")
-        assert own(connection) == ([], {"vg/lv": "its name does not say that it is this instance's"})
+        assert own(connection) == (
+            [],
+            {"vg/lv": "its name does not say that it is this instance's"},
+        )
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])
 def test_what_other_domains_are_backed_by_stays_running_or_off(tmp_path, state):
     base = qcow2(tmp_path / "base.qcow2")
     middle = qcow2(tmp_path / "middle.qcow2", "base.qcow2")
-    top = qcow2(tmp_path / "top.qcow2", 'json:{"driver":"qcow2","file":{"driver":"file","filename":"middle.qcow2"}}')
+    top = qcow2(
+        tmp_path / "top.qcow2",
+        'json:{"driver":"qcow2","file":{"driver":"file","filename":"middle.qcow2"}}',
+    )
     vm = domain("vm", 7, disk(base) + disk(middle, "vdb"))
     with hypervisor(tmp_path, vm, (domain("clone", 8, disk(top)), state)) as connection:
         assert own(connection) == ([], dict.fromkeys((base, middle), "the domain clone uses it"))
@@ -139,7 +166,11 @@ def test_one_file_by_several_names(tmp_path):
     os.symlink(paths[1], tmp_path / "link")
     os.link(paths[2], tmp_path / "hard")
     vm = domain("vm", 7, disks(paths))
-    others = disk(tmp_path / "folder" / "a") + disk(tmp_path / "link", "vdb") + disk(tmp_path / "hard", "vdc")
+    others = (
+        disk(tmp_path / "folder" / "a")
+        + disk(tmp_path / "link", "vdb")
+        + disk(tmp_path / "hard", "vdc")
+    )
     with hypervisor(tmp_path, vm, domain("other", 8, others)) as connection:
         gone, kept = own(connection)
         assert gone == [paths[3]] and set(kept) == set(paths[:3])
@@ -150,13 +181,17 @@ def test_one_file_by_several_names(tmp_path):
         assert gone == [] and "it is a link to" in kept[str(tmp_path / "link")]
 
 
-@pytest.mark.parametrize("name", ["vm.qcow2 ", "a, b.qcow2", 'it\'s <vm> & "co".qcow2', "json:{}", "a:b"])
+@pytest.mark.parametrize(
+    "name", ["vm.qcow2 ", "a, b.qcow2", 'it\'s <vm> & "co".qcow2', "json:{}", "a:b"]
+)
 @pytest.mark.parametrize("running", [True, False])
 def test_b5_a_name_with_odd_characters_is_that_name(tmp_path, name, running):
     """Another domain has the same disk. libvirt itself turns other white space into blanks."""
     path = qemu_img(tmp_path / name)
     other = domain("other", 8, disk(path))
-    with hypervisor(tmp_path, domain("vm", 7, disk(path)), (other, "running") if running else other) as conn:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(path)), (other, "running") if running else other
+    ) as conn:
         assert own(conn) == ([], {path: "the domain other uses it"})
 
 
@@ -187,10 +222,14 @@ def test_what_snapshots_have_stays(tmp_path):
     def snapshot(text):
         return f"<domainsnapshot><name>s</name><state>shutoff</state><creationTime>1</creationTime>{text}</domainsnapshot>"
 
-    with hypervisor(tmp_path, domain("vm", 7, disk(base) + disk(mine, "vdb")), domain("other", 8, disk(other))) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(base) + disk(mine, "vdb")), domain("other", 8, disk(other))
+    ) as connection:
         for name, number, path in (("other", 8, old), ("vm", 7, kept)):
             text = snapshot(domain(name, number, disk(path)))
-            connection.lookupByName(name).snapshotCreateXML(text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE)
+            connection.lookupByName(name).snapshotCreateXML(
+                text, libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE
+            )
         gone, why = own(connection)
     assert gone == [mine] and why[base] == "the domain other uses it"
     assert why[kept].startswith("it is not in the definition")
@@ -206,19 +245,31 @@ def test_everything_that_xml_names_counts(tmp_path):
         (tmp_path / name).mkdir()
         paths[f"in-{name}"] = qcow2(tmp_path / name / "inside")
     vm = domain("vm", 7, disks(paths.values()))
-    boot = "".join(f"<{name}>{paths[name]}</{name}>" for name in ("loader", "kernel", "initrd", "dtb", "nvram"))
+    boot = "".join(
+        f"<{name}>{paths[name]}</{name}>" for name in ("loader", "kernel", "initrd", "dtb", "nvram")
+    )
     folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='{tmp_path}/guest'/></filesystem>"
     text = domain("other", 8, folder, boot)
     # The test driver drops these two; the driver for QEMU has them.
     argument = f"<qemu:arg value='file={paths['argument']},if=virtio' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
-    mirror = disk("/nowhere/x", kind="raw", more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>")
+    mirror = disk(
+        "/nowhere/x",
+        kind="raw",
+        more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>",
+    )
     with hypervisor(tmp_path, vm, text) as connection:
         real = needs.texts_of
         more = f"<x>{argument}{mirror}<source type='dir' path='{tmp_path}/tpm'/></x>"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(needs, "texts_of", lambda each: real(each) + ([more] if each.name() == "other" else []))
+            patch.setattr(
+                needs,
+                "texts_of",
+                lambda each: real(each) + ([more] if each.name() == "other" else []),
+            )
             gone, kept = own(connection)
-    assert gone == [paths["free"], paths["in-guest"]] and set(kept) == set(paths.values()) - set(gone)
+    assert gone == [paths["free"], paths["in-guest"]] and set(kept) == set(paths.values()) - set(
+        gone
+    )
     assert kept[paths["in-tpm"]] == f"the domain other uses its folder {tmp_path}/tpm"
     assert kept[paths["inside"]] == f"the domain other is given its folder {tmp_path}/given"
 
@@ -228,9 +279,13 @@ def test_other_hosts_instances(tmp_path):
     alone."""
     mine, base, far = (str(tmp_path / name) for name in ("mine", "base", "far"))
     qcow2(mine), qcow2(base), qcow2(far, base)
-    with hypervisor(tmp_path, domain("vm", 7, disk(mine) + disk(base, "vdb") + disk(far, "vdc"))) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(mine) + disk(base, "vdb") + disk(far, "vdc"))
+    ) as connection:
         gone, kept = own(connection, elsewhere=[far])
-    assert gone == [mine] and kept == dict.fromkeys((base, far), "a domain of another hypervisor uses it")
+    assert gone == [mine] and kept == dict.fromkeys(
+        (base, far), "a domain of another hypervisor uses it"
+    )
 
 
 def test_what_cannot_be_read_is_a_doubt_about_everything(tmp_path, monkeypatch):
@@ -255,12 +310,16 @@ def test_what_cannot_be_read_is_a_doubt_about_everything(tmp_path, monkeypatch):
     for case, path in cases.items():
         (tmp_path / f"of-{case}").mkdir()
         other = tmp_path / f"of-{case}" / "other"
-        with hypervisor(tmp_path, domain("vm", 7, disk(qcow2(other))), domain("clone", 8, disk(path))) as connection:
+        with hypervisor(
+            tmp_path, domain("vm", 7, disk(qcow2(other))), domain("clone", 8, disk(path))
+        ) as connection:
             gone, kept = own(connection)
         expected = [str(other)] if case == "meant" else []
         assert gone == expected, f"{case}: {kept}"
     # A name that is not understood keeps all files that it may mean.
-    with hypervisor(tmp_path, domain("vm", 7, disk(mine)), domain("clone", 8, disk(cases["meant"]))) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(mine)), domain("clone", 8, disk(cases["meant"]))
+    ) as connection:
         assert own(connection)[0] == []
 
 
@@ -268,14 +327,23 @@ def test_safety_17_media_by_their_whole_name_only(tmp_path):
     """An instance with a short name does not empty a library. Media that place made, and media with
     the uuid in the name, are removed."""
     library = [
-        qcow2(tmp_path / name) for name in ("debian-12.iso", "deb.iso", "deb-seed.iso", f"x-{UUID[:8]}-seed.iso", "deb-12345678-seed.iso")
+        qcow2(tmp_path / name)
+        for name in (
+            "debian-12.iso",
+            "deb.iso",
+            "deb-seed.iso",
+            f"x-{UUID[:8]}-seed.iso",
+            "deb-12345678-seed.iso",
+        )
     ]
     mine = [qcow2(tmp_path / name) for name in (f"deb-{UUID[:8]}-seed.iso", f"config-{UUID}.iso")]
     devices = disks(library + mine, "sd", **CDROM)
     with hypervisor(tmp_path, domain("deb", 7, devices)) as connection:
         gone, kept = own(connection)
     assert gone == mine
-    assert kept == dict.fromkeys(library, "it is read-only and its name does not say that it is this instance's")
+    assert kept == dict.fromkeys(
+        library, "it is read-only and its name does not say that it is this instance's"
+    )
 
 
 def test_a_seed_of_a_name_that_place_spells_otherwise(tmp_path):
@@ -286,10 +354,15 @@ def test_a_seed_of_a_name_that_place_spells_otherwise(tmp_path):
 
 def test_uefi_variables_by_the_name_that_libvirt_gives_them(tmp_path):
     (tmp_path / "qemu" / "nvram").mkdir(parents=True)
-    mine, template = qcow2(tmp_path / "qemu" / "nvram" / "vm_VARS.fd"), qcow2(tmp_path / "vm_VARS.fd")
+    mine, template = (
+        qcow2(tmp_path / "qemu" / "nvram" / "vm_VARS.fd"),
+        qcow2(tmp_path / "vm_VARS.fd"),
+    )
     loader = "<loader readonly='yes' type='pflash'>/usr/x</loader>"
     for path, gone in ((mine, [mine]), (template, [])):
-        with hypervisor(tmp_path, domain("vm", 7, "", f"{loader}<nvram>{path}</nvram>")) as connection:
+        with hypervisor(
+            tmp_path, domain("vm", 7, "", f"{loader}<nvram>{path}</nvram>")
+        ) as connection:
             assert own(connection)[0] == gone
 
 
@@ -298,7 +371,14 @@ def test_the_log_of_its_console(tmp_path):
     for path in (mine, foreign):
         pathlib.Path(path).write_text("login:")
     with hypervisor(
-        tmp_path, domain("vm", 7, "".join(f"<serial type='pty'><log file='{path}'/></serial>" for path in (mine, foreign)))
+        tmp_path,
+        domain(
+            "vm",
+            7,
+            "".join(
+                f"<serial type='pty'><log file='{path}'/></serial>" for path in (mine, foreign)
+            ),
+        ),
     ) as connection:
         assert own(connection) == ([mine], {})
 
@@ -307,7 +387,9 @@ def test_a_file_that_somebody_has_locked_is_kept(tmp_path):
     """QEMU does this on any host of the guest."""
     path = qcow2(tmp_path / "vm.qcow2")
     lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.read()"
-    holder = subprocess.Popen([sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout.readline() == b"locked\n"
         with hypervisor(tmp_path, domain("vm", 7, disk(path))) as connection:
@@ -321,13 +403,18 @@ def test_what_it_was_when_it_was_looked_at(tmp_path):
     by then stays too."""
     first, second = qcow2(tmp_path / "1"), qcow2(tmp_path / "2")
     with hypervisor(tmp_path, domain("vm", 7, disk(first) + disk(second, "vdb"))) as connection:
-        candidates = ownership.candidates_of(connection, needs.texts_of(connection.lookupByName("vm")))
+        candidates = ownership.candidates_of(
+            connection, needs.texts_of(connection.lookupByName("vm"))
+        )
         found = ownership.Ownership(connection, UUID, "vm", candidates)
         assert found.sort_out() == [first, second]
         os.rename(first, tmp_path / "old")
         qcow2(first)
         found.remove()
-    assert (found.removed, found.kept) == ([second], [{"path": first, "reason": "another file has its name by now"}])
+    assert (found.removed, found.kept) == (
+        [second],
+        [{"path": first, "reason": "another file has its name by now"}],
+    )
     assert sorted(os.listdir(tmp_path)) == ["1", "old"]
 
 
@@ -357,7 +444,9 @@ def test_the_lock_that_is_looked_for_is_the_one_that_qemu_takes(tmp_path):
         "fcntl.fcntl(f, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 201, 1, 0))\nprint('locked', flush=True)\nsys.stdin.read()"
     )
     assert fcntl.F_OFD_SETLK == 37
-    holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout.readline() == b"locked\n"
         with hypervisor(tmp_path, domain("vm", 7, disk(path))) as connection:
@@ -381,9 +470,14 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
 
     monkeypatch.setattr(backing, "references_of", read)
     others = [domain("clone", 8, disk(clone))] if by == "disk" else []
-    with hypervisor(tmp_path, domain("vm", 7, disk(base) + disk(mine, "vdb")), *others) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, disk(base) + disk(mine, "vdb")), *others
+    ) as connection:
         gone, kept = own(connection)
-        assert gone == [] and f"what {clone} is backed by cannot be read (Permission denied)" in kept[mine]
+        assert (
+            gone == []
+            and f"what {clone} is backed by cannot be read (Permission denied)" in kept[mine]
+        )
         pool(connection, "images", tmp_path)
         connection.storagePoolLookupByName("images").createXML(
             f"<volume><name>clone.qcow2</name><capacity>1</capacity><target><format type='qcow2'/></target>"
@@ -394,7 +488,9 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
         assert gone == [mine] and set(kept) == {base}
 
 
-RBD_POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon1'/><name>vms</name></source></pool>"
+RBD_POOL = (
+    "<pool type='rbd'><name>ceph</name><source><host name='mon1'/><name>vms</name></source></pool>"
+)
 
 
 def rbd(image, target="vda"):
@@ -408,7 +504,10 @@ def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
     with hypervisor(tmp_path, domain("vm", 7, rbd(image)), domain("other", 8)) as connection:
         connection.storagePoolDefineXML(RBD_POOL, 0)
         assert own(connection) == ([f"rbd:vms/{image}"], {})
-        assert own(connection, elsewhere=[f"rbd:vms/{image}"]) == ([], {f"rbd:vms/{image}": "a domain of another hypervisor uses it"})
+        assert own(connection, elsewhere=[f"rbd:vms/{image}"]) == (
+            [],
+            {f"rbd:vms/{image}": "a domain of another hypervisor uses it"},
+        )
 
 
 @pytest.mark.parametrize(
@@ -433,15 +532,24 @@ def test_a_volume_behind_an_image_file_stays(tmp_path, name, lies_around):
             pool(connection, "images", tmp_path)
         gone, kept = own(connection)
         who = f"the image {top} is backed by it" if lies_around else "the domain clone uses it"
-        assert gone == [] and kept[f"rbd:vms/{image}"] in (who, f"the image {top} may be backed by it")
+        assert gone == [] and kept[f"rbd:vms/{image}"] in (
+            who,
+            f"the image {top} may be backed by it",
+        )
 
 
 def test_a_volume_stays_while_it_is_not_known_what_other_domains_need(tmp_path):
     image = f"{UUID}-vda"
-    with hypervisor(tmp_path, domain("vm", 7, rbd(image)), domain("lost", 8, disk(tmp_path / "gone.qcow2"))) as connection:
+    with hypervisor(
+        tmp_path, domain("vm", 7, rbd(image)), domain("lost", 8, disk(tmp_path / "gone.qcow2"))
+    ) as connection:
         connection.storagePoolDefineXML(RBD_POOL, 0)
         gone, kept = own(connection)
-        assert gone == [] and "gone.qcow2 is not there, so what it is backed by is not known" in kept[f"rbd:vms/{image}"]
+        assert (
+            gone == []
+            and "gone.qcow2 is not there, so what it is backed by is not known"
+            in kept[f"rbd:vms/{image}"]
+        )
 
 
 def test_a_checkpoint_of_another_program_is_not_removed():

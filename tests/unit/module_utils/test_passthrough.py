@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
-from ansible_collections.drover.compute.plugins.module_utils._domain.definition import parse_hostdevs
+from ansible_collections.drover.compute.plugins.module_utils._domain.definition import (
+    parse_hostdevs,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough
 
@@ -53,14 +55,23 @@ DEVICES = {
         pair("0000:81:00.0", "0001:af:1f.7"),
         pair("0000:3b:02.4", "0000:3b:02.5", "ens1f0v3", "ens9f1v0"),
     ],
-    "mdevs": [{"uuid": OLD, "there": {"uuid": NEW, "parent": "pci_0000_84_00_0", "type": "nvidia-11"}}],
+    "mdevs": [
+        {"uuid": OLD, "there": {"uuid": NEW, "parent": "pci_0000_84_00_0", "type": "nvidia-11"}}
+    ],
 }
 
 
 def test_each_device_is_replaced_and_all_else_stays():
     found = parse(passthrough.with_devices_there(TEXT, DEVICES))
-    assert [each["address"] for each in parse_hostdevs(found)] == ["0000:3b:02.2", "0000:3b:02.1", NEW, "0001:af:1f.7"]
-    assert [each.get("dev") for each in found.findall("devices/interface/source") if each.get("dev")] == ["ens9f1v0", "bond0"]
+    assert [each["address"] for each in parse_hostdevs(found)] == [
+        "0000:3b:02.2",
+        "0000:3b:02.1",
+        NEW,
+        "0001:af:1f.7",
+    ]
+    assert [
+        each.get("dev") for each in found.findall("devices/interface/source") if each.get("dev")
+    ] == ["ens9f1v0", "bond0"]
     # The address of the device in the guest, and the value of managed.
     assert found.find("devices/hostdev/address").get("bus") == "0x06"
     assert [each.get("managed") for each in found.findall("devices/hostdev")] == ["yes", "no", None]
@@ -71,7 +82,9 @@ def test_each_device_is_replaced_and_all_else_stays():
 def test_only_devices_without_another_one_hold_a_domain():
     assert checks.device_reasons(reading.read(TEXT, but=passthrough.names(DEVICES)), True) == []
     assert len(reading.in_the_way(reading.read(TEXT), live=True)) == 4
-    (left,) = reading.in_the_way(reading.read(TEXT, but=passthrough.names(DEVICES) - {"0000:3b:02.2"}), live=True)
+    (left,) = reading.in_the_way(
+        reading.read(TEXT, but=passthrough.names(DEVICES) - {"0000:3b:02.2"}), live=True
+    )
     assert "0000:3b:02.2" in left.what
 
 
@@ -93,12 +106,32 @@ NEWEST, OLDER, OLDEST = End(11000000, 10000000), End(9000000, 8001000), End(8005
     ("devices", "ends", "options", "says"),
     [
         (passthrough.NONE, (OLDEST, OLDEST), {"post_copy": True}, None),
-        ({"pci": [pair("a", "b")], "mdevs": []}, (NEWEST, NEWEST), {}, "do not move while it runs (a): shut it down"),
+        (
+            {"pci": [pair("a", "b")], "mdevs": []},
+            (NEWEST, NEWEST),
+            {},
+            "do not move while it runs (a): shut it down",
+        ),
         ({"pci": [pair("a", "b", live_migratable=True)], "mdevs": []}, (NEWEST, NEWEST), {}, None),
-        ({"pci": [pair("a", "b", live_migratable=True)], "mdevs": []}, (NEWEST, OLDER), {}, "libvirt 10.0.0 and QEMU 8.2.2"),
+        (
+            {"pci": [pair("a", "b", live_migratable=True)], "mdevs": []},
+            (NEWEST, OLDER),
+            {},
+            "libvirt 10.0.0 and QEMU 8.2.2",
+        ),
         ({"pci": [], "mdevs": DEVICES["mdevs"]}, (OLDER, NEWEST), {}, None),
-        ({"pci": [], "mdevs": DEVICES["mdevs"]}, (OLDEST, NEWEST), {}, "libvirt 8.6.0 and QEMU 8.1.0"),
-        ({"pci": [], "mdevs": DEVICES["mdevs"]}, (NEWEST, NEWEST), {"post_copy": True}, "leave post_copy out"),
+        (
+            {"pci": [], "mdevs": DEVICES["mdevs"]},
+            (OLDEST, NEWEST),
+            {},
+            "libvirt 8.6.0 and QEMU 8.1.0",
+        ),
+        (
+            {"pci": [], "mdevs": DEVICES["mdevs"]},
+            (NEWEST, NEWEST),
+            {"post_copy": True},
+            "leave post_copy out",
+        ),
     ],
 )
 def test_which_devices_move_with_a_running_guest(devices, ends, options, says):
@@ -107,12 +140,19 @@ def test_which_devices_move_with_a_running_guest(devices, ends, options, says):
 
 
 def device(address, request=0, **more):
-    return {"address": address, "request": request, "interface": None, "live_migratable": True, **more}
+    return {
+        "address": address,
+        "request": request,
+        "interface": None,
+        "live_migratable": True,
+        **more,
+    }
 
 
 def test_pairs_are_of_the_same_request_and_the_same_type():
     one, other = (
-        {"uuid": name, "parent": parent, "type": kind} for name, parent, kind in (("u1", "p1", "nvidia-11"), ("u2", "p0", "nvidia-12"))
+        {"uuid": name, "parent": parent, "type": kind}
+        for name, parent, kind in (("u1", "p1", "nvidia-11"), ("u2", "p0", "nvidia-12"))
     )
     found = passthrough.pairs(
         [device("a", 1), device("b"), device("c", None)],
@@ -120,9 +160,14 @@ def test_pairs_are_of_the_same_request_and_the_same_type():
         [one, other],
         [{**other, "uuid": "n2"}, {**one, "uuid": "n1"}],
     )
-    assert [(each["address"], each["address_there"], each["live_migratable"]) for each in found["pci"]] == [
+    assert [
+        (each["address"], each["address_there"], each["live_migratable"]) for each in found["pci"]
+    ] == [
         ("b", "x", True),
         ("a", "y", False),
     ]
-    assert [(each["uuid"], each["there"]["uuid"]) for each in found["mdevs"]] == [("u1", "n1"), ("u2", "n2")]
+    assert [(each["uuid"], each["there"]["uuid"]) for each in found["mdevs"]] == [
+        ("u1", "n1"),
+        ("u2", "n2"),
+    ]
     assert passthrough.pairs([device("a")], [], [one], []) == {"pci": [], "mdevs": []}

@@ -34,7 +34,9 @@ images.copy_to_device(module, ("image", "raw"), "/dev/none", None, lambda: None)
 
 def _is_alive(pid: int) -> bool:
     try:
-        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return (
+            "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        )
     except OSError:
         return False
 

@@ -25,9 +25,22 @@ USED, FREE, ODD, GONE = (f"rbd:10.99.0.254:/vms/{name}" for name in ("used", "fr
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    lines = [f"*' status {image} --format json') echo '{text}' ;;" for image, text in ANSWERS.items()]
+    lines = [
+        f"*' status {image} --format json') echo '{text}' ;;" for image, text in ANSWERS.items()
+    ]
     program = tmp_path / "rbd"
-    program.write_text("\n".join(["#!/bin/sh", f'echo "$*" >> {tmp_path}/calls', 'case "$*" in', *lines, "*) exit 2 ;;", "esac"]))
+    program.write_text(
+        "\n".join(
+            [
+                "#!/bin/sh",
+                f'echo "$*" >> {tmp_path}/calls',
+                'case "$*" in',
+                *lines,
+                "*) exit 2 ;;",
+                "esac",
+            ]
+        )
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     conn = libvirt.open("test:///default")
@@ -41,20 +54,29 @@ def test_an_image_with_a_watcher_is_in_use(host):
 
 def test_it_is_asked_at_the_servers_of_the_pool(host, tmp_path):
     rbd_watchers.watched(host, [FREE])
-    assert (tmp_path / "calls").read_text() == "--conf /dev/null --mon-host 10.99.0.254:6789 status vms/free --format json\n"
+    assert (
+        tmp_path / "calls"
+    ).read_text() == "--conf /dev/null --mon-host 10.99.0.254:6789 status vms/free --format json\n"
 
 
-@pytest.mark.parametrize("other", ["rbd:10.99.0.253:/vms/used", "rbd:10.99.0.254:/other/used", "rbd:10.99.0.254:/vms/space/used"])
+@pytest.mark.parametrize(
+    "other",
+    ["rbd:10.99.0.253:/vms/used", "rbd:10.99.0.254:/other/used", "rbd:10.99.0.254:/vms/space/used"],
+)
 def test_of_another_cluster_or_pool_nothing_is_known(host, tmp_path, other):
     assert rbd_watchers.watched(host, [other]) == []
     assert not (tmp_path / "calls").exists()
 
 
-def test_a_cluster_that_does_not_answer_takes_no_longer_for_many_images(host, tmp_path, monkeypatch):
+def test_a_cluster_that_does_not_answer_takes_no_longer_for_many_images(
+    host, tmp_path, monkeypatch
+):
     """The same call reports if the dead host answers, and has 60 seconds for all."""
     monkeypatch.setattr(rbd_watchers, "PATIENCE", 0.5)
     (tmp_path / "rbd").write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\nexec sleep 60\n")
-    assert rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []
+    assert (
+        rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []
+    )
     assert (tmp_path / "calls").read_text().count("call") == 1
 
 

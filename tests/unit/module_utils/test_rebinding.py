@@ -14,7 +14,10 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
-from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import reasons, rebound
+from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import (
+    reasons,
+    rebound,
+)
 
 NOVA = json.loads((pathlib.Path(__file__).parent / "data" / "nova_numa.json").read_text())
 
@@ -116,6 +119,9 @@ def test_what_no_claim_can_have_is_refused(text, facts, words):
     assert "virsh edit" in reason or "drover.compute.discover" in reason
 
 
-@pytest.mark.parametrize(("text", "facts"), [(PINNED, THERE), (domain(TUNE + PLACE + PAGES, CELL), HUGE), (domain(PAGES + TUNE), HUGE)])
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [(PINNED, THERE), (domain(TUNE + PLACE + PAGES, CELL), HUGE), (domain(PAGES + TUNE), HUGE)],
+)
 def test_what_a_claim_has_is_not_refused(text, facts):
     assert reasons(text, facts) == []

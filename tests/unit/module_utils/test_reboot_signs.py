@@ -28,11 +28,12 @@ Unable to read consumer identity
 
 This system is not registered with an entitlement server. You can use "rhc" or "subscription-manager" to register.
 
-""" + DNF4_YES.replace("  * glibc\n", "  * dbus-broker\n  * glibc\n  * linux-firmware\n  * microcode_ctl\n  * systemd\n")
-DNF_NO = "No core libraries or services have been updated since boot-up.\nReboot should not be necessary.\n"
-DNF4_NO_PLUGIN = (
-    'No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin command, try: "dnf install ..."\n'
+""" + DNF4_YES.replace(
+    "  * glibc\n",
+    "  * dbus-broker\n  * glibc\n  * linux-firmware\n  * microcode_ctl\n  * systemd\n",
 )
+DNF_NO = "No core libraries or services have been updated since boot-up.\nReboot should not be necessary.\n"
+DNF4_NO_PLUGIN = 'No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin command, try: "dnf install ..."\n'
 DNF5_NO_PLUGIN = 'Unknown argument "needs-restarting" for command "dnf5". Add "--help" for more information about the arguments.\n'
 DNF_NO_CACHE = "Error: Cache-only enabled but no cache for 'baseos'\n"
 DNF5_LOADS = "Updating and loading repositories:\nRepositories loaded.\n" + DNF4_YES
@@ -43,14 +44,22 @@ ZYPPER_NO = "No core libraries or services have been updated.\nReboot is probabl
 @pytest.fixture(name="system")
 def a_system(tmp_path, monkeypatch):
     """Return a function that makes a system: its name, and the output of its programs."""
-    monkeypatch.setattr(signs, "FILES", (str(tmp_path / "reboot-required"), str(tmp_path / "reboot-needed")))
+    monkeypatch.setattr(
+        signs, "FILES", (str(tmp_path / "reboot-required"), str(tmp_path / "reboot-needed"))
+    )
     monkeypatch.setattr(signs, "MAKERS", (str(tmp_path / "maker"),))
     monkeypatch.setattr(system, "OS_RELEASE", str(tmp_path / "os-release"))
-    monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(None, "the running kernel 6.1 is not among the installed ones"))
+    monkeypatch.setattr(
+        signs,
+        "of_kernel",
+        lambda: signs.Answer(None, "the running kernel 6.1 is not among the installed ones"),
+    )
     ran = []
 
     def make(name, like="", **programs):
-        (tmp_path / "os-release").write_text(f'NAME="A system"\nID="{name}"\nID_LIKE="{like}"\nVERSION_ID=9\n')
+        (tmp_path / "os-release").write_text(
+            f'NAME="A system"\nID="{name}"\nID_LIKE="{like}"\nVERSION_ID=9\n'
+        )
 
         def run(program, *words):
             ran.append((program, *words))
@@ -71,19 +80,29 @@ def said(status, output=""):
     ("answer", "needed", "word"),
     [
         (said(1, DNF4_YES), True, "says so: glibc, kernel, kernel-core"),
-        (said(1, DNF4_YES_UNREGISTERED), True, "dbus-broker, glibc, linux-firmware, microcode_ctl, systemd ..."),
+        (
+            said(1, DNF4_YES_UNREGISTERED),
+            True,
+            "dbus-broker, glibc, linux-firmware, microcode_ctl, systemd ...",
+        ),
         (said(1, DNF5_LOADS), True, "kernel-core"),
         (said(0, DNF_NO), False, "finds nothing"),
         # Every error of dnf has the exit status of a yes, and an error without the known words is
         # no no either.
-        (said(1, DNF_NO_CACHE), None, "ended with status 1 (Error: Cache-only enabled but no cache for 'baseos')"),
+        (
+            said(1, DNF_NO_CACHE),
+            None,
+            "ended with status 1 (Error: Cache-only enabled but no cache for 'baseos')",
+        ),
         (said(1, ""), None, "ended with status 1"),
         (said(0, ""), None, "ended with status 0"),
         (said(200, "Failed to obtain the transaction lock\n"), None, "status 200"),
         (said(None, "Updating and loading repositories:\n"), None, "did not end within 60 s"),
     ],
 )
-@pytest.mark.parametrize(("name", "like"), [("almalinux", "rhel centos fedora"), ("fedora", ""), ("rhel", "fedora")])
+@pytest.mark.parametrize(
+    ("name", "like"), [("almalinux", "rhel centos fedora"), ("fedora", ""), ("rhel", "fedora")]
+)
 def test_dnf(system, name, like, answer, needed, word):
     system(name, like, dnf=answer)
     found = signs.of_system()
@@ -91,7 +110,9 @@ def test_dnf(system, name, like, answer, needed, word):
 
 
 def test_dnf_is_asked_with_its_cache_first(system):
-    found = system("fedora", dnf=lambda words: said(1, DNF_NO_CACHE) if words[0] == "-C" else said(0, DNF_NO))
+    found = system(
+        "fedora", dnf=lambda words: said(1, DNF_NO_CACHE) if words[0] == "-C" else said(0, DNF_NO)
+    )
     assert signs.of_system().needed is False
     assert found.ran == [("dnf", "-C", "needs-restarting", "-r"), ("dnf", "needs-restarting", "-r")]
 
@@ -100,7 +121,11 @@ def test_dnf_is_asked_with_its_cache_first(system):
 def test_without_the_plugin_the_kernel_decides(system, monkeypatch, answer):
     system("rocky", "rhel centos fedora", dnf=answer)
     found = signs.of_system()
-    assert found.needed is None and "no tool here tells it. Install " in found.message and "dnf-utils" in found.message
+    assert (
+        found.needed is None
+        and "no tool here tells it. Install " in found.message
+        and "dnf-utils" in found.message
+    )
     monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(False, "it is the newest"))
     assert signs.of_system() == (False, "it is the newest")
 
@@ -119,7 +144,9 @@ def test_without_the_plugin_the_kernel_decides(system, monkeypatch, answer):
 @pytest.mark.parametrize(("name", "like"), [("opensuse-leap", "suse opensuse"), ("sles", "suse")])
 def test_zypper(system, name, like, answer, needed):
     found = system(name, like, zypper=answer)
-    assert signs.of_system().needed is needed and found.ran == [("zypper", "--non-interactive", "needs-rebooting")]
+    assert signs.of_system().needed is needed and found.ran == [
+        ("zypper", "--non-interactive", "needs-rebooting")
+    ]
 
 
 @pytest.mark.parametrize(("name", "like"), [("debian", ""), ("ubuntu", "debian")])
@@ -146,7 +173,9 @@ def test_a_sign_that_says_yes_counts_whatever_others_say(system, monkeypatch):
 def test_what_is_seen_without_a_program(system, monkeypatch):
     made = system("fedora", dnf=signs.Said(1, DNF4_YES))
     assert signs.seen() is None and made.ran == []
-    monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(True, "kernel 1 runs, and 2 is installed"))
+    monkeypatch.setattr(
+        signs, "of_kernel", lambda: signs.Answer(True, "kernel 1 runs, and 2 is installed")
+    )
     assert signs.seen() == "kernel 1 runs, and 2 is installed"
     (made.folder / "reboot-needed").touch()
     assert signs.seen() == f"{made.folder}/reboot-needed is there" and made.ran == []
@@ -164,13 +193,17 @@ def test_a_system_without_a_name(tmp_path, monkeypatch):
 def a_boot_folder(tmp_path, monkeypatch):
     """Return a function that makes a host with kernels; one of them runs. ``booted``: seconds since
     the boot, counted from the time of the files."""
-    monkeypatch.setattr(signs, "KERNELS", (str(tmp_path / "vmlinuz-*"), str(tmp_path / "modules/*/vmlinuz")))
+    monkeypatch.setattr(
+        signs, "KERNELS", (str(tmp_path / "vmlinuz-*"), str(tmp_path / "modules/*/vmlinuz"))
+    )
     monkeypatch.setattr(signs, "STAT", str(tmp_path / "stat"))
 
     def make(running, *installed, booted=-3600):
         for each in installed:
             (tmp_path / f"vmlinuz-{each}").touch()
-        (tmp_path / "stat").write_text(f"cpu 1 2 3\nbtime {int(time.time() - booted)}\nprocesses 5\n")
+        (tmp_path / "stat").write_text(
+            f"cpu 1 2 3\nbtime {int(time.time() - booted)}\nprocesses 5\n"
+        )
         monkeypatch.setattr(signs.os, "uname", lambda: types.SimpleNamespace(release=running))
         return tmp_path
 
@@ -184,8 +217,16 @@ NEWER = [
     ("6.1.0-28-amd64", ["6.10.11+bpo-amd64"], "6.10.11+bpo-amd64"),
     ("6.8.0-49-generic", ["6.8.0-51-generic"], "6.8.0-51-generic"),
     ("5.14.0-503.el9.x86_64", ["5.14.0-503.9.1.el9_5.x86_64"], "5.14.0-503.9.1.el9_5.x86_64"),
-    ("5.14.0-427.42.1.el9_4.x86_64", ["5.14.0-503.11.1.el9_5.x86_64"], "5.14.0-503.11.1.el9_5.x86_64"),
-    ("6.11.10-300.fc41.x86_64", ["6.12.4-200.fc41.x86_64", "6.12.4-200.fc40.x86_64"], "6.12.4-200.fc4"),
+    (
+        "5.14.0-427.42.1.el9_4.x86_64",
+        ["5.14.0-503.11.1.el9_5.x86_64"],
+        "5.14.0-503.11.1.el9_5.x86_64",
+    ),
+    (
+        "6.11.10-300.fc41.x86_64",
+        ["6.12.4-200.fc41.x86_64", "6.12.4-200.fc40.x86_64"],
+        "6.12.4-200.fc4",
+    ),
     ("6.4.0-150600.23.25-default", ["6.4.0-150600.23.30-default"], "6.4.0-150600.23.30-default"),
     ("6.8.12-4-pve", ["6.8.12-10-pve"], "6.8.12-10-pve"),
 ]
@@ -198,14 +239,23 @@ def test_a_newer_kernel(boot, running, others, newest):
     assert found.needed is True and f"kernel {running} runs, and {newest}" in found.message
 
 
-@pytest.mark.parametrize(("newest", "others", "dummy"), [(each[2], [each[0]], 0) for each in NEWER if not each[2].endswith("fc4")])
+@pytest.mark.parametrize(
+    ("newest", "others", "dummy"),
+    [(each[2], [each[0]], 0) for each in NEWER if not each[2].endswith("fc4")],
+)
 def test_the_newest_kernel(boot, newest, others, dummy):
     boot(newest, newest, "0-rescue-5f0c6a3e7d0c4c569f2e0f6d5a9b1c01", *others)
-    assert signs.of_kernel() == (False, f"the running kernel {newest} is the newest that is installed")
+    assert signs.of_kernel() == (
+        False,
+        f"the running kernel {newest} is the newest that is installed",
+    )
 
 
 def test_a_newer_kernel_of_another_kind_proves_nothing(boot):
-    for running, other in (("6.1.0-9-amd64", "6.1.0-28-cloud-amd64"), ("5.14.0-427.el9.x86_64", "5.14.0-503.el9.x86_64+debug")):
+    for running, other in (
+        ("6.1.0-9-amd64", "6.1.0-28-cloud-amd64"),
+        ("5.14.0-427.el9.x86_64", "5.14.0-503.el9.x86_64+debug"),
+    ):
         boot(running, running, other)
         assert signs.of_kernel().needed is None and "another kind" in signs.of_kernel().message
 
@@ -213,7 +263,10 @@ def test_a_newer_kernel_of_another_kind_proves_nothing(boot):
 def test_a_kernel_that_was_replaced_since_the_boot(boot):
     """Debian replaces a kernel in place if its ABI is the same."""
     boot("6.1.0-28-amd64", "6.1.0-28-amd64", booted=3600)
-    assert signs.of_kernel() == (True, "the file of the running kernel 6.1.0-28-amd64 has changed since the boot")
+    assert signs.of_kernel() == (
+        True,
+        "the file of the running kernel 6.1.0-28-amd64 has changed since the boot",
+    )
 
 
 def test_a_kernel_that_is_not_there(boot):
@@ -244,8 +297,17 @@ def test_a_program_that_hangs_is_given_up_with_its_children():
 
 def test_a_program_speaks_english_and_does_not_ask(monkeypatch):
     monkeypatch.setenv("LANG", "de_DE.UTF-8")
-    found = signs.run_bounded(["/bin/sh", "-c", "read x; echo $LC_ALL $LANGUAGE; head -c 200000 /dev/zero; echo err >&2; exit 3"], 20)
-    assert found.status == 3 and found.output.startswith("C C\n") and len(found.output) == signs.MOST
+    found = signs.run_bounded(
+        [
+            "/bin/sh",
+            "-c",
+            "read x; echo $LC_ALL $LANGUAGE; head -c 200000 /dev/zero; echo err >&2; exit 3",
+        ],
+        20,
+    )
+    assert (
+        found.status == 3 and found.output.startswith("C C\n") and len(found.output) == signs.MOST
+    )
 
 
 def test_files_of_the_operator(tmp_path):

@@ -51,13 +51,17 @@ def test_first_by_the_login_of_all_then_by_its_own(calls, folder):
     assert SHARED.format(folder=folder) in by_all and "ControlMaster=auto" in by_all
     assert "Control" not in by_its_own
     for line in (by_all, by_its_own):
-        assert "-p 2222" in line and "-l root" in line and "BatchMode=yes" in line and "kvm2" in line
+        assert (
+            "-p 2222" in line and "-l root" in line and "BatchMode=yes" in line and "kvm2" in line
+        )
 
 
 def test_only_its_owner_can_use_the_login(calls, folder):
     calls("qemu+ssh://root@kvm2/system")
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert [(path.name, path.stat().st_mode & 0o777) for path in folder.iterdir()] == [("ssh", 0o700)]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in folder.iterdir()] == [
+        ("ssh", 0o700)
+    ]
 
 
 def test_a_program_of_the_user_is_the_one_that_runs(calls, tmp_path, folder):
@@ -94,5 +98,7 @@ def test_the_program_of_another_release_is_replaced(calls, folder):
 
 
 def test_keys_and_known_hosts_of_the_uri_stay(calls):
-    by_all, by_its_own = calls("qemu+ssh://root@kvm2/system?keyfile=/etc/drover/key&known_hosts=/etc/drover/hosts")
+    by_all, by_its_own = calls(
+        "qemu+ssh://root@kvm2/system?keyfile=/etc/drover/key&known_hosts=/etc/drover/hosts"
+    )
     assert all("-i /etc/drover/key" in line for line in (by_all, by_its_own))

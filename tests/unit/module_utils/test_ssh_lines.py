@@ -26,7 +26,11 @@ OTHER = ED25519[:-1] + "b"
         ("qemu+ssh://drover@kvm1:2222/system?no_verify=1", ("drover", "kvm1", 2222), "[kvm1]:2222"),
         ("qemu+ssh://root@kvm1:22/system", ("root", "kvm1", 22), "kvm1"),
         ("qemu+ssh://root@[2001:db8::1]/system", ("root", "2001:db8::1", None), "2001:db8::1"),
-        ("qemu+ssh://root@[2001:db8::1]:2222/system", ("root", "2001:db8::1", 2222), "[2001:db8::1]:2222"),
+        (
+            "qemu+ssh://root@[2001:db8::1]:2222/system",
+            ("root", "2001:db8::1", 2222),
+            "[2001:db8::1]:2222",
+        ),
     ],
 )
 def test_what_a_uri_reaches(uri, expected, known):
@@ -34,7 +38,9 @@ def test_what_a_uri_reaches(uri, expected, known):
     assert found == expected and found.known_name == known
 
 
-@pytest.mark.parametrize("uri", ["qemu+tls://kvm1/system", "qemu+tcp://kvm1/system", "qemu:///system", "test:///default"])
+@pytest.mark.parametrize(
+    "uri", ["qemu+tls://kvm1/system", "qemu+tcp://kvm1/system", "qemu:///system", "test:///default"]
+)
 def test_other_transports_need_no_ssh(uri):
     assert trust.destination(uri) is None
 
@@ -64,7 +70,10 @@ BY_HAND = f'# {trust.mark("kvm2")}\ncommand="x" {ED25519} admin@desk\n\n  {OTHER
 
 def test_lines_come_and_go_and_others_stay():
     both = trust.updated(BY_HAND, {"kvm2": [f"restrict {ED25519}"], "kvm3": [OTHER]})
-    assert both == f"{BY_HAND}\nrestrict {ED25519} {trust.mark('kvm2')}\n{OTHER} {trust.mark('kvm3')}\n"
+    assert (
+        both
+        == f"{BY_HAND}\nrestrict {ED25519} {trust.mark('kvm2')}\n{OTHER} {trust.mark('kvm3')}\n"
+    )
     assert trust.marked_hosts(both) == {"kvm2", "kvm3"}
     assert trust.updated(both, {"kvm3": [OTHER], "kvm2": [f"restrict {ED25519}"]}) == both
     # A host without known facts keeps its lines.
@@ -84,7 +93,10 @@ def test_any_name_is_one_word_of_one_line(name):
 def test_bytes_of_others_survive(tmp_path):
     path = tmp_path / "authorized_keys"
     path.write_bytes(b"ssh-rsa AAAA caf\xe9\x0b\r\nx")
-    assert trust.encoded(trust.updated(trust.read(str(path)), {})) == b"ssh-rsa AAAA caf\xe9\x0b\r\nx\n"
+    assert (
+        trust.encoded(trust.updated(trust.read(str(path)), {}))
+        == b"ssh-rsa AAAA caf\xe9\x0b\r\nx\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,8 +120,13 @@ def test_what_a_host_reports_as_its_key_is_a_key(text):
 
 
 def test_lines_of_keys():
-    assert trust.authorized_lines([f"{ED25519} me@here\n", OTHER, ED25519], []) == [f"restrict {ED25519}", f"restrict {OTHER}"]
-    assert trust.authorized_lines([OTHER], ["10.0.0.1", "2001:db8::/64"]) == [f'restrict,from="10.0.0.1,2001:db8::/64" {OTHER}']
+    assert trust.authorized_lines([f"{ED25519} me@here\n", OTHER, ED25519], []) == [
+        f"restrict {ED25519}",
+        f"restrict {OTHER}",
+    ]
+    assert trust.authorized_lines([OTHER], ["10.0.0.1", "2001:db8::/64"]) == [
+        f'restrict,from="10.0.0.1,2001:db8::/64" {OTHER}'
+    ]
     assert trust.known_lines("[kvm2]:2222", [f"{OTHER} root@kvm2"]) == [f"[kvm2]:2222 {OTHER}"]
     for source in ('*"', '10.0.0.1" command="x', "!10.0.0.1", "*", "kvm1,kvm2"):
         with pytest.raises(trust.TrustProblem, match="no address"):
@@ -134,10 +151,18 @@ def test_a_key_is_made_once_and_never_replaced(tmp_path):
 
 
 def test_a_key_with_a_passphrase_is_of_no_use(tmp_path):
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", tmp_path / "id_ed25519"], check=True)
-    with pytest.raises(trust.TrustProblem, match="cannot be used without a question: .*passphrase.* A migration cannot type"):
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", tmp_path / "id_ed25519"],
+        check=True,
+    )
+    with pytest.raises(
+        trust.TrustProblem,
+        match="cannot be used without a question: .*passphrase.* A migration cannot type",
+    ):
         trust.own_key(str(tmp_path))
-    subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", tmp_path / "id_ecdsa"], check=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", tmp_path / "id_ecdsa"], check=True
+    )
     assert trust.own_key(str(tmp_path))[0].startswith("ecdsa-sha2-nistp256 ")
 
 
@@ -150,8 +175,13 @@ def test_host_keys(tmp_path):
 
 
 def test_one_sentence_for_each_reason():
-    found = trust.sentences("kvm3", {"kvm1": "host key unknown", "kvm4": "no SSH key", "kvm2": "host key unknown"})
-    assert found == ["kvm3 cannot reach kvm1, kvm2: host key unknown.", "kvm3 cannot reach kvm4: no SSH key."]
+    found = trust.sentences(
+        "kvm3", {"kvm1": "host key unknown", "kvm4": "no SSH key", "kvm2": "host key unknown"}
+    )
+    assert found == [
+        "kvm3 cannot reach kvm1, kvm2: host key unknown.",
+        "kvm3 cannot reach kvm4: no SSH key.",
+    ]
 
 
 # -- the check without a connection ---------------------------------------------------------------
@@ -190,14 +220,19 @@ PEERS = [
 def test_the_look_finds_what_is_missing(home):
     assert reach.look_at_all(PEERS) == {"kvm2": reach.NO_KEY, "kvm3": reach.NO_KEY}
     trust.make_key(str(home / "id_ed25519"), "kvm1")
-    assert reach.look_at_all(PEERS) == {"kvm2": reach.UNKNOWN_HOST_KEY, "kvm3": reach.UNKNOWN_HOST_KEY}
+    assert reach.look_at_all(PEERS) == {
+        "kvm2": reach.UNKNOWN_HOST_KEY,
+        "kvm3": reach.UNKNOWN_HOST_KEY,
+    }
     (home / "known_hosts").write_text(f"kvm2.example.com {ED25519}\n")
     assert reach.look_at_all(PEERS) == {"kvm3": reach.UNKNOWN_HOST_KEY}
     # The port belongs to the name, and names may be hashed, as Debian does.
     (home / "global").write_text(f"10.0.0.3 {ED25519}\n")
     assert reach.look_at_all(PEERS) == {"kvm3": reach.UNKNOWN_HOST_KEY}
     (home / "global").write_text(f"[10.0.0.3]:2222 {ED25519}\n")
-    subprocess.run(["ssh-keygen", "-q", "-H", "-f", home / "global"], check=True, capture_output=True)
+    subprocess.run(
+        ["ssh-keygen", "-q", "-H", "-f", home / "global"], check=True, capture_output=True
+    )
     assert "10.0.0.3" not in (home / "global").read_text()
     assert reach.look_at_all(PEERS) == {}
 
@@ -214,7 +249,14 @@ def test_the_look_finds_what_is_missing(home):
 )
 def test_a_host_key_that_ssh_may_get_elsewhere_is_not_said_to_be_missing(settings):
     assert reach._knows({"hostname": ["kvm2"], "port": ["22"], **settings})
-    assert not reach._knows({"hostname": ["kvm2"], "port": ["22"], "stricthostkeychecking": ["ask"], "userknownhostsfile": ["none"]})
+    assert not reach._knows(
+        {
+            "hostname": ["kvm2"],
+            "port": ["22"],
+            "stricthostkeychecking": ["ask"],
+            "userknownhostsfile": ["none"],
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -247,9 +289,15 @@ SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: C
     [
         (SAID.format("Host key verification failed."), reach.HOST_KEY),
         (SAID.format("root@kvm2: Permission denied (publickey)."), "its SSH refuses the key of "),
-        ("libvirt at qemu+ssh://root@kvm2/system did not answer within 30 s.", "did not answer within 30 s"),
+        (
+            "libvirt at qemu+ssh://root@kvm2/system did not answer within 30 s.",
+            "did not answer within 30 s",
+        ),
         # A refusal of libvirt itself is no refusal of SSH.
-        ("libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock': Permission denied.", "libvirt-sock"),
+        (
+            "libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock': Permission denied.",
+            "libvirt-sock",
+        ),
     ],
 )
 def test_reasons_of_connections(message, expected):
@@ -257,5 +305,10 @@ def test_reasons_of_connections(message, expected):
 
 
 def test_a_connection_is_really_made():
-    found = reach.connect_all([{"host": "a", "uri": "test:///default"}, {"host": "b", "uri": "qemu+ssh://root@nowhere.invalid/system"}])
+    found = reach.connect_all(
+        [
+            {"host": "a", "uri": "test:///default"},
+            {"host": "b", "uri": "qemu+ssh://root@nowhere.invalid/system"},
+        ]
+    )
     assert list(found) == ["b"] and "nowhere.invalid" in found["b"]

@@ -67,7 +67,10 @@ class Ceph:
 
     def storageVolLookupByName(self, name):
         if name not in self.known:
-            refuse(libvirt.VIR_ERR_NO_STORAGE_VOL, f"Storage volume not found: no storage vol with matching name '{name}'")
+            refuse(
+                libvirt.VIR_ERR_NO_STORAGE_VOL,
+                f"Storage volume not found: no storage vol with matching name '{name}'",
+            )
         return Volume(self, name)
 
     def createXML(self, text, flags=0):
@@ -77,7 +80,10 @@ class Ceph:
         self.before_clone()
         image = self.images[source.name()]
         # The first snapshot that is equal to the image, or a new one; libvirt protects it.
-        name = next((name for name, (data, dummy) in image.snapshots.items() if data == image.data), "libvirt-1")
+        name = next(
+            (name for name, (data, dummy) in image.snapshots.items() if data == image.data),
+            "libvirt-1",
+        )
         made = self._add(text, Image(image.size, image.data, (source.name(), name)))
         image.snapshots[name] = (image.data, True)
         return made
@@ -90,7 +96,9 @@ class Ceph:
         self.known.add(name)
         return Volume(self, name)
 
-    def qemu_img(self, conn, pool, name, before, options, seconds, held=(), snapshot=None, may_differ=False):
+    def qemu_img(
+        self, conn, pool, name, before, options, seconds, held=(), snapshot=None, may_differ=False
+    ):
         """Act in place of _rbd._with_qemu_img()."""
         image = self.images[name]
         if before[0] == "compare":
@@ -98,7 +106,11 @@ class Ceph:
             self.compared.append(name)
             path = before[3].partition("file.filename=")[2]
             with open(path, "rb") as file:
-                return "" if image.snapshots[snapshot][0] == f"converted from {file.read(4)!r}" else None
+                return (
+                    ""
+                    if image.snapshots[snapshot][0] == f"converted from {file.read(4)!r}"
+                    else None
+                )
         if before[0] == "convert":
             self.before_fill()
             with open(before[-1], "rb") as file:
@@ -112,7 +124,14 @@ class Ceph:
             return json.dumps([{"data": image.data is not None}])
         assert before[0] == "info"
         return json.dumps(
-            {"virtual-size": image.size, **({"snapshots": [{"name": each} for each in image.snapshots]} if image.snapshots else {})}
+            {
+                "virtual-size": image.size,
+                **(
+                    {"snapshots": [{"name": each} for each in image.snapshots]}
+                    if image.snapshots
+                    else {}
+                ),
+            }
         )
 
 
@@ -140,6 +159,9 @@ class Volume:
     def delete(self, flags=0):
         assert flags == 0
         if self._pool.images[self._name].snapshots:
-            refuse(libvirt.VIR_ERR_SYSTEM_ERROR, f"failed to remove volume 'vms/{self._name}': No such file or directory")
+            refuse(
+                libvirt.VIR_ERR_SYSTEM_ERROR,
+                f"failed to remove volume 'vms/{self._name}': No such file or directory",
+            )
         del self._pool.images[self._name]
         self._pool.known.discard(self._name)

@@ -30,7 +30,9 @@ from ansible_collections.drover.compute.tests.unit.module_args import patch_modu
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._files import digests
-from ansible_collections.drover.compute.plugins.module_utils._orders import records as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._orders import (
+    records as migration_record,
+)
 
 NODE = """<node>
 {domains}
@@ -48,7 +50,9 @@ def records(tmp_path_factory, monkeypatch):
     # Otherwise a test waits for a test of another process, because their instances have the same
     # uuids.
     named, run = migration_record.Records._lock_name, os.getpid()
-    monkeypatch.setattr(migration_record.Records, "_lock_name", lambda own, uuid: f"{named(own, uuid)}/{run}")
+    monkeypatch.setattr(
+        migration_record.Records, "_lock_name", lambda own, uuid: f"{named(own, uuid)}/{run}"
+    )
     return migration_record.Records(folder)
 
 
@@ -75,7 +79,9 @@ def as_on_a_host():
 def domain_xml():
     """``domain_xml(name, number)`` -> domain XML for the test driver; ``name`` must be escaped already."""
 
-    def make(name: str, number: int, memory_mib: int = 64, devices: str = "", extra: str = "") -> str:
+    def make(
+        name: str, number: int, memory_mib: int = 64, devices: str = "", extra: str = ""
+    ) -> str:
         return (
             f"<domain type='test'><name>{name}</name><uuid>00000000-0000-4000-8000-{number:012d}</uuid>"
             f"<memory unit='MiB'>{memory_mib}</memory><vcpu>2</vcpu><os><type>hvm</type></os>{extra}<devices>{devices}</devices></domain>"
@@ -89,9 +95,16 @@ def run_module(capfd):
     """``run_module(name, **arguments)`` -> the module's result, with ``rc`` 0 or 1 added."""
 
     def run(name: str, /, check_mode: bool = False, diff_mode: bool = False, **arguments):
-        module = importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
+        module = importlib.import_module(
+            f"ansible_collections.drover.compute.plugins.modules.{name}"
+        )
         capfd.readouterr()
-        with as_on_a_host(), patch_module_args({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff_mode}):
+        with (
+            as_on_a_host(),
+            patch_module_args(
+                {**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff_mode}
+            ),
+        ):
             with pytest.raises(SystemExit) as ended:
                 module.main()
         captured = capfd.readouterr()

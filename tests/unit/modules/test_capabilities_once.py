@@ -48,12 +48,24 @@ def test_f16_each_host_is_asked_once_for_all_guests(there, destinations):
         name, where = f"vm{number}", destinations[number % len(destinations)]
         there.hosts["kvm1"].define(name, uuid_of(name))
         uri = f"test+ssh://{where}/system"
-        moves.append({"uuid": uuid_of(name), "name": name, "destination": where, "destination_uri": uri, "live": True})
+        moves.append(
+            {
+                "uuid": uuid_of(name),
+                "name": name,
+                "destination": where,
+                "destination_uri": uri,
+                "live": True,
+            }
+        )
     calls = collections.Counter()
     for host in there.hosts.values():
         counted(host, calls)
-    answers = there.run("kvm1", "_domain_migration", {"uri": "test:///default", "check": True, "start": moves})["moves"]
-    assert len(answers) == GUESTS and [each["ok"] for each in answers] == [True] * GUESTS, answers[0]
+    answers = there.run(
+        "kvm1", "_domain_migration", {"uri": "test:///default", "check": True, "start": moves}
+    )["moves"]
+    assert len(answers) == GUESTS and [each["ok"] for each in answers] == [True] * GUESTS, answers[
+        0
+    ]
     assert {host for host, _name, _args in calls} == {"kvm1", *destinations}
     assert set(calls.values()) == {1}
 
@@ -78,7 +90,10 @@ def test_f16_an_answer_and_a_refusal_count_for_all_who_ask(monkeypatch):
             except libvirt.libvirtError as exc:
                 said.append(str(exc))
 
-        threads = [threading.Thread(target=ask, args=(arch,)) for arch in ("x86_64", "sparc", "x86_64", "sparc", "aarch64")]
+        threads = [
+            threading.Thread(target=ask, args=(arch,))
+            for arch in ("x86_64", "sparc", "x86_64", "sparc", "aarch64")
+        ]
         for each in threads:
             each.start()
         for each in threads:

@@ -39,12 +39,19 @@ def disk(path, target):
     return f"<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{path}'/><target dev='{target}'/></disk>"
 
 
-def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module, fake_host, domain_xml, dead_storage, impatient, tmp_path):
+def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(
+    run_module, fake_host, domain_xml, dead_storage, impatient, tmp_path
+):
     alive = tmp_path / "alive.qcow2"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(alive), "3G"], check=True)
     uri, dummy = fake_host(
-        *(domain_xml(f"vm{number}", number, devices=disk(f"{dead_storage}/{number}.qcow2", "vda")) for number in range(300)),
-        domain_xml("vm300", 300, devices=disk(alive, "vda") + disk(f"{dead_storage}/more.qcow2", "vdb")),
+        *(
+            domain_xml(f"vm{number}", number, devices=disk(f"{dead_storage}/{number}.qcow2", "vda"))
+            for number in range(300)
+        ),
+        domain_xml(
+            "vm300", 300, devices=disk(alive, "vda") + disk(f"{dead_storage}/more.qcow2", "vdb")
+        ),
     )
     began = time.monotonic()
     result = run_module("hypervisor_info", uri=uri, instances_path=f"{dead_storage}/images")
@@ -71,7 +78,9 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module,
     sizes, room = sorted(warnings(result, dead_storage), key=lambda text: "The room below" in text)
     assert f"look at the server of what is mounted at {dead_storage}, or unmount it." in sizes
     assert "Disks there whose sizes are unknown: 301." in sizes
-    assert f"The room below {dead_storage}/images on" in room and f"mounted at {dead_storage}" in room
+    assert (
+        f"The room below {dead_storage}/images on" in room and f"mounted at {dead_storage}" in room
+    )
 
 
 def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
@@ -90,7 +99,9 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
         domain_xml("near", 6, devices=volume.format("here")),
     )
     for name, path in (("gone", dead_storage), ("here", tmp_path)):
-        connection.storagePoolDefineXML(f"<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>", 0)
+        connection.storagePoolDefineXML(
+            f"<pool type='dir'><name>{name}</name><target><path>{path}</path></target></pool>", 0
+        )
     (tmp_path / "v").write_bytes(b"x" * 1000)
     asked = []
 
@@ -100,7 +111,10 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
 
     def stats_of(self, domains, wanted=0, flags=0):
         asked.extend(domain.name() for domain in domains)
-        return [(domain, {"block.count": 1, "block.0.name": "vdb", "block.0.capacity": 5}) for domain in domains]
+        return [
+            (domain, {"block.count": 1, "block.0.name": "vdb", "block.0.capacity": 5})
+            for domain in domains
+        ]
 
     def info(self, target, flags=0):
         assert (self.name(), target) == ("far", "vdc")
@@ -111,8 +125,18 @@ def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
     monkeypatch.setattr(libvirt.virDomain, "blockInfo", info)
     result = run_module("hypervisor_info", uri=uri, instances_path=str(tmp_path))
     assert result["rc"] == 0, result
-    sizes = {each["name"]: [disk["capacity_bytes"] for disk in each["disks"]] for each in result["hypervisor"]["domains"]}
-    assert sizes == {"dead": [None], "device": [5], "both": [None, None], "volume": [None], "far": [7], "near": [1000]}
+    sizes = {
+        each["name"]: [disk["capacity_bytes"] for disk in each["disks"]]
+        for each in result["hypervisor"]["domains"]
+    }
+    assert sizes == {
+        "dead": [None],
+        "device": [5],
+        "both": [None, None],
+        "volume": [None],
+        "far": [7],
+        "near": [1000],
+    }
     assert sorted(asked) == ["device", "far"]
 
 
@@ -120,7 +144,9 @@ def test_storage_a_disk_that_is_a_pipe_is_no_wait(run_module, fake_host, domain_
     os.mkfifo(tmp_path / "pipe")
     uri, dummy = fake_host(domain_xml("vm", 1, devices=disk(tmp_path / "pipe", "vda")))
     result = run_module("hypervisor_info", uri=uri)
-    assert [each["capacity_bytes"] for each in result["hypervisor"]["domains"][0]["disks"]] == [None]
+    assert [each["capacity_bytes"] for each in result["hypervisor"]["domains"][0]["disks"]] == [
+        None
+    ]
     assert warnings(result, tmp_path) == []
 
 
@@ -128,7 +154,11 @@ def test_storage_a_probe_of_disks_that_do_not_answer_ends(run_module, dead_stora
     with socket.create_server(("127.0.0.1", 0)) as server:
         given = {"addresses": ["127.0.0.1"], "port": server.getsockname()[1]}
         began = time.monotonic()
-        found = run_module("_host_probe", disks=[f"{dead_storage}/{number}.qcow2" for number in range(300)], **given)
+        found = run_module(
+            "_host_probe",
+            disks=[f"{dead_storage}/{number}.qcow2" for number in range(300)],
+            **given,
+        )
     assert time.monotonic() - began < 15
     assert (found["reached"], found["storage"], found["in_use"]) == (True, "unknown", [])
 
@@ -147,7 +177,9 @@ def test_storage_qemu_img_is_given_up(dead_storage, impatient):
     )
 
 
-@pytest.mark.parametrize("silent", ["listAllNetworks", "listAllStoragePools", "listAllDevices", "getMemoryStats"])
+@pytest.mark.parametrize(
+    "silent", ["listAllNetworks", "listAllStoragePools", "listAllDevices", "getMemoryStats"]
+)
 def test_safety_09_half_a_reading_is_none(run_module, default_host, monkeypatch, silent):
     """A value that a driver does not support is left out. A value that a dying libvirt did not give
     is not left out."""

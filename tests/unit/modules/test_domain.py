@@ -48,13 +48,22 @@ def names(connection):
     return sorted(domain.name() for domain in connection.listAllDomains(0))
 
 
-def test_one_call_makes_disk_and_seed_defines_and_starts(run_module, fake_host, vm_xml, image, tmp_path):
+def test_one_call_makes_disk_and_seed_defines_and_starts(
+    run_module, fake_host, vm_xml, image, tmp_path
+):
     uri, connection = fake_host()
-    seed = {"path": str(tmp_path / "vm-seed.iso"), "content_b64": base64.b64encode(b"seed").decode()}
+    seed = {
+        "path": str(tmp_path / "vm-seed.iso"),
+        "content_b64": base64.b64encode(b"seed").decode(),
+    }
     result = run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]], seed=seed)
     assert result["changed"] is True
     assert result["created_disks"] == [image[0], seed["path"]]
-    assert (result["domain"]["uuid"], result["domain"]["state"], result["domain"]["persistent"]) == (UUID, "running", True)
+    assert (
+        result["domain"]["uuid"],
+        result["domain"]["state"],
+        result["domain"]["persistent"],
+    ) == (UUID, "running", True)
     assert connection.lookupByName("vm").isActive()
     assert info(image[0])["virtual-size"] == 2**30
     assert open(seed["path"], "rb").read() == b"seed"
@@ -76,7 +85,9 @@ def test_a_disk_backed_by_an_image(run_module, fake_host, vm_xml, image, tmp_pat
     assert info(image[0])["backing-filename-format"] == "qcow2"
 
 
-@pytest.mark.parametrize("state, active", [("present", False), ("stopped", False), ("running", True)])
+@pytest.mark.parametrize(
+    "state, active", [("present", False), ("stopped", False), ("running", True)]
+)
 def test_states_of_a_new_domain(run_module, fake_host, vm_xml, state, active):
     uri, connection = fake_host()
     assert run_module("domain", uri=uri, xml=vm_xml, state=state)["changed"] is True
@@ -99,7 +110,10 @@ def test_a_guest_that_ignores_the_power_button(run_module, fake_host, vm_xml, mo
     assert result["rc"] == 1
     assert "force=true" in result["msg"]
     assert connection.lookupByName("vm").isActive()
-    assert run_module("domain", uri=uri, name="vm", state="stopped", timeout=0, force=True)["changed"] is True
+    assert (
+        run_module("domain", uri=uri, name="vm", state="stopped", timeout=0, force=True)["changed"]
+        is True
+    )
     assert not connection.lookupByName("vm").isActive()
 
 
@@ -116,11 +130,15 @@ def test_check_mode_tells_the_truth_and_does_nothing(run_module, fake_host, vm_x
     assert done["diff"]["before"] == "state: absent\n"
     assert done["diff"]["after"].startswith(f"state: running\nfile: {image[0]}\n<domain")
     assert run_module("domain", check_mode=True, **arguments)["changed"] is False
-    assert run_module("domain", check_mode=True, uri=uri, name="vm", state="absent")["changed"] is True
+    assert (
+        run_module("domain", check_mode=True, uri=uri, name="vm", state="absent")["changed"] is True
+    )
     assert names(connection) == ["vm"]
 
 
-def test_a_failed_start_removes_just_what_this_call_made(run_module, fake_host, vm_xml, image, tmp_path, monkeypatch):
+def test_a_failed_start_removes_just_what_this_call_made(
+    run_module, fake_host, vm_xml, image, tmp_path, monkeypatch
+):
     uri, connection = fake_host()
     kept = str(tmp_path / "kept.qcow2")
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", kept, "2G"], check=True)
@@ -129,14 +147,18 @@ def test_a_failed_start_removes_just_what_this_call_made(run_module, fake_host, 
         raise libvirt.libvirtError("no memory left")
 
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
-    result = run_module("domain", uri=uri, xml=vm_xml, disks=[image[1], {"path": kept, "size_gb": 2}])
+    result = run_module(
+        "domain", uri=uri, xml=vm_xml, disks=[image[1], {"path": kept, "size_gb": 2}]
+    )
     assert result["rc"] == 1
     assert "no memory left" in result["msg"]
     assert names(connection) == []
     assert sorted(os.listdir(tmp_path)) == ["kept.qcow2", "node0.xml"]
 
 
-def test_a_domain_defined_before_stays_when_its_start_fails(run_module, fake_host, vm_xml, image, monkeypatch):
+def test_a_domain_defined_before_stays_when_its_start_fails(
+    run_module, fake_host, vm_xml, image, monkeypatch
+):
     uri, connection = fake_host()
     run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]], state="present")
 
@@ -149,13 +171,17 @@ def test_a_domain_defined_before_stays_when_its_start_fails(run_module, fake_hos
     assert os.path.exists(image[0])
 
 
-def test_memory_that_was_saved_gets_the_time_to_be_read(run_module, fake_host, vm_xml, image, monkeypatch):
+def test_memory_that_was_saved_gets_the_time_to_be_read(
+    run_module, fake_host, vm_xml, image, monkeypatch
+):
     uri, connection = fake_host()
     run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
     domain = connection.lookupByName("vm")
     domain.managedSave(0)
     used, create = [], libvirt.virDomain.create
-    monkeypatch.setattr(libvirt.virDomain, "create", lambda self: used.append("create") or create(self))
+    monkeypatch.setattr(
+        libvirt.virDomain, "create", lambda self: used.append("create") or create(self)
+    )
     assert run_module("domain", uri=uri, name="vm", state="running")["changed"] is True
     assert domain.isActive() and not domain.hasManagedSaveImage(0)
     (call,) = used
@@ -164,7 +190,12 @@ def test_memory_that_was_saved_gets_the_time_to_be_read(run_module, fake_host, v
 
 def test_xml_that_libvirt_refuses_leaves_nothing(run_module, fake_host, vm_xml, image):
     uri, connection = fake_host()
-    result = run_module("domain", uri=uri, xml=vm_xml.replace("<devices>", "<devices><frobnicator/>"), disks=[image[1]])
+    result = run_module(
+        "domain",
+        uri=uri,
+        xml=vm_xml.replace("<devices>", "<devices><frobnicator/>"),
+        disks=[image[1]],
+    )
     assert result["rc"] == 1
     assert "validate against schema" in result["msg"]
     assert not os.path.exists(image[0])
@@ -233,7 +264,9 @@ def test_bad_arguments_are_told_in_words(run_module, fake_host, arguments, words
 )
 def test_bad_disks_are_told_in_words(run_module, fake_host, vm_xml, tmp_path, disk, words):
     uri, connection = fake_host()
-    result = run_module("domain", uri=uri, xml=vm_xml, disks=[{"path": str(tmp_path / "vm.qcow2"), **disk}])
+    result = run_module(
+        "domain", uri=uri, xml=vm_xml, disks=[{"path": str(tmp_path / "vm.qcow2"), **disk}]
+    )
     assert result["rc"] == 1
     assert words in result["msg"]
     assert names(connection) == []
@@ -249,7 +282,9 @@ def test_qemu_img_missing(run_module, fake_host, vm_xml, image, monkeypatch):
 
 
 def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
-    own, seed, shared, library = (str(tmp_path / n) for n in ("vm.qcow2", f"vm-{UUID[:8]}-seed.iso", "data.img", "debian.iso"))
+    own, seed, shared, library = (
+        str(tmp_path / n) for n in ("vm.qcow2", f"vm-{UUID[:8]}-seed.iso", "data.img", "debian.iso")
+    )
     for path in (own, seed, shared, library):
         open(path, "w", encoding="utf-8").close()
 
@@ -265,7 +300,9 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
         + disk(library, "hdd", "cdrom", "<readonly/>"),
     )
     uri, connection = fake_host(vm, domain_xml("other", 8, devices=disk(shared, "vda")))
-    told = run_module("domain", check_mode=True, uri=uri, name="vm", state="absent", remove_disks=True)
+    told = run_module(
+        "domain", check_mode=True, uri=uri, name="vm", state="absent", remove_disks=True
+    )
     done = run_module("domain", uri=uri, name="vm", state="absent", remove_disks=True)
     assert told["removed_disks"] == done["removed_disks"] == [own, seed]
     assert names(connection) == ["other"]
@@ -274,8 +311,13 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
     assert (again["changed"], again["domain"]) == (False, None)
 
 
-@pytest.mark.parametrize(("call", "changed", "check_mode"), [("info", False, True), ("info", False, False), ("undefineFlags", True, False)])
-def test_a_domain_that_somebody_removes_meanwhile_is_absent(run_module, fake_host, domain_xml, monkeypatch, call, changed, check_mode):
+@pytest.mark.parametrize(
+    ("call", "changed", "check_mode"),
+    [("info", False, True), ("info", False, False), ("undefineFlags", True, False)],
+)
+def test_a_domain_that_somebody_removes_meanwhile_is_absent(
+    run_module, fake_host, domain_xml, monkeypatch, call, changed, check_mode
+):
     """An earlier run that Ansible gave up continues with the domain, or a person removes the
     domain."""
     uri, connection = fake_host(domain_xml("vm", 7), domain_xml("other", 8))
@@ -288,7 +330,15 @@ def test_a_domain_that_somebody_removes_meanwhile_is_absent(run_module, fake_hos
         return method(domain, *args)
 
     monkeypatch.setattr(libvirt.virDomain, call, removed_before)
-    gone = run_module("domain", uri=uri, uuid=UUID, name="vm", state="absent", remove_disks=True, check_mode=check_mode)
+    gone = run_module(
+        "domain",
+        uri=uri,
+        uuid=UUID,
+        name="vm",
+        state="absent",
+        remove_disks=True,
+        check_mode=check_mode,
+    )
     assert gone["rc"] == 0 and (gone["changed"], gone["domain"]) == (changed, None), gone
     assert names(connection) == ["other"]
 
@@ -297,7 +347,11 @@ def test_names_with_odd_characters(run_module, fake_host, domain_xml, tmp_path):
     path = str(tmp_path / "a & b 'c'.qcow2")
     uri, connection = fake_host()
     escaped = path.replace("&", "&amp;").replace("'", "&apos;")
-    text = domain_xml("a &amp; b 'c'", 9, devices=f"<disk type='file'><source file='{escaped}'/><target dev='vda'/></disk>")
+    text = domain_xml(
+        "a &amp; b 'c'",
+        9,
+        devices=f"<disk type='file'><source file='{escaped}'/><target dev='vda'/></disk>",
+    )
     result = run_module("domain", uri=uri, xml=text, disks=[{"path": path, "size_gb": 1}])
     assert result["domain"]["name"] == "a & b 'c'"
     assert result["domain"]["disks"][0]["source"] == path
@@ -312,7 +366,9 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
 
 
 @pytest.mark.parametrize("here", [True, False])
-def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(run_module, fake_host, vm_xml, image, records, here):
+def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(
+    run_module, fake_host, vm_xml, image, records, here
+):
     """A move withdraws the order that it ended. The next run continues if the domain has left,
     because its move is done."""
     uri, connection = fake_host()
@@ -329,28 +385,46 @@ def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(ru
 def test_the_password_of_a_console_is_with_libvirt_alone(run_module, fake_host, domain_xml):
     uri, connection = fake_host()
     text = domain_xml("vm", 7, devices="<graphics type='vnc' passwd='older'/>")
-    foretold = run_module("domain", uri=uri, xml=text, graphics_password="Kn0ck-3x", check_mode=True, diff_mode=True)
+    foretold = run_module(
+        "domain", uri=uri, xml=text, graphics_password="Kn0ck-3x", check_mode=True, diff_mode=True
+    )
     result = run_module("domain", uri=uri, xml=text, graphics_password="Kn0ck-3x", diff_mode=True)
-    assert result["changed"] and "Kn0ck-3x" not in json.dumps([foretold, result]) and "older" not in json.dumps([foretold, result])
-    assert "passwd='Kn0ck-3x'" in connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
+    assert (
+        result["changed"]
+        and "Kn0ck-3x" not in json.dumps([foretold, result])
+        and "older" not in json.dumps([foretold, result])
+    )
+    assert "passwd='Kn0ck-3x'" in connection.lookupByName("vm").XMLDesc(
+        libvirt.VIR_DOMAIN_XML_SECURE
+    )
 
 
 @pytest.mark.parametrize(
     ("devices", "password", "words"),
     [
-        ("<graphics type='vnc'/>", "much too long", "the password of a VNC console has 8 bytes at most, and this one is longer"),
+        (
+            "<graphics type='vnc'/>",
+            "much too long",
+            "the password of a VNC console has 8 bytes at most, and this one is longer",
+        ),
         ("<graphics type='vnc'/>", "", "it is empty"),
         ("", "Kn0ck-3x", "there is no graphical console (VNC or SPICE)"),
     ],
 )
-def test_a_password_that_cannot_be_is_refused(run_module, fake_host, domain_xml, devices, password, words):
+def test_a_password_that_cannot_be_is_refused(
+    run_module, fake_host, domain_xml, devices, password, words
+):
     uri, connection = fake_host()
-    result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=devices), graphics_password=password)
+    result = run_module(
+        "domain", uri=uri, xml=domain_xml("vm", 7, devices=devices), graphics_password=password
+    )
     assert result["failed"] and words in result["msg"] and "much too long" not in json.dumps(result)
     assert result["begun"] is False and "vm" not in names(connection)
 
 
-def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host, domain_xml, monkeypatch, tmp_path):
+def test_uefi_variables_of_an_earlier_domain_are_not_taken(
+    run_module, fake_host, domain_xml, monkeypatch, tmp_path
+):
     monkeypatch.setattr(binding, "is_system", lambda conn: True)
     monkeypatch.setattr(definition, "NVRAM_FOLDER", str(tmp_path))
     uri, connection = fake_host()
@@ -360,7 +434,9 @@ def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host
     old.write_bytes(b"of another")
     result = run_module("domain", uri=uri, xml=text)
     assert (
-        result["failed"] and f"{old} has the UEFI variables of an earlier domain of this name" in result["msg"] and result["begun"] is False
+        result["failed"]
+        and f"{old} has the UEFI variables of an earlier domain of this name" in result["msg"]
+        and result["begun"] is False
     )
     assert old.read_bytes() == b"of another" and "vm" not in names(connection)
     # The module uses an NVRAM file that the definition names.

@@ -18,7 +18,11 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 
-BACKUP, NONE, RUNS = libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP, libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_UNBOUNDED
+BACKUP, NONE, RUNS = (
+    libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP,
+    libvirt.VIR_DOMAIN_JOB_NONE,
+    libvirt.VIR_DOMAIN_JOB_UNBOUNDED,
+)
 UUID = "00000000-0000-4000-8000-000000000001"
 
 
@@ -26,13 +30,22 @@ class Job:
     """libvirt's job on the domain that is copied."""
 
     def __init__(self):
-        self.state, self.ends, self.stops, self.end = NONE, True, True, libvirt.VIR_DOMAIN_JOB_COMPLETED
+        self.state, self.ends, self.stops, self.end = (
+            NONE,
+            True,
+            True,
+            libvirt.VIR_DOMAIN_JOB_COMPLETED,
+        )
         self.aborted, self.files = 0, []
 
     def begin(self, instance, text, checkpoint=None, flags=0):
         assert checkpoint is None
         disks = ET.fromstring(text).findall("disks/disk")
-        assert {each.get("name"): each.get("backup") for each in disks} == {"vda": "yes", "vdb": "yes", "sda": "no"}
+        assert {each.get("name"): each.get("backup") for each in disks} == {
+            "vda": "yes",
+            "vdb": "yes",
+            "sda": "no",
+        }
         for each in disks:
             if each.get("backup") == "yes":
                 self.files.append(each.find("target").get("file"))
@@ -58,7 +71,11 @@ def job(monkeypatch):
     monkeypatch.setattr(libvirt.virDomain, "backupBegin", begin)
     monkeypatch.setattr(libvirt.virDomain, "abortJob", abort)
     monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda instance: [found.state])
-    monkeypatch.setattr(libvirt.virDomain, "jobStats", lambda instance, flags=0: {"operation": BACKUP, "type": found.end})
+    monkeypatch.setattr(
+        libvirt.virDomain,
+        "jobStats",
+        lambda instance, flags=0: {"operation": BACKUP, "type": found.end},
+    )
     monkeypatch.setattr(backup, "POLL", 0.01)
     monkeypatch.setattr(backup, "CANCELLED", 0.1)
     monkeypatch.setattr(backup.layers, "job_of", lambda instance, target: None)
@@ -67,8 +84,14 @@ def job(monkeypatch):
 
 @pytest.fixture
 def run(run_module, fake_host, tmp_path):
-    devices = disk("/v/a", "vda") + disk("/v/b", "vdb") + disk("/v/c.iso", "sda", "cdrom", "raw", "<readonly/>")
-    uri, connection = fake_host(domain("web", 1, devices), domain("off", 2, disk("/v/off")), domain("none", 3))
+    devices = (
+        disk("/v/a", "vda")
+        + disk("/v/b", "vdb")
+        + disk("/v/c.iso", "sda", "cdrom", "raw", "<readonly/>")
+    )
+    uri, connection = fake_host(
+        domain("web", 1, devices), domain("off", 2, disk("/v/off")), domain("none", 3)
+    )
     connection.lookupByName("off").destroy()
     folder = tmp_path / "copies"
     folder.mkdir()
@@ -83,8 +106,13 @@ def run(run_module, fake_host, tmp_path):
 
 def test_each_disk_that_a_guest_writes_to_has_a_copy(run, job):
     result, files = run()
-    assert result["changed"] and files == sorted(os.path.basename(each["path"]) for each in result["copies"])
-    assert [(each["name"], each["target"]) for each in result["copies"]] == [("web", "vda"), ("web", "vdb")]
+    assert result["changed"] and files == sorted(
+        os.path.basename(each["path"]) for each in result["copies"]
+    )
+    assert [(each["name"], each["target"]) for each in result["copies"]] == [
+        ("web", "vda"),
+        ("web", "vdb"),
+    ]
     assert all(name.startswith(f"{UUID}-vd") and name.endswith("Z.qcow2") for name in files)
     assert {each["name"]: each["reason"][:30] for each in result["left_out"]} == {
         "off": "it is shutoff, and libvirt cop",
@@ -102,13 +130,21 @@ def test_a_copy_that_fails_leaves_nothing_of_its_own(run, job):
     (run.folder / "theirs.qcow2").write_text("theirs")
     job.end = libvirt.VIR_DOMAIN_JOB_FAILED
     result, files = run()
-    assert result["failed"] and "the disks of web on" in result["msg"].replace("The", "the") and files == ["theirs.qcow2"]
+    assert (
+        result["failed"]
+        and "the disks of web on" in result["msg"].replace("The", "the")
+        and files == ["theirs.qcow2"]
+    )
 
 
 def test_one_that_takes_too_long_is_cancelled(run, job):
     job.ends = False
     result, files = run(timeout=0)
-    assert result["failed"] and "was not done within 0 s and was cancelled" in result["msg"] and (files, job.aborted) == ([], 1)
+    assert (
+        result["failed"]
+        and "was not done within 0 s and was cancelled" in result["msg"]
+        and (files, job.aborted) == ([], 1)
+    )
 
 
 def test_a_job_that_does_not_end_keeps_its_files_until_the_next_run(run, job):
@@ -116,7 +152,11 @@ def test_a_job_that_does_not_end_keeps_its_files_until_the_next_run(run, job):
     result, files = run(timeout=0)
     assert result["failed"] and all(path in result["msg"] for path in job.files) and len(files) == 2
     result, dummy = run()
-    assert result["failed"] and "has a job under way" in result["msg"] and len(os.listdir(run.folder)) == 2
+    assert (
+        result["failed"]
+        and "has a job under way" in result["msg"]
+        and len(os.listdir(run.folder)) == 2
+    )
     job.state, job.ends = NONE, True
     result, files = run()
     assert len(files) == 2 and not any(name.startswith(".") for name in files)
@@ -127,7 +167,12 @@ def test_no_file_is_overwritten(run, job, monkeypatch):
     theirs = run.folder / f"{UUID}-vdb-T.qcow2"
     theirs.write_text("theirs")
     result, files = run()
-    assert result["failed"] and "no file is overwritten" in result["msg"] and files == [theirs.name] and job.files == []
+    assert (
+        result["failed"]
+        and "no file is overwritten" in result["msg"]
+        and files == [theirs.name]
+        and job.files == []
+    )
     theirs.unlink()
 
     def begin(*arguments):
@@ -136,7 +181,11 @@ def test_no_file_is_overwritten(run, job, monkeypatch):
 
     monkeypatch.setattr(libvirt.virDomain, "backupBegin", begin)
     result, files = run()
-    assert result["failed"] and theirs.read_text() == "theirs" and not any(name.startswith(".") for name in files)
+    assert (
+        result["failed"]
+        and theirs.read_text() == "theirs"
+        and not any(name.startswith(".") for name in files)
+    )
 
 
 @pytest.mark.parametrize("folder", ["/nowhere/at/all", "relative"])
@@ -152,7 +201,9 @@ def copied(run_module, fake_host, job, monkeypatch, tmp_path):
     ``next_start`` are more devices that only its definition has.
     """
     begun = []
-    monkeypatch.setattr(libvirt.virDomain, "backupBegin", lambda instance, text, *more: begun.append(text))
+    monkeypatch.setattr(
+        libvirt.virDomain, "backupBegin", lambda instance, text, *more: begun.append(text)
+    )
     monkeypatch.setattr(backup, "_rename", lambda part, path: None)
 
     def call(devices, next_start=None):
@@ -170,11 +221,17 @@ def test_f1_an_encrypted_disk_has_no_copy_that_is_not(copied, tmp_path, place):
     text = disk(tmp_path / "a", more=encryption if place == "disk" else "")
     if place != "disk":
         behind = f"<backingStore type='file'><format type='qcow2'/><source file='/v/b'>{encryption}</source></backingStore>"
-        text = text.replace("/><target", f">{encryption}</source><target" if place == "source" else f"/>{behind}<target")
+        text = text.replace(
+            "/><target",
+            f">{encryption}</source><target" if place == "source" else f"/>{behind}<target",
+        )
     result, begun = copied(text)
     assert result["copies"] == [] and begun == []
     (left,) = result["left_out"]
-    assert "its disk vda is encrypted, and a copy of it by libvirt would not be" in left["reason"] and left["reason"] in result["lines"][0]
+    assert (
+        "its disk vda is encrypted, and a copy of it by libvirt would not be" in left["reason"]
+        and left["reason"] in result["lines"][0]
+    )
 
 
 def test_f1_what_no_copy_has_is_named(copied, tmp_path):
@@ -182,10 +239,16 @@ def test_f1_what_no_copy_has_is_named(copied, tmp_path):
     subprocess.run(["qemu-img", "snapshot", "-c", "before the upgrade", path], check=True)
     result, begun = copied(disk(path))
     assert len(result["copies"]) == 1 and len(begun) == 1 and result["left_out"] == []
-    assert any("its disk vda has snapshots inside (before the upgrade), which no copy has" in line for line in result["lines"])
+    assert any(
+        "its disk vda has snapshots inside (before the upgrade), which no copy has" in line
+        for line in result["lines"]
+    )
 
 
 def test_f3_a_disk_of_the_next_start_alone_is_named(copied, tmp_path):
     result, _begun = copied(disk(qemu_img(tmp_path / "a")), disk("/v/later", "vdb"))
     assert [each["target"] for each in result["copies"]] == ["vda"]
-    assert any("its disk vdb (/v/later), which it has from its next start on, is not copied" in line for line in result["lines"])
+    assert any(
+        "its disk vdb (/v/later), which it has from its next start on, is not copied" in line
+        for line in result["lines"]
+    )

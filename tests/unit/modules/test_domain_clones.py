@@ -48,9 +48,18 @@ class Host:
         _image_notes.write_note(f"{self.image}.json", _image_notes.stamp(os.lstat(self.image)))
 
     def build(self, number, **more):
-        disk = {"pool": "ceph", "volume": volume(number), "size_gb": 1, "format": "raw", "backing_file": self.image, **more}
+        disk = {
+            "pool": "ceph",
+            "volume": volume(number),
+            "size_gb": 1,
+            "format": "raw",
+            "backing_file": self.image,
+            **more,
+        }
         source = f"<source pool='ceph' volume='{volume(number)}'/><target dev='vda'/>"
-        xml = self._xml(f"vm{number}", number, devices=f"<disk type='volume' device='disk'>{source}</disk>")
+        xml = self._xml(
+            f"vm{number}", number, devices=f"<disk type='volume' device='disk'>{source}</disk>"
+        )
         return self._run("domain", uri=self.uri, uuid=uuid(number), xml=xml, disks=[disk])
 
     def for_clones(self):
@@ -74,7 +83,11 @@ def test_the_image_is_filled_once_and_each_disk_is_a_clone_of_its_own_size(host,
     second = host.build(2, size_gb=2)
     assert second["rc"] == 0, second
     (image,) = host.for_clones()
-    assert image.startswith(PREFIX) and host.ceph.images[image].data == CONTENT and host.ceph.images[image].size == 64 * 2**20
+    assert (
+        image.startswith(PREFIX)
+        and host.ceph.images[image].data == CONTENT
+        and host.ceph.images[image].size == 64 * 2**20
+    )
     for number, size in ((1, 1), (2, 2)):
         made = host.ceph.images[volume(number)]
         assert (made.parent, made.size) == ((image, "drover-whole"), size * GIB)
@@ -94,11 +107,15 @@ def test_an_image_of_another_host_is_compared_once(host, records):
 def test_what_has_the_name_and_the_mark_and_other_content_is_not_cloned(host):
     """A stranger has made it, or it was written to before its snapshot."""
     strange = f"{PREFIX}aaaaaaaa"
-    host.ceph.images[strange] = Image(64 * 2**20, "strange", snapshots={"drover-whole": ("strange", True)})
+    host.ceph.images[strange] = Image(
+        64 * 2**20, "strange", snapshots={"drover-whole": ("strange", True)}
+    )
     for number in (1, 2):
         assert host.build(number)["rc"] == 0
     (image,) = set(host.for_clones()) - {strange}
-    assert {host.ceph.images[volume(number)].parent for number in (1, 2)} == {(image, "drover-whole")}
+    assert {host.ceph.images[volume(number)].parent for number in (1, 2)} == {
+        (image, "drover-whole")
+    }
     assert host.ceph.images[strange].data == "strange"
 
 
@@ -106,7 +123,15 @@ def test_the_image_stays_when_an_instance_is_removed(host):
     host.build(1)
     host.build(2)
     (image,) = host.for_clones()
-    result = host._run("domain", uri=host.uri, uuid=uuid(1), state="absent", remove_disks=True, force=True, timeout=0)
+    result = host._run(
+        "domain",
+        uri=host.uri,
+        uuid=uuid(1),
+        state="absent",
+        remove_disks=True,
+        force=True,
+        timeout=0,
+    )
     assert result["rc"] == 0, result
     assert set(host.ceph.images) == {image, volume(2)}
 
@@ -149,7 +174,11 @@ def test_a_kill_while_it_is_filled(host, records, monkeypatch):
     result = host.build(1)
     assert result["rc"] == 0, result
     (image,) = host.for_clones()
-    assert image != left and host.ceph.images[volume(1)].parent == (image, "drover-whole") and notes(records) == []
+    assert (
+        image != left
+        and host.ceph.images[volume(1)].parent == (image, "drover-whole")
+        and notes(records) == []
+    )
 
 
 def test_one_that_is_still_filled_is_not_removed(host, records, monkeypatch):
@@ -161,7 +190,11 @@ def test_one_that_is_still_filled_is_not_removed(host, records, monkeypatch):
         assert host.build(1)["rc"] == 0
     finally:
         os.close(lock)
-    assert left in host.for_clones() and host.ceph.images[volume(1)].parent[0] != left and notes(records) == [f"{left}.image"]
+    assert (
+        left in host.for_clones()
+        and host.ceph.images[volume(1)].parent[0] != left
+        and notes(records) == [f"{left}.image"]
+    )
 
 
 def test_what_another_host_has_not_finished_is_neither_cloned_nor_removed(host):
@@ -176,28 +209,42 @@ def test_what_another_host_has_not_finished_is_neither_cloned_nor_removed(host):
 def test_a_kill_after_the_mark(host, records, monkeypatch):
     """The image is whole, so the note alone goes."""
     name = f"{PREFIX}00000000"
-    host.ceph.images[name] = Image(64 * 2**20, CONTENT, snapshots={"drover-whole": (CONTENT, False)})
+    host.ceph.images[name] = Image(
+        64 * 2**20, CONTENT, snapshots={"drover-whole": (CONTENT, False)}
+    )
     records.prepare()
     with open(os.path.join(records.folder, f"{name}.image"), "w", encoding="utf-8") as file:
         json.dump({"pool": "ceph"}, file)
     assert host.build(1)["rc"] == 0
-    assert host.for_clones() == [name] and host.ceph.images[volume(1)].parent == (name, "drover-whole") and notes(records) == []
+    assert (
+        host.for_clones() == [name]
+        and host.ceph.images[volume(1)].parent == (name, "drover-whole")
+        and notes(records) == []
+    )
 
 
 def test_of_two_hosts_that_fill_it_at_once_one_wins(host, records):
     other = f"{PREFIX}00000000"
 
     def be_quicker():
-        host.ceph.images[other] = Image(64 * 2**20, CONTENT, snapshots={"drover-whole": (CONTENT, False)})
+        host.ceph.images[other] = Image(
+            64 * 2**20, CONTENT, snapshots={"drover-whole": (CONTENT, False)}
+        )
 
     host.ceph.before_fill = be_quicker
     result = host.build(1)
     assert result["rc"] == 0, result
-    assert host.for_clones() == [other] and host.ceph.images[volume(1)].parent == (other, "drover-whole") and notes(records) == []
+    assert (
+        host.for_clones() == [other]
+        and host.ceph.images[volume(1)].parent == (other, "drover-whole")
+        and notes(records) == []
+    )
 
 
 def test_what_cannot_be_cloned_is_copied(host):
-    host.ceph.before_clone = lambda: refuse(libvirt.VIR_ERR_INTERNAL_ERROR, "An error occurred, but the cause is unknown")
+    host.ceph.before_clone = lambda: refuse(
+        libvirt.VIR_ERR_INTERNAL_ERROR, "An error occurred, but the cause is unknown"
+    )
     result = host.build(1)
     assert result["rc"] == 0, result
     made = host.ceph.images[volume(1)]
@@ -267,4 +314,7 @@ def test_a_cleaning_names_the_images_and_removes_none(host, run_module, tmp_path
     result = run_module("_image_file", uri=host.uri, folder=str(tmp_path), state="clean")
     reasons = {each["path"]: each["reason"] for each in result["kept"]}
     assert result["removed"] == [host.image] and {image, half} < set(host.ceph.images)
-    assert "only Ceph knows" in reasons[f"ceph/{image}"] and "it is not whole" in reasons[f"ceph/{half}"]
+    assert (
+        "only Ceph knows" in reasons[f"ceph/{image}"]
+        and "it is not whole" in reasons[f"ceph/{half}"]
+    )

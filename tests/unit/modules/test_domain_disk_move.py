@@ -16,7 +16,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move, record
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import (
+    destination,
+    move,
+    record,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain import hotplug, metadata
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._orders import orders
@@ -48,7 +52,16 @@ class Guest:
 
     def run(self, **given):
         return self._run(
-            "_domain_disk_move", **{"uri": self._uri, "uuid": UUID, "target": "vda", "pool": self.fast, "wait": 0, "timeout": 30, **given}
+            "_domain_disk_move",
+            **{
+                "uri": self._uri,
+                "uuid": UUID,
+                "target": "vda",
+                "pool": self.fast,
+                "wait": 0,
+                "timeout": 30,
+                **given,
+            },
         )
 
     def done(self, status="moved", **given):
@@ -63,22 +76,43 @@ class Guest:
         return result["msg"]
 
     def remove(self, **given):
-        return self._run("domain", uri=self._uri, uuid=UUID, state="absent", remove_disks=True, force=True, timeout=0, **given)
+        return self._run(
+            "domain",
+            uri=self._uri,
+            uuid=UUID,
+            state="absent",
+            remove_disks=True,
+            force=True,
+            timeout=0,
+            **given,
+        )
 
     def disks(self):
         """The file in each form of the domain."""
         flags = ([0] if self.domain.isActive() else []) + [libvirt.VIR_DOMAIN_XML_INACTIVE]
-        return [ET.fromstring(self.domain.XMLDesc(each)).find("devices/disk/source").get("file") for each in flags]
+        return [
+            ET.fromstring(self.domain.XMLDesc(each)).find("devices/disk/source").get("file")
+            for each in flags
+        ]
 
     @property
     def recorded(self):
         return "disk_move" in self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
 
     def is_as_before(self):
-        assert set(self.disks()) == {self.old} and os.path.exists(self.old) and os.listdir(self.fast) == [] and not self.recorded
+        assert (
+            set(self.disks()) == {self.old}
+            and os.path.exists(self.old)
+            and os.listdir(self.fast) == []
+            and not self.recorded
+        )
 
     def is_moved(self):
-        assert set(self.disks()) == {self.new} and os.listdir(self.fast) == ["vda.qcow2"] and not os.path.exists(self.old)
+        assert (
+            set(self.disks()) == {self.new}
+            and os.listdir(self.fast) == ["vda.qcow2"]
+            and not os.path.exists(self.old)
+        )
         assert not self.recorded
 
 
@@ -86,7 +120,11 @@ def on_a_disk(folder, monkeypatch):
     """Show a folder as a file system on a disk, for any temporary folder of the machine: /tmp may be
     in memory."""
     found = destination.all_mounts
-    monkeypatch.setattr(destination, "all_mounts", lambda: [*found(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")])
+    monkeypatch.setattr(
+        destination,
+        "all_mounts",
+        lambda: [*found(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")],
+    )
 
 
 @pytest.fixture
@@ -112,10 +150,17 @@ def test_it_moves_once(make, running):
     assert told["changed"] and told["device"]["source"] == vm.new
     vm.is_as_before()
     done = vm.done(diff_mode=True)
-    assert done["changed"] and done["removed"] == [vm.old] and done["kept"] == [] and done["diff"] == told["diff"]
+    assert (
+        done["changed"]
+        and done["removed"] == [vm.old]
+        and done["kept"] == []
+        and done["diff"] == told["diff"]
+    )
     assert vm.new in done["diff"]["after"] and vm.old in done["diff"]["before"]
     vm.is_moved()
-    assert not vm.done("unchanged")["changed"] and not vm.done("unchanged", check_mode=True)["changed"]
+    assert (
+        not vm.done("unchanged")["changed"] and not vm.done("unchanged", check_mode=True)["changed"]
+    )
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -173,14 +218,18 @@ def test_a_disk_that_is_detached_from_the_definition_meanwhile_ends_the_move(mak
     else:
         assert vm.done("aborted", check_mode=True)["changed"] and vm.recorded
         told = vm.refuses(order="one", goes_on=True)
-        assert "was detached from the definition" in told and f"All its data are in {vm.old}" in told
+        assert (
+            "was detached from the definition" in told and f"All its data are in {vm.old}" in told
+        )
     assert os.path.exists(vm.old) and os.listdir(vm.fast) == [] and not vm.recorded
     assert "has only in one of the running guest and the definition" in vm.refuses()
 
 
 def detach(vm):
     element = ET.fromstring(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk")
-    vm.domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    vm.domain.detachDeviceFlags(
+        ET.tostring(element, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_CONFIG
+    )
 
 
 def test_a_disk_that_a_guest_that_went_off_has_lost_ends_the_move(make):
@@ -211,7 +260,9 @@ def test_a_libvirt_that_does_not_answer_is_no_disk_that_is_gone(make, monkeypatc
 
     with monkeypatch.context() as patch:
         patch.setattr(hotplug, "forms_of", silent)
-        assert "did not answer" in vm.refuses(begun=True, state=state, goes_on=state == "moved", order="one")
+        assert "did not answer" in vm.refuses(
+            begun=True, state=state, goes_on=state == "moved", order="one"
+        )
     assert os.listdir(vm.fast) == made != [] and vm.recorded and os.path.exists(vm.old)
     vm.done("aborted", state="aborted")
     vm.is_as_before()
@@ -287,7 +338,12 @@ def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
     ready(vm)
     text = vm.refuses(goes_on=True, order="one")
     assert "was not switched over" in text and vm.new in text and f"runs on with {vm.old}" in text
-    assert set(vm.disks()) == {vm.old} and os.path.exists(vm.old) and not vm.recorded and sorted(os.listdir(vm.fast)) == there
+    assert (
+        set(vm.disks()) == {vm.old}
+        and os.path.exists(vm.old)
+        and not vm.recorded
+        and sorted(os.listdir(vm.fast)) == there
+    )
 
 
 def test_what_is_mounted_over_the_destination_meanwhile_ends_the_move(make, monkeypatch):
@@ -313,7 +369,11 @@ def test_the_old_file_stays_where_the_copy_has_lost_its_name(make):
     os.rename(vm.new, vm.new + ".away")
     shutil.copyfile(vm.old, vm.new)
     done = vm.done()
-    assert done["removed"] == [] and [each["path"] for each in done["kept"]] == [vm.old] and os.path.exists(vm.old)
+    assert (
+        done["removed"] == []
+        and [each["path"] for each in done["kept"]] == [vm.old]
+        and os.path.exists(vm.old)
+    )
     assert "is not the file any more to which it was copied" in done["kept"][0]["reason"]
 
 
@@ -341,13 +401,20 @@ def test_a_destination_without_space_is_refused(make, monkeypatch):
     vm = make()
     stats = types.SimpleNamespace(f_bavail=1, f_frsize=4096)
     monkeypatch.setattr(destination.os, "statvfs", lambda path: stats)
-    monkeypatch.setattr(destination.access, "call", lambda function, *given, limit=None: function(*given))
+    monkeypatch.setattr(
+        destination.access, "call", lambda function, *given, limit=None: function(*given)
+    )
     assert "make room there" in vm.refuses()
     vm.is_as_before()
 
 
 @pytest.mark.parametrize(
-    "more, says", [("<shareable/>", "is shareable"), ("<readonly/>", "is read-only"), ("<transient/>", "is transient")]
+    "more, says",
+    [
+        ("<shareable/>", "is shareable"),
+        ("<readonly/>", "is read-only"),
+        ("<transient/>", "is transient"),
+    ],
 )
 def test_a_disk_that_cannot_be_moved_is_refused(make, more, says):
     assert says in make(more).refuses()
@@ -366,14 +433,22 @@ def test_others(make):
 def test_a_file_that_another_host_needs_stays(make):
     vm = make()
     done = vm.done(used_elsewhere=[vm.old])
-    assert done["removed"] == [] and [each["path"] for each in done["kept"]] == [vm.old] and os.path.exists(vm.old)
+    assert (
+        done["removed"] == []
+        and [each["path"] for each in done["kept"]] == [vm.old]
+        and os.path.exists(vm.old)
+    )
     assert set(vm.disks()) == {vm.new} and not vm.recorded
 
 
 def test_a_foreign_job_is_left_alone(make):
     vm = make()
     root = ET.fromstring(vm.domain.XMLDesc(0))
-    ET.SubElement(ET.SubElement(root.find("devices/disk"), "mirror", type="file", job="active-commit"), "source", file="/srv/base.qcow2")
+    ET.SubElement(
+        ET.SubElement(root.find("devices/disk"), "mirror", type="file", job="active-commit"),
+        "source",
+        file="/srv/base.qcow2",
+    )
     vm.guests._save(vm.domain, devices.LIVE, root)
     assert "drover did not begin" in vm.refuses() and vm.done("none", state="aborted")
 
@@ -390,7 +465,11 @@ def test_a_copy_that_qemu_does_not_close(make, monkeypatch):
     ending.find("devices/disk/mirror").set("job", "")
     vm.guests._save(vm.domain, devices.LIVE, ending)
     for given in ({}, {"goes_on": True}, {"state": "aborted"}):
-        assert "QEMU has not closed it" in vm.refuses(begun=True, **given) and vm.recorded and os.path.exists(vm.new)
+        assert (
+            "QEMU has not closed it" in vm.refuses(begun=True, **given)
+            and vm.recorded
+            and os.path.exists(vm.new)
+        )
     closed = ET.fromstring(ET.tostring(copy))
     closed.find("devices/disk").remove(closed.find("devices/disk/mirror"))
     vm.guests._save(vm.domain, devices.LIVE, closed)
@@ -410,7 +489,10 @@ def test_a_locked_part_is_left_alone(make, monkeypatch):
     assert "still writes to" in vm.refuses(begun=True)
 
 
-@pytest.mark.parametrize("change", [{"part": "/etc/passwd"}, {"made": "all"}, {"destination": "fast"}, {"began": None}, None])
+@pytest.mark.parametrize(
+    "change",
+    [{"part": "/etc/passwd"}, {"made": "all"}, {"destination": "fast"}, {"began": None}, None],
+)
 def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
     vm = make()
     vm.guests.ready = False
@@ -421,7 +503,11 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
         metadata.change(vm.domain, place, record.ELEMENT, text)
     for given in ({}, {"state": "aborted"}):
         said = vm.run(**given)
-        assert said["rc"] == 1 and "cannot be read, so nothing was done" in said["msg"] and "begun" not in said
+        assert (
+            said["rc"] == 1
+            and "cannot be read, so nothing was done" in said["msg"]
+            and "begun" not in said
+        )
     assert os.path.exists(vm.new) and os.path.exists(vm.old)
 
 
@@ -432,7 +518,11 @@ def test_a_domain_whose_disk_is_being_moved_is_not_removed(make, check_mode):
     vm.guests.ready = False
     vm.done("copying")
     gone = vm.remove(check_mode=check_mode)
-    assert gone["rc"] == 1 and f"is being moved to {vm.new}" in gone["msg"] and "drover_abort=true" in gone["msg"], gone
+    assert (
+        gone["rc"] == 1
+        and f"is being moved to {vm.new}" in gone["msg"]
+        and "drover_abort=true" in gone["msg"]
+    ), gone
     assert vm.domain.isActive() and vm.recorded and os.path.exists(vm.old)
     vm.done("aborted", state="aborted")
     assert vm.remove()["removed_disks"] == [vm.old]
@@ -457,7 +547,9 @@ SLICE = "<slices><slice type='storage' offset='65536' size='65536'/></slices>"
 INSIDE = {
     "encrypted": ("{source}>" + ENCRYPTION + "</source>", "is encrypted"),
     "an encrypted image behind it": (
-        "{source}/><backingStore type='file'><format type='qcow2'/><source file='/v/base'>" + ENCRYPTION + "</source></backingStore>",
+        "{source}/><backingStore type='file'><format type='qcow2'/><source file='/v/base'>"
+        + ENCRYPTION
+        + "</source></backingStore>",
         "is encrypted",
     ),
     "a part of its file": ("{source}>" + SLICE + "</source>", "is a part (slice) of its file"),
@@ -471,6 +563,10 @@ def test_f1_a_source_of_which_a_copy_has_only_a_part_stays(make, which):
     vm = make(running=False)
     text, says = INSIDE[which]
     source = f"<source file='{vm.old}'"
-    vm.connection.defineXML(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace(f"{source}/>", text.format(source=source)))
+    vm.connection.defineXML(
+        vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace(
+            f"{source}/>", text.format(source=source)
+        )
+    )
     assert says in vm.refuses()
     vm.is_as_before()

@@ -19,7 +19,12 @@ from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, refuse
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 from ansible_collections.drover.compute.tests.unit.modules.ceph import Ceph, Image
-from ansible_collections.drover.compute.tests.unit.modules.test_domain_disk_move import UUID, Guest, on_a_disk, ready
+from ansible_collections.drover.compute.tests.unit.modules.test_domain_disk_move import (
+    UUID,
+    Guest,
+    on_a_disk,
+    ready,
+)
 
 MIB = 2**20
 NAME = f"{UUID}-vda"
@@ -44,16 +49,26 @@ class OfVolumes(Guest):
         guests.volumes = lambda name: name.partition("/")[2] in self.ceph.images
 
         def look_up(name):
-            return pools[name] if name in pools else refuse(libvirt.VIR_ERR_NO_STORAGE_POOL, f"Storage pool not found: '{name}'")
+            return (
+                pools[name]
+                if name in pools
+                else refuse(libvirt.VIR_ERR_NO_STORAGE_POOL, f"Storage pool not found: '{name}'")
+            )
 
-        connection.storagePoolLookupByName, connection.listAllStoragePools = look_up, lambda flags=0: list(pools.values())
+        connection.storagePoolLookupByName, connection.listAllStoragePools = (
+            look_up,
+            lambda flags=0: list(pools.values()),
+        )
 
     def volumes(self):
         return sorted(self.ceph.images), sorted(os.listdir(os.path.dirname(self.device)))
 
     def disks(self):
         flags = ([0] if self.domain.isActive() else []) + [libvirt.VIR_DOMAIN_XML_INACTIVE]
-        return [devices.source_of(ET.fromstring(self.domain.XMLDesc(each)).find("devices/disk")) for each in flags]
+        return [
+            devices.source_of(ET.fromstring(self.domain.XMLDesc(each)).find("devices/disk"))
+            for each in flags
+        ]
 
     def driver(self):
         return {
@@ -74,7 +89,11 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
         uri, connection = fake_host(domain_xml("vm", 7, devices=element or disk(path)), *others)
         vm = OfVolumes(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))
         monkeypatch.setattr(rbd, "_with_qemu_img", vm.ceph.qemu_img)
-        monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda domain, target, flags=0: [64 * MIB, 64 * MIB, 64 * MIB])
+        monkeypatch.setattr(
+            libvirt.virDomain,
+            "blockInfo",
+            lambda domain, target, flags=0: [64 * MIB, 64 * MIB, 64 * MIB],
+        )
         if not running and vm.domain.isActive():
             vm.domain.destroy()
         return vm
@@ -82,17 +101,27 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
     return made
 
 
-@pytest.mark.parametrize("pool, there, after", [("ceph", RBD, ([NAME], [])), ("vms", None, ([], [NAME]))])
+@pytest.mark.parametrize(
+    "pool, there, after", [("ceph", RBD, ([NAME], [])), ("vms", None, ([], [NAME]))]
+)
 def test_a_file_becomes_a_volume(make, pool, there, after):
     vm = make()
     there = there or vm.device
     told = vm.done(check_mode=True, diff_mode=True, pool=pool)
-    assert told["device"]["source"] == there and told["device"]["format"] == "raw" and vm.volumes() == ([], [])
+    assert (
+        told["device"]["source"] == there
+        and told["device"]["format"] == "raw"
+        and vm.volumes() == ([], [])
+    )
     assert told["device"]["capacity_bytes"] == 64 * MIB
     done = vm.done(diff_mode=True, pool=pool)
     assert (done["removed"], done["kept"], done["diff"]) == ([vm.old], [], told["diff"])
     assert (
-        set(vm.disks()) == {there} and vm.driver() == {"raw"} and not os.path.exists(vm.old) and vm.volumes() == after and not vm.recorded
+        set(vm.disks()) == {there}
+        and vm.driver() == {"raw"}
+        and not os.path.exists(vm.old)
+        and vm.volumes() == after
+        and not vm.recorded
     )
     assert {image.size for image in vm.ceph.images.values()} <= {64 * MIB}
     assert not vm.done("unchanged", pool=pool)["changed"]
@@ -112,17 +141,30 @@ def test_a_volume_of_ceph_becomes_a_file_and_goes(make):
     done = vm.done()
     new = os.path.join(vm.fast, NAME)
     assert set(vm.disks()) == {new} == {told["device"]["source"]} and "origin" not in told["device"]
-    assert done["removed"] == [RBD] and vm.volumes()[0] == ["somebodys"] and os.stat(new).st_size == 64 * MIB
-    assert "auth" not in vm.domain.XMLDesc(0) and "protocol" not in vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    assert (
+        done["removed"] == [RBD]
+        and vm.volumes()[0] == ["somebodys"]
+        and os.stat(new).st_size == 64 * MIB
+    )
+    assert "auth" not in vm.domain.XMLDesc(0) and "protocol" not in vm.domain.XMLDesc(
+        libvirt.VIR_DOMAIN_XML_INACTIVE
+    )
 
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_volume_of_lvm_becomes_a_file_and_goes(make, tmp_path, running):
     path = tmp_path / "dev" / NAME
-    vm = make(f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>", running)
+    vm = make(
+        f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{path}'/><target dev='vda'/></disk>",
+        running,
+    )
     path.write_bytes(b"drover!!" * (8 * MIB))
     done = vm.done()
-    assert set(vm.disks()) == {os.path.join(vm.fast, NAME)} and done["removed"] == [str(path)] and vm.volumes() == ([], [])
+    assert (
+        set(vm.disks()) == {os.path.join(vm.fast, NAME)}
+        and done["removed"] == [str(path)]
+        and vm.volumes() == ([], [])
+    )
     with open(os.path.join(vm.fast, NAME), "rb") as file:
         assert file.read(8) == b"drover!!"
 
@@ -132,7 +174,11 @@ def test_a_volume_whose_name_does_not_prove_whose_it_is_stays(make):
     vm.ceph.images = {"root": Image(64 * MIB, "data")}
     vm.ceph.refresh()
     done = vm.done()
-    assert done["removed"] == [] and "its name does not say" in done["kept"][0]["reason"] and "root" in vm.ceph.images
+    assert (
+        done["removed"] == []
+        and "its name does not say" in done["kept"][0]["reason"]
+        and "root" in vm.ceph.images
+    )
 
 
 def test_of_one_that_is_off(make):
@@ -140,7 +186,12 @@ def test_of_one_that_is_off(make):
     assert "while its guest runs" in vm.refuses(pool="ceph")
     vm.is_as_before()
     vm.done(pool="vms")
-    assert set(vm.disks()) == {vm.device} and os.stat(vm.device).st_size == 64 * MIB and not os.path.exists(vm.old) and not vm.recorded
+    assert (
+        set(vm.disks()) == {vm.device}
+        and os.stat(vm.device).st_size == 64 * MIB
+        and not os.path.exists(vm.old)
+        and not vm.recorded
+    )
 
 
 @pytest.mark.parametrize("to", ["fast", "ceph"])
@@ -149,7 +200,10 @@ def test_one_in_ceph_that_is_off_is_refused_in_a_sentence(make, monkeypatch, to)
 
     def block_info(domain, target, flags=0):
         if not domain.isActive():
-            refuse(libvirt.VIR_ERR_INTERNAL_ERROR, "missing storage backend for network files using rbd protocol")
+            refuse(
+                libvirt.VIR_ERR_INTERNAL_ERROR,
+                "missing storage backend for network files using rbd protocol",
+            )
         return [64 * MIB, 64 * MIB, 64 * MIB]
 
     vm = make(NETWORK.replace(NAME, "root"), running=False)
@@ -216,7 +270,9 @@ def cut_off(vm, pool, monkeypatch):
 
 
 @pytest.mark.parametrize("pool", ["ceph", "vms"])
-def test_a_volume_of_which_only_the_intention_is_recorded_is_removed_by_its_name(make, monkeypatch, pool):
+def test_a_volume_of_which_only_the_intention_is_recorded_is_removed_by_its_name(
+    make, monkeypatch, pool
+):
     """It was not there before."""
     vm = make()
     cut_off(vm, pool, monkeypatch)
@@ -254,9 +310,18 @@ def test_another_volume_that_has_got_the_name_stays(make, tmp_path):
 @pytest.mark.parametrize(
     "change, says",
     [
-        (lambda vm: vm.ceph.images.update({NAME: Image(1)}), "exists already. Nothing was overwritten"),
-        (lambda vm: setattr(vm.ceph, "info", lambda: [2, 1 << 30, 0, 32 * MIB]), "has 32 MiB free, and the copy takes 64 MiB"),
-        (lambda vm: setattr(vm.ceph, "isActive", lambda: 0), "is not active: start it with virsh pool-start ceph"),
+        (
+            lambda vm: vm.ceph.images.update({NAME: Image(1)}),
+            "exists already. Nothing was overwritten",
+        ),
+        (
+            lambda vm: setattr(vm.ceph, "info", lambda: [2, 1 << 30, 0, 32 * MIB]),
+            "has 32 MiB free, and the copy takes 64 MiB",
+        ),
+        (
+            lambda vm: setattr(vm.ceph, "isActive", lambda: 0),
+            "is not active: start it with virsh pool-start ceph",
+        ),
     ],
 )
 def test_refused_before_anything_is_made(make, change, says):
@@ -287,7 +352,9 @@ def test_a_pool_that_rounds_the_size_up_takes_no_disk_of_another_size(make, monk
     assert vm.volumes() == ([], [])
 
 
-@pytest.mark.parametrize("wrong", [["ceph", "somebodys", None], ["ceph", NAME], "ceph", ["ceph", NAME, 7]])
+@pytest.mark.parametrize(
+    "wrong", [["ceph", "somebodys", None], ["ceph", NAME], "ceph", ["ceph", NAME, 7]]
+)
 def test_a_record_of_another_volume_is_believed_by_nobody(make, wrong):
     vm = make()
     vm.guests.ready = False

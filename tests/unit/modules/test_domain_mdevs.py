@@ -35,7 +35,8 @@ def xml(domain_xml):
 
     def make(*uuids, name="vm", number=7):
         each = "".join(
-            f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{uuid}'/></source></hostdev>" for uuid in uuids
+            f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='{uuid}'/></source></hostdev>"
+            for uuid in uuids
         )
         return domain_xml(name, number, devices=each)
 
@@ -46,7 +47,9 @@ def wanted(*uuids, parent=PARENT, kind=KIND):
     return [{"uuid": uuid, "parent": parent, "type": kind} for uuid in uuids]
 
 
-def test_they_are_made_before_the_start_and_come_back_with_the_host(run_module, fake_host, gpus, xml):
+def test_they_are_made_before_the_start_and_come_back_with_the_host(
+    run_module, fake_host, gpus, xml
+):
     uri, connection = fake_host()
     gpus.add(FOREIGN, PARENT, KIND)
     result = run_module("domain", uri=uri, xml=xml(FOREIGN, OURS), mdevs=wanted(FOREIGN, OURS))
@@ -66,7 +69,10 @@ def test_one_that_is_only_defined_is_started(run_module, fake_host, gpus, xml):
 
 def test_check_mode_makes_none(run_module, fake_host, gpus, xml):
     uri, dummy = fake_host()
-    assert run_module("domain", check_mode=True, uri=uri, xml=xml(OURS), mdevs=wanted(OURS))["changed"] is True
+    assert (
+        run_module("domain", check_mode=True, uri=uri, xml=xml(OURS), mdevs=wanted(OURS))["changed"]
+        is True
+    )
     assert gpus.there() == {}
 
 
@@ -74,7 +80,12 @@ def test_the_end_of_a_domain_removes_what_the_collection_made(run_module, fake_h
     uri, connection = fake_host()
     gpus.add(FOREIGN, PARENT, KIND)
     run_module("domain", uri=uri, xml=xml(FOREIGN, OURS), mdevs=wanted(FOREIGN, OURS))
-    assert run_module("domain", check_mode=True, uri=uri, name="vm", state="absent", force=True)["changed"] is True
+    assert (
+        run_module("domain", check_mode=True, uri=uri, name="vm", state="absent", force=True)[
+            "changed"
+        ]
+        is True
+    )
     assert OURS in gpus.there()
     assert run_module("domain", uri=uri, name="vm", state="absent", force=True)["changed"] is True
     assert connection.listAllDomains(0) == [] and list(gpus.there()) == [FOREIGN]
@@ -88,7 +99,9 @@ def test_one_that_another_domain_names_stays(run_module, fake_host, gpus, xml):
     result = run_module("domain", uri=uri, name="vm", state="absent", force=True)
     assert list(gpus.there()) == [OURS]
     # Warnings of all runs of one process are collected.
-    assert f"The mediated device {OURS} of vm stays on " in str(result["warnings"][-1]) and "other names it." in str(result["warnings"][-1])
+    assert f"The mediated device {OURS} of vm stays on " in str(
+        result["warnings"][-1]
+    ) and "other names it." in str(result["warnings"][-1])
 
 
 def test_one_that_is_busy_stays_and_the_domain_goes(run_module, fake_host, gpus, xml):
@@ -96,7 +109,11 @@ def test_one_that_is_busy_stays_and_the_domain_goes(run_module, fake_host, gpus,
     run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
     gpus.busy.add(OURS)
     result = run_module("domain", uri=uri, name="vm", state="absent", force=True)
-    assert result["rc"] == 0 and connection.listAllDomains(0) == [] and "Device or resource busy" in str(result["warnings"][-1])
+    assert (
+        result["rc"] == 0
+        and connection.listAllDomains(0) == []
+        and "Device or resource busy" in str(result["warnings"][-1])
+    )
 
 
 def test_a_build_that_fails_leaves_none(run_module, fake_host, gpus, xml, monkeypatch):
@@ -104,7 +121,9 @@ def test_a_build_that_fails_leaves_none(run_module, fake_host, gpus, xml, monkey
     gpus.add(FOREIGN, PARENT, KIND)
 
     def refuse(domain, timeout):
-        raise error(libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: qemu unexpectedly closed the monitor")
+        raise error(
+            libvirt.VIR_ERR_INTERNAL_ERROR, "internal error: qemu unexpectedly closed the monitor"
+        )
 
     monkeypatch.setattr(power, "start", refuse)
     result = run_module("domain", uri=uri, xml=xml(FOREIGN, OURS), mdevs=wanted(FOREIGN, OURS))
@@ -116,14 +135,22 @@ def test_a_driver_that_makes_none_leaves_none_defined(run_module, fake_host, gpu
     uri, connection = fake_host()
     gpus.refuses = "No such file or directory"
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
-    assert (result["rc"], result["begun"]) == (1, False) and "No such file or directory" in result["msg"]
+    assert (result["rc"], result["begun"]) == (1, False) and "No such file or directory" in result[
+        "msg"
+    ]
     assert gpus.there() == {} and connection.listAllDomains(0) == []
 
 
 def test_what_a_failed_build_cannot_remove_is_named(run_module, fake_host, gpus, xml, monkeypatch):
     uri, dummy = fake_host()
     gpus.busy.add(OURS)
-    monkeypatch.setattr(power, "start", lambda domain, timeout: (each for each in ()).throw(error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")))
+    monkeypatch.setattr(
+        power,
+        "start",
+        lambda domain, timeout: (each for each in ()).throw(
+            error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")
+        ),
+    )
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
     assert result["begun"] is True and f"the mediated device {OURS} (" in result["msg"]
 
@@ -136,12 +163,26 @@ def test_what_a_failed_build_cannot_remove_is_named(run_module, fake_host, gpus,
             wanted(OURS, parent="pci_0000_85_00_0"),
             "The device pci_0000_85_00_0, of which a mediated device is to be made, is not there on",
         ),
-        ({}, wanted(OURS, kind="nvidia-99"), "cannot make 1 more of the type nvidia-99; it can make: 2 of nvidia-35, 4 of nvidia-36."),
-        ({FOREIGN: KIND}, wanted(OURS, MORE), "cannot make 2 more of the type nvidia-35; it can make: 1 of nvidia-35"),
-        ({OURS: "nvidia-36"}, wanted(OURS), "is a nvidia-36 of pci_0000_84_00_0, not a nvidia-35 of pci_0000_84_00_0. Run"),
+        (
+            {},
+            wanted(OURS, kind="nvidia-99"),
+            "cannot make 1 more of the type nvidia-99; it can make: 2 of nvidia-35, 4 of nvidia-36.",
+        ),
+        (
+            {FOREIGN: KIND},
+            wanted(OURS, MORE),
+            "cannot make 2 more of the type nvidia-35; it can make: 1 of nvidia-35",
+        ),
+        (
+            {OURS: "nvidia-36"},
+            wanted(OURS),
+            "is a nvidia-36 of pci_0000_84_00_0, not a nvidia-35 of pci_0000_84_00_0. Run",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_begun(run_module, fake_host, gpus, xml, there, mdevs, words):
+def test_what_cannot_be_is_refused_before_anything_is_begun(
+    run_module, fake_host, gpus, xml, there, mdevs, words
+):
     uri, connection = fake_host()
     for uuid, kind in there.items():
         gpus.add(uuid, PARENT, kind)
@@ -155,7 +196,10 @@ def test_one_that_another_domain_has_is_refused(run_module, fake_host, gpus, xml
     uri, connection = fake_host(xml(FOREIGN, name="other", number=8))
     gpus.add(FOREIGN, PARENT, KIND)
     result = run_module("domain", uri=uri, xml=xml(FOREIGN), mdevs=wanted(FOREIGN))
-    assert f"The mediated device {FOREIGN} is in use by other on" in result["msg"] and result["begun"] is False
+    assert (
+        f"The mediated device {FOREIGN} is in use by other on" in result["msg"]
+        and result["begun"] is False
+    )
     assert list(gpus.there()) == [FOREIGN] and len(connection.listAllDomains(0)) == 1
 
 
@@ -163,12 +207,17 @@ def test_an_old_libvirt_is_named(run_module, fake_host, xml, monkeypatch):
     gpus = node_devices.NodeDevices(monkeypatch, {PARENT: {KIND: 2}}, version=7002000)
     uri, dummy = fake_host()
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
-    assert "cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it." in result["msg"]
+    assert (
+        "cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
+        in result["msg"]
+    )
     gpus.add(FOREIGN, PARENT, KIND)
     assert run_module("domain", uri=uri, xml=xml(FOREIGN), mdevs=wanted(FOREIGN))["rc"] == 0
 
 
 def test_what_others_made_is_never_removed():
     """Remove mediated devices by the one function that removes them."""
-    with pytest.raises(binding.LibvirtProblem, match="was not made by this collection, so it stays"):
+    with pytest.raises(
+        binding.LibvirtProblem, match="was not made by this collection, so it stays"
+    ):
         ownership.remove_mdev(None, FOREIGN, True)

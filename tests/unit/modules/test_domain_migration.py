@@ -24,7 +24,9 @@ NOSUCH = "00000000-0000-4000-8000-000000000099"
 @pytest.fixture
 def migrate(run_module, tmp_path):
     """Return a function that runs the module on ``test:///default`` with its own folder of records."""
-    return lambda **arguments: run_module("_domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments)
+    return lambda **arguments: run_module(
+        "_domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments
+    )
 
 
 def move(uuid=TEST, **more):
@@ -54,7 +56,11 @@ def test_a_move_that_cannot_begin_fails_in_a_process_of_its_own(migrate, tmp_pat
     assert started["changed"] is False
     assert started["finished"] is True
     entry = started["moves"][0]
-    assert (entry["status"], entry["source_state"], entry["destination_state"]) == ("failed", "absent", "absent")
+    assert (entry["status"], entry["source_state"], entry["destination_state"]) == (
+        "failed",
+        "absent",
+        "absent",
+    )
     assert "There is no domain" in entry["message"]
     record = json.loads((tmp_path / "run" / f"{NOSUCH}.json").read_text())
     assert record["pid"] != os.getpid()
@@ -65,7 +71,9 @@ def test_a_dead_worker_is_replaced_by_one_that_only_finds_out(migrate, tmp_path)
     migrate(start=[move(NOSUCH)], wait=30)
     path = tmp_path / "run" / f"{NOSUCH}.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "status": "running", "phase": "preparing", "finished_at": None}))
+    path.write_text(
+        json.dumps({**record, "status": "running", "phase": "preparing", "finished_at": None})
+    )
     # The worker of the first call may still hold its lock for a moment; then the test repeats the
     # call.
     for _dummy in range(3):
@@ -104,11 +112,31 @@ def test_nothing_of_the_module_stays_open_in_the_worker(migrate):
     "arguments, words",
     [
         ({"start": [{"uuid": "xx", "destination": "kvm2"}]}, "'xx' is not the uuid"),
-        ({"start": [{"uuid": TEST, "destination": "kvm2"}, {"uuid": TEST.upper(), "destination": "kvm3"}]}, "twice in one call"),
+        (
+            {
+                "start": [
+                    {"uuid": TEST, "destination": "kvm2"},
+                    {"uuid": TEST.upper(), "destination": "kvm3"},
+                ]
+            },
+            "twice in one call",
+        ),
         ({"start": [{"uuid": TEST, "destination": "kvm2", "bandwidth_mib": 0}]}, "bandwidth_mib"),
-        ({"start": [{"uuid": TEST, "destination": "kvm2", "tunnelled": True, "tls": True}]}, "tunnelled and tls do not go together"),
-        ({"start": [{"uuid": TEST, "destination": "kvm2", "on_timeout": "kill"}]}, "value of on_timeout must be one of"),
-        ({"start": [{"uuid": TEST, "destination": "kvm2"}], "abort": [{"uuid": TEST, "destination": "kvm2"}]}, "twice in one call"),
+        (
+            {"start": [{"uuid": TEST, "destination": "kvm2", "tunnelled": True, "tls": True}]},
+            "tunnelled and tls do not go together",
+        ),
+        (
+            {"start": [{"uuid": TEST, "destination": "kvm2", "on_timeout": "kill"}]},
+            "value of on_timeout must be one of",
+        ),
+        (
+            {
+                "start": [{"uuid": TEST, "destination": "kvm2"}],
+                "abort": [{"uuid": TEST, "destination": "kvm2"}],
+            },
+            "twice in one call",
+        ),
         ({"follow": ["yy"]}, "'yy' is not the uuid"),
         ({"wait": -1}, "wait is -1"),
         ({"until": -1}, "until is -1"),
@@ -131,7 +159,11 @@ def test_aborting_what_was_never_begun(migrate):
     result = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
     (answer,) = result["moves"]
     # The domain is on no host, so the state is not "aborted at its source".
-    assert (result["changed"], answer["status"], answer["source_state"]) == (True, "cancelled", "absent")
+    assert (result["changed"], answer["status"], answer["source_state"]) == (
+        True,
+        "cancelled",
+        "absent",
+    )
     again = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
     assert (again["changed"], again["moves"][0]["status"]) == (False, "cancelled")
 

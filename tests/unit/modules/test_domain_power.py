@@ -35,8 +35,14 @@ def test_several_at_once(run_module, host):
     told = run_module("domain_power", check_mode=True, diff_mode=True, state="stopped", **given)
     assert told["changed"] is True and states(connection) == {"one": True, "two": True}
     done = run_module("domain_power", diff_mode=True, state="stopped", **given)
-    assert told["diff"] == done["diff"] == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
-    assert [(each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]] == [
+    assert (
+        told["diff"]
+        == done["diff"]
+        == {"before": "one: running\ntwo: running\n", "after": "one: shutoff\ntwo: shutoff\n"}
+    )
+    assert [
+        (each["name"], each["changed"], each["domain"]["state"]) for each in done["domains"]
+    ] == [
         ("one", True, "shutoff"),
         ("two", True, "shutoff"),
     ]
@@ -47,18 +53,32 @@ def test_several_at_once(run_module, host):
 
 
 @pytest.mark.parametrize("check_mode", [False, True])
-def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, fake_host, domain_xml, check_mode):
+def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(
+    run_module, fake_host, domain_xml, check_mode
+):
     """The domain is transient: a person made it with virsh create, or undefined it while it ran."""
     uri, connection = fake_host(domain_xml("one", 1))
     connection.createXML(domain_xml("two", 2), 0)
-    given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "check_mode": check_mode}
+    given = {
+        "uri": uri,
+        "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}],
+        "check_mode": check_mode,
+    }
     found = run_module("domain_power", state="stopped", force=True, **given)["domains"]
-    assert [(each["status"], each["changed"]) for each in found] == [("done", True), ("failed", False)]
-    assert "is transient: libvirt forgets it once it is off, so it was not shut down" in found[1]["message"]
+    assert [(each["status"], each["changed"]) for each in found] == [
+        ("done", True),
+        ("failed", False),
+    ]
+    assert (
+        "is transient: libvirt forgets it once it is off, so it was not shut down"
+        in found[1]["message"]
+    )
     assert states(connection)["two"] is True
     alone = {"uri": uri, "uuid": uuid(2), "check_mode": check_mode}
     refused = run_module("domain", state="stopped", **alone)
-    assert (refused["rc"], refused["begun"]) == (1, False) and "virsh define two.xml" in refused["msg"]
+    assert (refused["rc"], refused["begun"]) == (1, False) and "virsh define two.xml" in refused[
+        "msg"
+    ]
     # A removal of the transient domain is allowed.
     assert run_module("domain", state="absent", force=True, timeout=0, **alone)["changed"] is True
     assert ("two" in states(connection)) is check_mode
@@ -77,24 +97,38 @@ def test_a_hard_reboot_starts_again_whatever_it_was(run_module, host):
     uri, connection = host
     connection.lookupByName("two").destroy()
     before = connection.lookupByName("one").ID()
-    given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "state": "rebooted", "hard": True}
+    given = {
+        "uri": uri,
+        "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}],
+        "state": "rebooted",
+        "hard": True,
+    }
     told = run_module("domain_power", check_mode=True, **given)
     assert told["changed"] is True and connection.lookupByName("one").ID() == before
     assert run_module("domain_power", **given)["changed"] is True
-    assert states(connection) == {"one": True, "two": True} and connection.lookupByName("one").ID() != before
+    assert (
+        states(connection) == {"one": True, "two": True}
+        and connection.lookupByName("one").ID() != before
+    )
 
 
 def test_a_soft_reboot_wants_it_to_run(run_module, host):
     uri, connection = host
     connection.lookupByName("two").destroy()
-    result = run_module("domain_power", uri=uri, domains=[{"uuid": uuid(2)}], state="rebooted", timeout=1)
+    result = run_module(
+        "domain_power", uri=uri, domains=[{"uuid": uuid(2)}], state="rebooted", timeout=1
+    )
     assert result["domains"][0]["status"] == "failed"
     assert "start it, or reboot it hard" in result["domains"][0]["message"]
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
-    [({"timeout": -1}, "timeout is -1"), ({"at_once": 0}, "at_once"), ({"domains": [{"uuid": "x"}]}, "not the uuid")],
+    [
+        ({"timeout": -1}, "timeout is -1"),
+        ({"at_once": 0}, "at_once"),
+        ({"domains": [{"uuid": "x"}]}, "not the uuid"),
+    ],
 )
 def test_bad_arguments_are_told_in_words(run_module, more, words):
     given = {"uri": "test:///default", "state": "running", "domains": [{"uuid": uuid(1)}], **more}
@@ -188,9 +222,13 @@ class Opposite(Forgetful):
 def test_f04_brothers_no_domain_is_asked_for_the_opposite():
     domain = Opposite(False, 0)
     for force in (False, True):
-        with pytest.raises(power.LibvirtProblem, match="has on_poweroff restart: libvirt starts it again"):
+        with pytest.raises(
+            power.LibvirtProblem, match="has on_poweroff restart: libvirt starts it again"
+        ):
             power.stop(domain, 5, force)
-    with pytest.raises(power.LibvirtProblem, match="has on_reboot destroy: libvirt does not start it again"):
+    with pytest.raises(
+        power.LibvirtProblem, match="has on_reboot destroy: libvirt does not start it again"
+    ):
         _reboot.reboot(None, domain, 5, False)
     power.stop(domain, 0, True)
     assert not domain.on

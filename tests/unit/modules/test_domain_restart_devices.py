@@ -28,26 +28,52 @@ def gpus(monkeypatch):
 
 
 def restart(run_module, uri, xml, **more):
-    given = {"uuid": UUID, "name": "vm", "xml": xml, "mdevs": [{"uuid": OURS, "parent": PARENT, "type": KIND}], **more}
+    given = {
+        "uuid": UUID,
+        "name": "vm",
+        "xml": xml,
+        "mdevs": [{"uuid": OURS, "parent": PARENT, "type": KIND}],
+        **more,
+    }
     return run_module("_domain_restart", uri=uri, instances=[given])["instances"][0]
 
 
 def test_it_starts_with_the_devices_that_were_claimed_here(run_module, fake_host, gpus, domain_xml):
     uri, connection = fake_host()
     # The test driver has no PCI devices to pass through, so nothing of that kind is started here.
-    answer = restart(run_module, uri, domain_xml("vm", 7, devices=MDEV + PCI), pci_devices=["0000:3b:02.1"], running=False)
+    answer = restart(
+        run_module,
+        uri,
+        domain_xml("vm", 7, devices=MDEV + PCI),
+        pci_devices=["0000:3b:02.1"],
+        running=False,
+    )
     assert (answer["status"], answer["state"], answer["message"]) == ("restarted", "shutoff", "")
     assert gpus.there() == {OURS: (PARENT, KIND, True, True)}
     assert (
-        restart(run_module, uri, domain_xml("vm", 7, devices=MDEV + PCI), pci_devices=["0000:3b:02.1"], running=False)["status"] == "there"
+        restart(
+            run_module,
+            uri,
+            domain_xml("vm", 7, devices=MDEV + PCI),
+            pci_devices=["0000:3b:02.1"],
+            running=False,
+        )["status"]
+        == "there"
     )
 
 
-@pytest.mark.parametrize(("devices", "more", "says"), [(PCI, {}, "pci device 0000:3b:02.1"), (MDEV, {"mdevs": []}, f"mdev device {OURS}")])
+@pytest.mark.parametrize(
+    ("devices", "more", "says"),
+    [(PCI, {}, "pci device 0000:3b:02.1"), (MDEV, {"mdevs": []}, f"mdev device {OURS}")],
+)
 def test_other_devices_are_refused(run_module, fake_host, gpus, domain_xml, devices, more, says):
     uri, connection = fake_host()
     answer = restart(run_module, uri, domain_xml("vm", 7, devices=devices), **more)
-    assert answer["status"] == "failed" and says in answer["message"] and "is passed through to it" in answer["message"]
+    assert (
+        answer["status"] == "failed"
+        and says in answer["message"]
+        and "is passed through to it" in answer["message"]
+    )
     assert connection.listAllDomains(0) == [] and gpus.there() == {}
 
 
@@ -59,11 +85,17 @@ def test_a_failed_start_leaves_no_device(run_module, fake_host, gpus, domain_xml
 
     monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
     answer = restart(run_module, uri, domain_xml("vm", 7, devices=MDEV))
-    assert answer["status"] == "failed" and connection.listAllDomains(0) == [] and gpus.there() == {}
+    assert (
+        answer["status"] == "failed" and connection.listAllDomains(0) == [] and gpus.there() == {}
+    )
 
 
 def test_a_host_that_cannot_make_the_device_is_named(run_module, fake_host, gpus, domain_xml):
     uri, connection = fake_host()
     gpus.parents[PARENT][KIND] = 0
     answer = restart(run_module, uri, domain_xml("vm", 7, devices=MDEV))
-    assert answer["status"] == "failed" and "cannot make 1 more of the type" in answer["message"] and connection.listAllDomains(0) == []
+    assert (
+        answer["status"] == "failed"
+        and "cannot make 1 more of the type" in answer["message"]
+        and connection.listAllDomains(0) == []
+    )

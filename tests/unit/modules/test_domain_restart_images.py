@@ -16,7 +16,12 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._files import block_devices, digests
 from ansible_collections.drover.compute.plugins.module_utils._restart import restart_images
 from ansible_collections.drover.compute.tests.unit import hypervisors
-from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
+from ansible_collections.drover.compute.tests.unit.module_utils.images import (
+    disk,
+    qcow2,
+    qemu_img,
+    volume,
+)
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -25,11 +30,19 @@ UUID = "00000000-0000-4000-8000-000000000007"
 def start(run_module, fake_host, domain_xml, tmp_path):
     """``start(devices, behind, ...)`` -> the answer for one instance with these devices."""
 
-    def begin(devices, behind=None, identity=None, others=(), prepare=lambda connection: None, **more):
+    def begin(
+        devices, behind=None, identity=None, others=(), prepare=lambda connection: None, **more
+    ):
         uri, connection = fake_host(*others)
         prepare(connection)
         image = {"target": "vda", "identity": identity, "behind": behind}
-        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "images": [image], **more}
+        order = {
+            "uuid": UUID,
+            "name": "vm",
+            "xml": domain_xml("vm", 7, devices=devices),
+            "images": [image],
+            **more,
+        }
         (answer,) = run_module("_domain_restart", uri=uri, instances=[order])["instances"]
         defined = "vm" in [each.name() for each in connection.listAllDomains(0)]
         assert defined is (answer["status"] == "restarted")
@@ -47,7 +60,9 @@ def digest(path):
 def test_a_disk_with_nothing_behind_it(start, tmp_path):
     path = qemu_img(tmp_path / "vm.qcow2")
     assert start(disk(path), [])[0] == "restarted"
-    assert start(disk(path))[0] == "restarted", "of a store that has not seen the host since it records chains"
+    assert start(disk(path))[0] == "restarted", (
+        "of a store that has not seen the host since it records chains"
+    )
 
 
 @pytest.mark.parametrize("known", ["same", "another", "unknown", "not recorded", "shared"])
@@ -55,13 +70,23 @@ def test_safety_05_a_local_base_is_the_same_by_its_content(start, tmp_path, know
     base = qemu_img(tmp_path / "golden.qcow2")
     top = qemu_img(tmp_path / "vm.qcow2", backing=base)
     text = {"same": digest(base), "another": "0" * 64, "unknown": None, "shared": None}.get(known)
-    behind = None if known == "not recorded" else [{"path": base, "shared": known == "shared", "digest": text}]
+    behind = (
+        None
+        if known == "not recorded"
+        else [{"path": base, "shared": known == "shared", "digest": text}]
+    )
     status, message = start(disk(top), behind)
     if known in ("same", "shared"):
         assert status == "restarted", message
     else:
-        words = "its content differs" if known == "another" else "cannot be told, as its content was not recorded"
-        assert status == "failed" and f"{base} behind its disk {top}" in message and words in message
+        words = (
+            "its content differs"
+            if known == "another"
+            else "cannot be told, as its content was not recorded"
+        )
+        assert (
+            status == "failed" and f"{base} behind its disk {top}" in message and words in message
+        )
 
 
 def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tmp_path):
@@ -69,7 +94,11 @@ def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tm
     old = qemu_img(tmp_path / "vm.qcow2")
     qemu_img(tmp_path / "vm.backup", backing=old)
     status, message = start(disk(old), [])
-    assert status == "failed" and f"the image {tmp_path}/vm.backup is backed by {old}, so it is not the newest of this disk" in message
+    assert (
+        status == "failed"
+        and f"the image {tmp_path}/vm.backup is backed by {old}, so it is not the newest of this disk"
+        in message
+    )
 
 
 @pytest.mark.parametrize("made", ["whole", "not whole", "not yet", "two", "of another one"])
@@ -85,19 +114,27 @@ def test_c1_a_snapshot_that_was_made_when_the_host_died(start, tmp_path, made):
     if made == "not whole":
         new.write_bytes(b"QFI\xfb")
     if made == "of another one":
-        qemu_img(tmp_path / "00000000-0000-4000-8000-000000000008-vda-before-00aa.qcow2", backing=old)
+        qemu_img(
+            tmp_path / "00000000-0000-4000-8000-000000000008-vda-before-00aa.qcow2", backing=old
+        )
     status, message = start(disk(old), [], snapshotting=True)
     if made in ("two", "of another one"):
         assert status == "failed" and f"is backed by {old}, so it is not the newest" in message
     else:
         assert status == "restarted", message
-        assert start.disks == [str(new if made == "whole" else old)] and (str(new) in message) is (made == "whole")
+        assert start.disks == [str(new if made == "whole" else old)] and (str(new) in message) is (
+            made == "whole"
+        )
 
 
 def test_suspected_1_another_chain_than_discovery_has_recorded(start, tmp_path):
     base, other = qemu_img(tmp_path / "base.qcow2"), qemu_img(tmp_path / "other.qcow2")
     top = qemu_img(tmp_path / "vm.qcow2", backing=base)
-    for behind in ([], [{"path": other, "shared": True}], [{"path": base, "shared": True}, {"path": other, "shared": True}]):
+    for behind in (
+        [],
+        [{"path": other, "shared": True}],
+        [{"path": base, "shared": True}, {"path": other, "shared": True}],
+    ):
         status, message = start(disk(top), behind)
         assert status == "failed" and f"is backed by {base} now" in message
     broken = qcow2(tmp_path / "broken.qcow2", "gone")
@@ -118,8 +155,16 @@ def test_storage_evacuation_knows_mounts(start, tmp_path, monkeypatch):
     path = qemu_img(tmp_path / "vm.qcow2")
     wanted = "nfs:filer:/vms/vm.qcow2"
     status, message = start(disk(path), [], identity=wanted)
-    assert status == "failed" and f"{path} is on {os.uname().nodename} not what it was, {wanted}: mount that storage there" in message
-    monkeypatch.setattr(restart_images, "read_mounts", lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")])
+    assert (
+        status == "failed"
+        and f"{path} is on {os.uname().nodename} not what it was, {wanted}: mount that storage there"
+        in message
+    )
+    monkeypatch.setattr(
+        restart_images,
+        "read_mounts",
+        lambda path: [("/", "/", "ext4", "x"), (str(tmp_path), "/", "nfs4", "filer:/vms")],
+    )
     assert start(disk(path), [], identity=wanted)[0] == "restarted"
     assert start(disk(path), [], identity="nfs:other:/vms/vm.qcow2")[0] == "failed"
     assert start(disk(path), [], identity="declared:san/vm.qcow2")[0] == "restarted"
@@ -139,7 +184,9 @@ def test_a_volume_is_resolved_here(start, tmp_path):
     qemu_img(tmp_path / "vol.qcow2")
 
     def pool(connection):
-        text = f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool>"
+        text = (
+            f"<pool type='dir'><name>images</name><target><path>{tmp_path}</path></target></pool>"
+        )
         made = connection.storagePoolDefineXML(text, 0)
         made.create(0)
         made.createXML("<volume><name>vol.qcow2</name><capacity>1</capacity></volume>", 0)
@@ -178,13 +225,29 @@ def far(monkeypatch):
 
         def storageVolLookupByName(self, name):
             if name not in self.volumes:
-                problem = libvirt.libvirtError(f"Storage volume not found: no storage vol with matching name '{name}'")
-                problem.err = (libvirt.VIR_ERR_NO_STORAGE_VOL, 0, str(problem), 2, None, None, None, 0, 0)
+                problem = libvirt.libvirtError(
+                    f"Storage volume not found: no storage vol with matching name '{name}'"
+                )
+                problem.err = (
+                    libvirt.VIR_ERR_NO_STORAGE_VOL,
+                    0,
+                    str(problem),
+                    2,
+                    None,
+                    None,
+                    None,
+                    0,
+                    0,
+                )
                 raise problem
 
     found = Pool()
     look_up = libvirt.virConnect.storagePoolLookupByName
-    monkeypatch.setattr(libvirt.virConnect, "storagePoolLookupByName", lambda conn, name: found if name == "ceph" else look_up(conn, name))
+    monkeypatch.setattr(
+        libvirt.virConnect,
+        "storagePoolLookupByName",
+        lambda conn, name: found if name == "ceph" else look_up(conn, name),
+    )
     return found
 
 
@@ -192,7 +255,10 @@ def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, 
     given = volume("ceph", "root")
     assert start(given, identity=RBD[1])[0] == "restarted" and far.refreshed == 1
     for change, words in (
-        ({"server": "mon2"}, f"its disk ceph/root is on {os.uname().nodename} not what it was, {RBD[1]}"),
+        (
+            {"server": "mon2"},
+            f"its disk ceph/root is on {os.uname().nodename} not what it was, {RBD[1]}",
+        ),
         ({"server": "localhost"}, "comes from a server of the dead host itself (localhost)"),
         ({"running": False}, "does not run on"),
         ({"volumes": []}, "its disk ceph/root cannot be found"),
@@ -209,15 +275,27 @@ def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, 
 @pytest.mark.parametrize("by", ["volume", "network"])
 def test_a_volume_on_the_network_that_another_domain_here_has(start, far, domain_xml, by):
     network = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd' name='vms/root'>"
-    other = volume("ceph", "root") if by == "volume" else f"{network}<host name='mon1'/></source><target dev='vda'/></disk>"
-    status, message = start(volume("ceph", "root"), identity=RBD[1], others=[domain_xml("other", 8, devices=other)])
-    assert status == "failed" and "the domain other on" in message and "uses its disk ceph/root" in message
+    other = (
+        volume("ceph", "root")
+        if by == "volume"
+        else f"{network}<host name='mon1'/></source><target dev='vda'/></disk>"
+    )
+    status, message = start(
+        volume("ceph", "root"), identity=RBD[1], others=[domain_xml("other", 8, devices=other)]
+    )
+    assert (
+        status == "failed"
+        and "the domain other on" in message
+        and "uses its disk ceph/root" in message
+    )
 
 
 def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
     nbd = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'><host name='{}'/></source>"
     status, message = start(f"{nbd.format('127.0.0.1')}<target dev='vda'/></disk>")
-    assert status == "failed" and "comes from a server of the dead host itself (127.0.0.1)" in message
+    assert (
+        status == "failed" and "comes from a server of the dead host itself (127.0.0.1)" in message
+    )
     assert start(f"{nbd.format('192.0.2.1')}<target dev='vda'/></disk>")[0] == "restarted"
     top = qcow2(tmp_path / "vm.qcow2", "nbd://localhost/x")
     assert start(disk(top), [])[0] == "failed"
@@ -241,8 +319,16 @@ def old_definition(run_module, fake_host, domain_xml, tmp_path):
         connection.defineXML(domain_xml("vm", 7, devices=disk(base)))
         prepare(connection)
         image = {"target": "vda", "identity": None, "behind": [{"path": base, "shared": True}]}
-        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=disk(top)), "images": [image], **more}
-        (answer,) = run_module("_domain_restart", uri=uri, instances=[order], check_mode=check_mode)["instances"]
+        order = {
+            "uuid": UUID,
+            "name": "vm",
+            "xml": domain_xml("vm", 7, devices=disk(top)),
+            "images": [image],
+            **more,
+        }
+        (answer,) = run_module(
+            "_domain_restart", uri=uri, instances=[order], check_mode=check_mode
+        )["instances"]
         return answer, connection
 
     begin.base, begin.top = base, top
@@ -253,8 +339,13 @@ def old_definition(run_module, fake_host, domain_xml, tmp_path):
 def test_b1_an_old_definition_is_not_started_in_place_of_the_newest(old_definition, running):
     """The disk of the old definition is now below today's disk; a write to it destroys both."""
     answer, connection = old_definition(running=running)
-    assert answer["status"] == "restarted" and answer["state"] == ("running" if running else "shutoff"), answer["message"]
-    assert left(connection) == old_definition.top and "in place of an old definition of it" in answer["message"]
+    assert answer["status"] == "restarted" and answer["state"] == (
+        "running" if running else "shutoff"
+    ), answer["message"]
+    assert (
+        left(connection) == old_definition.top
+        and "in place of an old definition of it" in answer["message"]
+    )
 
 
 def test_b1_a_dry_run_leaves_the_old_definition(old_definition):
@@ -265,7 +356,9 @@ def test_b1_a_dry_run_leaves_the_old_definition(old_definition):
 def test_b1_an_old_definition_that_is_not_replaced_stays_as_it_was(old_definition, monkeypatch):
     """The definition is not one that this evacuation made."""
     answer, connection = old_definition(files=["/nowhere/vm.qcow2"])
-    assert answer["status"] == "uncertain" and "does not have /nowhere/vm.qcow2" in answer["message"]
+    assert (
+        answer["status"] == "uncertain" and "does not have /nowhere/vm.qcow2" in answer["message"]
+    )
     assert left(connection) == old_definition.base
 
     def refuse(self, flags):
@@ -276,12 +369,18 @@ def test_b1_an_old_definition_that_is_not_replaced_stays_as_it_was(old_definitio
     assert answer["status"] == "uncertain" and left(connection) == old_definition.base
 
 
-def test_b1_the_saved_memory_of_an_old_definition_is_not_laid_over_the_disks_of_today(old_definition):
+def test_b1_the_saved_memory_of_an_old_definition_is_not_laid_over_the_disks_of_today(
+    old_definition,
+):
     def save(connection):
         domain = connection.lookupByName("vm")
         domain.create()
         domain.managedSave(0)
 
     answer, connection = old_definition(prepare=save)
-    assert answer["status"] == "uncertain" and f"virsh managedsave-remove {UUID}" in answer["message"]
-    assert left(connection) == old_definition.base and connection.lookupByName("vm").hasManagedSaveImage(0)
+    assert (
+        answer["status"] == "uncertain" and f"virsh managedsave-remove {UUID}" in answer["message"]
+    )
+    assert left(connection) == old_definition.base and connection.lookupByName(
+        "vm"
+    ).hasManagedSaveImage(0)

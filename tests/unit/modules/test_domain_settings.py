@@ -14,7 +14,9 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import definition, metadata  # noqa: E402
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._common import labels as controller_labels  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._common import (
+    labels as controller_labels,
+)  # noqa: E402
 
 SPACE = definition.METADATA_NAMESPACE
 LIVE, CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
@@ -57,8 +59,14 @@ def test_labels_are_set_changed_and_removed(change, host):
     told = change({"project": "web", "tier": "db"}, check_mode=True, diff_mode=True)
     assert told["changed"] is True and written(domain) == ({}, {})
     done = change({"project": "web", "tier": "db"}, diff_mode=True)
-    assert told["diff"] == done["diff"] == {"before": "one: \n", "after": "one: project=web,tier=db\n"}
-    assert told["domains"][0]["labels"] == done["domains"][0]["labels"] == {"project": "web", "tier": "db"}
+    assert (
+        told["diff"] == done["diff"] == {"before": "one: \n", "after": "one: project=web,tier=db\n"}
+    )
+    assert (
+        told["domains"][0]["labels"]
+        == done["domains"][0]["labels"]
+        == {"project": "web", "tier": "db"}
+    )
     assert written(domain) == ({"labels": "project=web,tier=db"},) * 2
     assert done["domains"][0]["domain"]["metadata"] == {"labels": "project=web,tier=db"}
     assert change({"project": "web"})["changed"] is False
@@ -70,10 +78,22 @@ def test_labels_are_set_changed_and_removed(change, host):
 
 def test_other_metadata_stays(change, host):
     domain = host[1].lookupByName("one")
-    domain.setMetadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, "<x>kept</x>", "app", "https://example.com/app", LIVE | CONFIG)
-    write(domain, "<project>a &amp; b</project><move>never</move><labels>old=1</labels>", LIVE | CONFIG)
+    domain.setMetadata(
+        libvirt.VIR_DOMAIN_METADATA_ELEMENT,
+        "<x>kept</x>",
+        "app",
+        "https://example.com/app",
+        LIVE | CONFIG,
+    )
+    write(
+        domain,
+        "<project>a &amp; b</project><move>never</move><labels>old=1</labels>",
+        LIVE | CONFIG,
+    )
     assert change({"tier": "db"})["changed"] is True
-    assert written(domain) == ({"project": "a & b", "move": "never", "labels": "old=1,tier=db"},) * 2
+    assert (
+        written(domain) == ({"project": "a & b", "move": "never", "labels": "old=1,tier=db"},) * 2
+    )
     assert domain.XMLDesc(0).count("https://example.com/app") == 1 and ">kept<" in domain.XMLDesc(0)
     change({"old": None, "tier": None})
     assert written(domain) == ({"project": "a & b", "move": "never"},) * 2
@@ -85,7 +105,10 @@ def test_the_running_domain_counts_and_its_definition_follows(change, host):
     write(domain, "<labels>tier=db</labels>", LIVE)
     write(domain, "<move>never</move><labels>tier=web</labels>", CONFIG)
     assert change({"a": "b"})["domains"][0]["labels"] == {"a": "b", "tier": "db"}
-    assert written(domain) == ({"labels": "a=b,tier=db"}, {"move": "never", "labels": "a=b,tier=db"})
+    assert written(domain) == (
+        {"labels": "a=b,tier=db"},
+        {"move": "never", "labels": "a=b,tier=db"},
+    )
     write(domain, "<labels>tier=web</labels>", CONFIG)
     assert change({"a": "b"})["changed"] is True and written(domain)[1] == {"labels": "a=b,tier=db"}
     assert change({"a": "b"})["changed"] is False
@@ -108,30 +131,52 @@ def test_what_cannot_be_read_stays_unless_it_is_named(change, host):
     assert change({"x": "1"})["changed"] is False
     assert change({"a": "b"})["domains"][0]["labels"] == {"a": "b", "x": "1"}
     assert written(domain)[0] == {"labels": "a=b,x=1,old=2,old=ä,tier=d b"}
-    assert change({"old": None, "tier": "db"})["domains"][0]["labels"] == {"a": "b", "tier": "db", "x": "1"}
+    assert change({"old": None, "tier": "db"})["domains"][0]["labels"] == {
+        "a": "b",
+        "tier": "db",
+        "x": "1",
+    }
     assert written(domain) == ({"labels": "a=b,tier=db,x=1"},) * 2
 
 
 def test_one_that_fails_stops_no_other(run_module, host):
     uri, connection = host
-    domains = [{"uuid": uuid(1), "name": "wrong"}, {"uuid": uuid(2), "name": "two"}, {"uuid": uuid(9)}]
+    domains = [
+        {"uuid": uuid(1), "name": "wrong"},
+        {"uuid": uuid(2), "name": "two"},
+        {"uuid": uuid(9)},
+    ]
     result = run_module("_domain_settings", uri=uri, domains=domains, labels={"a": "b"})
-    assert [(each["status"], each["changed"]) for each in result["domains"]] == [("failed", False), ("done", True), ("absent", False)]
-    assert "is named 'one'" in result["domains"][0]["message"] and written(connection.lookupByName("one")) == ({}, {})
+    assert [(each["status"], each["changed"]) for each in result["domains"]] == [
+        ("failed", False),
+        ("done", True),
+        ("absent", False),
+    ]
+    assert "is named 'one'" in result["domains"][0]["message"] and written(
+        connection.lookupByName("one")
+    ) == ({}, {})
     many = {f"k{number}": "x" for number in range(64)}
-    found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)["domains"][0]
-    assert found["status"] == "failed" and "would have 65 labels, and can have 64" in found["message"]
+    found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)[
+        "domains"
+    ][0]
+    assert (
+        found["status"] == "failed" and "would have 65 labels, and can have 64" in found["message"]
+    )
 
 
 def test_a_domain_that_moves_is_left_alone(run_module, host):
     uri, connection = host
     lock = Records().lock(uuid(1))
     try:
-        found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0)["domains"][0]
+        found = run_module(
+            "_domain_settings", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0
+        )["domains"][0]
     finally:
         os.close(lock)
     assert (
-        found["status"] == "failed" and "another call works on" in found["message"] and written(connection.lookupByName("one")) == ({}, {})
+        found["status"] == "failed"
+        and "another call works on" in found["message"]
+        and written(connection.lookupByName("one")) == ({}, {})
     )
 
 
@@ -160,7 +205,9 @@ def test_saved_memory_would_bring_the_old_labels_back(change, host):
     for check_mode in (True, False):
         found = change({"a": "c"}, check_mode=check_mode)["domains"][0]
         assert (
-            found["status"] == "failed" and "has its memory saved, and would start with the metadata that it had then" in found["message"]
+            found["status"] == "failed"
+            and "has its memory saved, and would start with the metadata that it had then"
+            in found["message"]
         )
     assert written(domain) == before
     assert change({"a": "b"})["domains"][0]["status"] == "done", "nothing is to be changed"

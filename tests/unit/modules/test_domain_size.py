@@ -36,23 +36,47 @@ def vm(fake_host, domain_xml, disk):
 
 
 def size_of(path):
-    return json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", path]))["virtual-size"] // 2**30
+    return (
+        json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", path]))[
+            "virtual-size"
+        ]
+        // 2**30
+    )
 
 
 def test_shut_off_and_redefined_in_one_call(run_module, vm):
     uri, connection = vm
-    given = {"uri": uri, "uuid": UUID, "state": "stopped", "vcpus": 4, "memory_mb": 128, "flavor": "big"}
+    given = {
+        "uri": uri,
+        "uuid": UUID,
+        "state": "stopped",
+        "vcpus": 4,
+        "memory_mb": 128,
+        "flavor": "big",
+    }
     told = run_module("domain", check_mode=True, **given)
     assert connection.lookupByName("vm").isActive()
     done = run_module("domain", **given)
     for result in (told, done):
         domain = result["domain"]
-        assert (result["changed"], domain["state"], domain["vcpus"], domain["memory_mb"]) == (True, "shutoff", 4, 128)
+        assert (result["changed"], domain["state"], domain["vcpus"], domain["memory_mb"]) == (
+            True,
+            "shutoff",
+            4,
+            128,
+        )
         assert domain["metadata"] == {"flavor": "big"}
     assert run_module("domain", **given)["changed"] is False
     started = run_module("domain", **{**given, "state": "running"})
-    assert (started["changed"], started["domain"]["state"], started["domain"]["vcpus"]) == (True, "running", 4)
-    assert run_module("domain", uri=uri, uuid=UUID, state="stopped", flavor="")["domain"]["metadata"] == {}
+    assert (started["changed"], started["domain"]["state"], started["domain"]["vcpus"]) == (
+        True,
+        "running",
+        4,
+    )
+    assert (
+        run_module("domain", uri=uri, uuid=UUID, state="stopped", flavor="")["domain"]["metadata"]
+        == {}
+    )
 
 
 def test_a_running_domain_keeps_its_size(run_module, vm):
@@ -60,7 +84,10 @@ def test_a_running_domain_keeps_its_size(run_module, vm):
     result = run_module("domain", uri=uri, uuid=UUID, state="running", vcpus=4)
     assert result["rc"] == 1 and "shut it off first" in result["msg"]
     assert connection.lookupByName("vm").isActive()
-    assert run_module("domain", uri=uri, uuid=UUID, state="running", vcpus=2, memory_mb=64)["changed"] is False
+    assert (
+        run_module("domain", uri=uri, uuid=UUID, state="running", vcpus=2, memory_mb=64)["changed"]
+        is False
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,7 +103,9 @@ def test_a_running_domain_keeps_its_size(run_module, vm):
 )
 def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, extra, words):
     from ansible_collections.drover.compute.plugins.module_utils._devices import resize
-    from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import LibvirtProblem
+    from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
+        LibvirtProblem,
+    )
 
     with pytest.raises(LibvirtProblem, match=words):
         resize.resized(domain_xml("vm", 7, extra=extra), vcpus=3, memory_mb=128)
@@ -85,9 +114,16 @@ def test_what_numbers_cannot_say_is_refused_before_it_is_shut_down(domain_xml, e
 def test_the_rest_of_the_xml_stays(domain_xml):
     from ansible_collections.drover.compute.plugins.module_utils._devices import resize
 
-    text = domain_xml("vm", 7, extra=EXTRA).replace("<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<")
+    text = domain_xml("vm", 7, extra=EXTRA).replace(
+        "<vcpu>2<", "<currentMemory unit='MiB'>32</currentMemory><vcpu current='1'>2<"
+    )
     new = resize.resized(text, vcpus=4, memory_mb=64, flavor="big")
-    assert "<app:info" in new and ">kept<" in new and "currentMemory" not in new and "current=" not in new
+    assert (
+        "<app:info" in new
+        and ">kept<" in new
+        and "currentMemory" not in new
+        and "current=" not in new
+    )
     assert 'sockets="2"' in new and "<drover:flavor>big</drover:flavor>" in new
     assert resize.resized(new, vcpus=4, memory_mb=64, flavor="big") is None
 
@@ -108,7 +144,9 @@ def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
 
 @pytest.mark.parametrize("way", ["domain", "_domain_device"])
 @pytest.mark.parametrize("check_mode", [True, False])
-def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(run_module, vm, disk, domain_xml, monkeypatch, way, check_mode):
+def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(
+    run_module, vm, disk, domain_xml, monkeypatch, way, check_mode
+):
     """The file of the definition has 1 GiB, and the file of the guest 5 GiB: a size of 3 GiB would
     cut the guest's data."""
     uri, connection = vm
@@ -118,10 +156,20 @@ def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(run_module,
     connection.lookupByName("vm").destroy()
     connection.defineXML(domain_xml("vm", 7, devices=devices.format(other))).create()
     connection.defineXML(domain_xml("vm", 7, devices=devices.format(disk)))
-    monkeypatch.setattr(libvirt.virDomain, "blockResize", lambda domain, target, size, flags: resized.append(size))
-    given = {"state": "present", "disk_gb": 3} if way == "domain" else {"growth": {"target": "vda", "size_gb": 3}}
+    monkeypatch.setattr(
+        libvirt.virDomain, "blockResize", lambda domain, target, size, flags: resized.append(size)
+    )
+    given = (
+        {"state": "present", "disk_gb": 3}
+        if way == "domain"
+        else {"growth": {"target": "vda", "size_gb": 3}}
+    )
     result = run_module(way, check_mode=check_mode, uri=uri, uuid=UUID, **given)
-    assert result["rc"] == 1 and "is not made larger" in result["msg"] and "the running guest has another file there" in result["msg"]
+    assert (
+        result["rc"] == 1
+        and "is not made larger" in result["msg"]
+        and "the running guest has another file there" in result["msg"]
+    )
     assert resized == [] and (size_of(disk), size_of(other)) == (1, 5)
 
 
@@ -133,7 +181,21 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
     for name in ("own", "base", "far"):
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", paths[name], "1M"], check=True)
     for name, behind in (("top", "base"), ("clone", "top")):
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", paths[behind], "-F", "qcow2", paths[name]], check=True)
+        subprocess.run(
+            [
+                "qemu-img",
+                "create",
+                "-q",
+                "-f",
+                "qcow2",
+                "-b",
+                paths[behind],
+                "-F",
+                "qcow2",
+                paths[name],
+            ],
+            check=True,
+        )
     library = str(tmp_path / "vm.iso")
     mine = str(tmp_path / f"vm-{UUID[:8]}-seed.iso")
     for path in (library, mine):
@@ -143,9 +205,20 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         return f"<disk type='file' device='{device}'><source file='{path}'/><target dev='{target}'/>{more}</disk>"
 
     devices = disk(paths["own"], "vda") + disk(paths["base"], "vdb") + disk(paths["far"], "vdc")
-    devices += disk(library, "hdc", "cdrom", "<readonly/>") + disk(mine, "hdd", "cdrom", "<readonly/>")
-    uri, connection = fake_host(domain_xml("vm", 7, devices=devices), domain_xml("other", 8, devices=disk(paths["clone"], "vda")))
-    given = {"uri": uri, "uuid": UUID, "state": "absent", "remove_disks": True, "used_elsewhere": [paths["far"]]}
+    devices += disk(library, "hdc", "cdrom", "<readonly/>") + disk(
+        mine, "hdd", "cdrom", "<readonly/>"
+    )
+    uri, connection = fake_host(
+        domain_xml("vm", 7, devices=devices),
+        domain_xml("other", 8, devices=disk(paths["clone"], "vda")),
+    )
+    given = {
+        "uri": uri,
+        "uuid": UUID,
+        "state": "absent",
+        "remove_disks": True,
+        "used_elsewhere": [paths["far"]],
+    }
     told = run_module("domain", check_mode=True, **given)
     done = run_module("domain", **given)
     assert told["removed_disks"] == done["removed_disks"] == [paths["own"], mine]
@@ -154,7 +227,9 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         paths["far"]: "a domain of another hypervisor uses it",
         library: "it is read-only and its name does not say that it is this instance's",
     }
-    assert sorted(os.listdir(tmp_path)) == sorted(["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))])
+    assert sorted(os.listdir(tmp_path)) == sorted(
+        ["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))]
+    )
 
 
 def facts(vcpus, memory_mb, cpu, pages=()):
@@ -162,13 +237,24 @@ def facts(vcpus, memory_mb, cpu, pages=()):
         "vcpu_pins": {str(vcpu): [cpu + vcpu] for vcpu in range(vcpus)},
         "emulator_pins": list(range(cpu, cpu + vcpus)),
         "memory": {"mode": "strict", "nodes": [0]},
-        "cells": [{"id": 0, "cpus": list(range(vcpus)), "memory_mb": memory_mb, "mode": "strict", "nodes": [0]}],
+        "cells": [
+            {
+                "id": 0,
+                "cpus": list(range(vcpus)),
+                "memory_mb": memory_mb,
+                "mode": "strict",
+                "nodes": [0],
+            }
+        ],
         "pages": [{"size_kb": size, "cells": [0]} for size in pages],
     }
 
 
 def shown(domain):
-    return {key: domain["numa"][key] for key in ("vcpu_pins", "emulator_pins", "memory", "cells", "pages")}
+    return {
+        key: domain["numa"][key]
+        for key in ("vcpu_pins", "emulator_pins", "memory", "cells", "pages")
+    }
 
 
 def test_the_new_size_has_its_own_cells_and_pins_and_the_old_one_gets_them_back(run_module, vm):

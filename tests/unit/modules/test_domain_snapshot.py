@@ -21,7 +21,12 @@ UUID = "00000000-0000-4000-8000-000000000007"
 
 
 def qemu_io(path, command, *words):
-    done = subprocess.run(["qemu-io", *words, "-f", "qcow2", "-c", command, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["qemu-io", *words, "-f", "qcow2", "-c", command, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout
 
 
@@ -37,10 +42,18 @@ class Guest:
 
     @property
     def active(self):
-        return ET.fromstring(self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk/source").get("file")
+        return (
+            ET.fromstring(self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            .find("devices/disk/source")
+            .get("file")
+        )
 
     def run(self, state=None, snapshot=None, **given):
-        given = {key: value for key, value in {"state": state, "snapshot": snapshot, **given}.items() if value is not None}
+        given = {
+            key: value
+            for key, value in {"state": state, "snapshot": snapshot, **given}.items()
+            if value is not None
+        }
         return self._run("_domain_snapshot", uri=self._uri, uuid=UUID, **given)
 
     def done(self, *args, **given):
@@ -57,14 +70,19 @@ class Guest:
 
     def state(self):
         snapshots = [each.getXMLDesc(0) for each in self.domain.listAllSnapshots(0)]
-        return self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), snapshots, sorted(os.listdir(self.folder))
+        return (
+            self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE),
+            snapshots,
+            sorted(os.listdir(self.folder)),
+        )
 
     def write(self, byte, piece=0):
         qemu_io(self.active, f"write -q -P {byte} {piece * 65536} 64k")
 
     def has(self, path, *pieces):
         return all(
-            "verification failed" not in qemu_io(path, f"read -P {byte} {piece * 65536} 64k", "-r", "-U")
+            "verification failed"
+            not in qemu_io(path, f"read -P {byte} {piece * 65536} 64k", "-r", "-U")
             for piece, byte in enumerate(pieces)
         )
 
@@ -86,27 +104,44 @@ def test_made_listed_and_merged(vm):
     base = vm.active
     before = vm.state()
     told = vm.done("present", "one", check_mode=True, diff_mode=True)
-    assert told["changed"] and vm.state() == before and [each["name"] for each in told["snapshots"]] == ["one"]
+    assert (
+        told["changed"]
+        and vm.state() == before
+        and [each["name"] for each in told["snapshots"]] == ["one"]
+    )
     assert told["diff"]["before"] == "" and told["diff"]["after"] == "snapshot one (external)\n"
     made = vm.done("present", "one", description="first")
     assert made["changed"] and made["consistency"] == "off" and made["consistency_reason"] is None
-    assert vm.active.startswith(f"{vm.folder}/{UUID}-vda-one-") and made["domain"]["disks"][0]["source"] == vm.active
+    assert (
+        vm.active.startswith(f"{vm.folder}/{UUID}-vda-one-")
+        and made["domain"]["disks"][0]["source"] == vm.active
+    )
     assert not vm.done("present", "one", description="another")["changed"]
     vm.write(2, 1)
     vm.done("present", "two")
     vm.write(3, 2)
     one, two = vm.done()["snapshots"]
-    assert (one["name"], one["kind"], one["description"], one["current"], one["parent"]) == ("one", "external", "first", False, None)
-    assert (two["name"], two["current"], two["parent"]) == ("two", True, "one") and one["disks"] == [
-        {"target": "vda", "path": base, "format": "qcow2"}
-    ]
+    assert (one["name"], one["kind"], one["description"], one["current"], one["parent"]) == (
+        "one",
+        "external",
+        "first",
+        False,
+        None,
+    )
+    assert (two["name"], two["current"], two["parent"]) == ("two", True, "one") and one[
+        "disks"
+    ] == [{"target": "vda", "path": base, "format": "qcow2"}]
     middle, top = two["disks"][0]["path"], vm.active
     assert vm.has(base, 1, 0, 0) and vm.has(middle, 1, 2, 0) and vm.has(top, 1, 2, 3)
 
     gone = vm.done("absent", "one", check_mode=True)
     assert gone["changed"] and gone["removed_files"] == [middle] and os.path.exists(middle)
     gone = vm.done("absent", "one")
-    assert gone["removed_files"] == [middle] and gone["kept_files"] == [] and not os.path.exists(middle)
+    assert (
+        gone["removed_files"] == [middle]
+        and gone["kept_files"] == []
+        and not os.path.exists(middle)
+    )
     assert vm.active == top and vm.has(top, 1, 2, 3) and vm.has(base, 1, 2, 0)
     (two,) = vm.done()["snapshots"]
     assert two["disks"][0]["path"] == base and two["parent"] is None
@@ -124,20 +159,30 @@ def test_reverted(vm):
     old = vm.active
     assert vm.done("reverted", "one", check_mode=True)["changed"] and vm.active == old
     back = vm.done("reverted", "one")
-    assert back["changed"] and [each["path"] for each in back["kept_files"]] == [old] and vm.active not in (old, base)
+    assert (
+        back["changed"]
+        and [each["path"] for each in back["kept_files"]] == [old]
+        and vm.active not in (old, base)
+    )
     assert vm.has(vm.active, 1) and vm.has(old, 2) and not vm.done("reverted", "one")["changed"]
     # The image that was kept would be destroyed by a merge.
     vm.write(3)
     assert f"would change {base}: the image {old} is backed by it" in vm.refuses("absent")
     os.unlink(old)
     old = vm.active
-    assert vm.done("reverted", "one", discard=True)["removed_files"] == [old] and not os.path.exists(old)
+    assert vm.done("reverted", "one", discard=True)["removed_files"] == [
+        old
+    ] and not os.path.exists(old)
     vm.write(4)
     vm.done("present", "two")
-    assert "'two'" not in vm.refuses("reverted") and "two was made after it" in vm.refuses("reverted")
+    assert "'two'" not in vm.refuses("reverted") and "two was made after it" in vm.refuses(
+        "reverted"
+    )
     assert "has no snapshot 'three': it has one, two" in vm.refuses("reverted", "three")
     vm.domain.create()
-    assert vm.refuses("reverted", "two").startswith("vm on ") and "drover.compute.instance_stop" in vm.refuses("reverted", "two")
+    assert vm.refuses("reverted", "two").startswith(
+        "vm on "
+    ) and "drover.compute.instance_stop" in vm.refuses("reverted", "two")
 
 
 def test_law_what_another_one_is_backed_by_is_not_written_to(vm, domain_xml):
@@ -146,7 +191,9 @@ def test_law_what_another_one_is_backed_by_is_not_written_to(vm, domain_xml):
     vm.done("present", "one")
     vm.write(2)
     clone = str(vm.folder.parent / "clone.qcow2")
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, clone], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, clone], check=True
+    )
     vm.connection.defineXML(domain_xml("clone", 8, devices=disk(clone)))
     assert f"would change {base}: the domain clone uses it" in vm.refuses("absent")
     vm.connection.lookupByName("clone").undefine()
@@ -162,14 +209,21 @@ def test_walk_f23_a_dry_run_removes_what_the_run_removes(vm):
     vm.write(2)
     old = vm.active
     given = {"discard": True, "used_elsewhere": [old]}
-    foreseen, done = (vm.done("reverted", "one", check_mode=check, **given) for check in (True, False))
+    foreseen, done = (
+        vm.done("reverted", "one", check_mode=check, **given) for check in (True, False)
+    )
     for each in (foreseen, done):
-        assert each["removed_files"] == [] and [kept["path"] for kept in each["kept_files"]] == [old]
+        assert each["removed_files"] == [] and [kept["path"] for kept in each["kept_files"]] == [
+            old
+        ]
     vm.write(3)
     new = vm.active
     os.unlink(old)
     foreseen, done = (vm.done("absent", "one", check_mode=check) for check in (True, False))
-    assert foreseen["removed_files"] == done["removed_files"] == [new] and foreseen["kept_files"] == done["kept_files"] == []
+    assert (
+        foreseen["removed_files"] == done["removed_files"] == [new]
+        and foreseen["kept_files"] == done["kept_files"] == []
+    )
 
 
 def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
@@ -193,7 +247,11 @@ def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
     vm.connection.defineXML(text.replace(top, base))
     assert "which is not directly over" in vm.refuses("reverted")
     gone = vm.done("absent", "one")
-    assert gone["removed_files"] == [] and [each["path"] for each in gone["kept_files"]] == [top] and os.path.exists(top)
+    assert (
+        gone["removed_files"] == []
+        and [each["path"] for each in gone["kept_files"]] == [top]
+        and os.path.exists(top)
+    )
     assert vm.active == base and vm.has(base, 1, 2) and vm.done()["snapshots"] == []
 
 
@@ -205,11 +263,17 @@ def test_refused(vm, domain_xml):
     text = vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     foreign = qemu_img(vm.folder / "other.qcow2")
     vm.connection.defineXML(text.replace(vm.active, str(foreign)))
-    assert f"is not over {base}" in vm.refuses("absent") and "not directly over" in vm.refuses("reverted")
+    assert f"is not over {base}" in vm.refuses("absent") and "not directly over" in vm.refuses(
+        "reverted"
+    )
     for kind, why in (("type='block'", "is no image file but a block"), ("", "")):
         if kind:
             vm.connection.defineXML(
-                domain_xml("vm", 7, devices=f"<disk {kind} device='disk'><source dev='/dev/null'/><target dev='vda'/></disk>")
+                domain_xml(
+                    "vm",
+                    7,
+                    devices=f"<disk {kind} device='disk'><source dev='/dev/null'/><target dev='vda'/></disk>",
+                )
             )
             assert why in vm.refuses("present", "two")
 
@@ -243,7 +307,11 @@ def test_f1_a_merge_does_not_lose_what_is_in_the_image(vm, inside, newest, check
     if not newest:
         vm.done("present", "two")
     why = vm.refuses("absent", "one", check_mode=check_mode)
-    name, command = ("before the upgrade", "qemu-img snapshot -d") if inside == "snapshot" else ("nightly", "qemu-img bitmap --remove")
+    name, command = (
+        ("before the upgrade", "qemu-img snapshot -d")
+        if inside == "snapshot"
+        else ("nightly", "qemu-img bitmap --remove")
+    )
     assert image in why and name in why and command in why and os.path.exists(image)
 
 
@@ -252,10 +320,16 @@ def test_f1_what_is_in_an_image_is_not_discarded_with_it(vm):
     vm.write(2)
     old = vm.active
     qemu_img_of("snapshot", "-c", "before the upgrade", old)
-    foreseen, done = (vm.done("reverted", "one", check_mode=check, discard=True) for check in (True, False))
+    foreseen, done = (
+        vm.done("reverted", "one", check_mode=check, discard=True) for check in (True, False)
+    )
     for each in (foreseen, done):
         (kept,) = each["kept_files"]
-        assert each["removed_files"] == [] and kept["path"] == old and "before the upgrade" in kept["reason"]
+        assert (
+            each["removed_files"] == []
+            and kept["path"] == old
+            and "before the upgrade" in kept["reason"]
+        )
     assert os.path.exists(old)
 
 
@@ -277,4 +351,7 @@ def test_f3_a_disk_of_one_definition_alone_gets_no_image_by_chance(vm, domain_xm
     vm.domain.create()
     vm.connection.defineXML(domain_xml("vm", 7, devices=one if only == "running" else both))
     why = vm.refuses("present")
-    assert "the disk vdb of vm" in why.lower() and ("only as it runs" if only == "running" else "only from its next start on") in why
+    assert (
+        "the disk vdb of vm" in why.lower()
+        and ("only as it runs" if only == "running" else "only from its next start on") in why
+    )

@@ -34,7 +34,17 @@ def host(fake_host, request):
 
 
 def build(run_module, uri, xml, order, **more):
-    return run_module("domain", uri=uri, uuid=UUID, name="vm", xml=xml, state="running", disks=[DISK], order=order, **more)
+    return run_module(
+        "domain",
+        uri=uri,
+        uuid=UUID,
+        name="vm",
+        xml=xml,
+        state="running",
+        disks=[DISK],
+        order=order,
+        **more,
+    )
 
 
 @pytest.fixture
@@ -47,7 +57,9 @@ def killed(host, run_module, domain_xml, monkeypatch, records, request):
         if noted:
             made(*args)
         kept[0] = {
-            name: open(os.path.join(records.folder, name)).read() for name in os.listdir(records.folder) if name.endswith(".volumes")
+            name: open(os.path.join(records.folder, name)).read()
+            for name in os.listdir(records.folder)
+            if name.endswith(".volumes")
         }
         raise Killed
 
@@ -72,7 +84,9 @@ def make_volume(pool, name=NAME):
 
 
 def withdraw(run_module, uri, *orders, **more):
-    (entry,) = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": list(orders)}], **more)["domains"]
+    (entry,) = run_module(
+        "_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": list(orders)}], **more
+    )["domains"]
     return entry
 
 
@@ -97,14 +111,20 @@ def test_one_that_other_hosts_have_stays_and_is_named(killed, run_module, monkey
     uri, pool = killed
     monkeypatch.setattr(block_volumes, "is_device", lambda conn, pool: False)
     entry = withdraw(run_module, uri, "first")
-    assert pool.listVolumes() == [NAME] and "other hosts have its storage" in entry["kept_disks"][0]["reason"]
+    assert (
+        pool.listVolumes() == [NAME]
+        and "other hosts have its storage" in entry["kept_disks"][0]["reason"]
+    )
 
 
 @pytest.mark.parametrize("killed", [False], indirect=True)
 def test_one_of_which_only_the_intention_is_noted_stays_and_is_named(killed, run_module):
     uri, pool = killed
     entry = withdraw(run_module, uri, "first")
-    assert pool.listVolumes() == [NAME] and "nothing tells it from one that a person has made" in entry["kept_disks"][0]["reason"]
+    assert (
+        pool.listVolumes() == [NAME]
+        and "nothing tells it from one that a person has made" in entry["kept_disks"][0]["reason"]
+    )
 
 
 def test_in_check_mode_it_stays(killed, run_module):

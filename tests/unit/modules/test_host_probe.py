@@ -33,7 +33,11 @@ def a_port_that_somebody_listens_on():
 
 def test_it_answers(run_module, listening):
     found = run_module("_host_probe", addresses=["127.0.0.1"], port=listening)
-    assert found["reached"] is True and "answers on port" in found["message"] and found["changed"] is False
+    assert (
+        found["reached"] is True
+        and "answers on port" in found["message"]
+        and found["changed"] is False
+    )
 
 
 def test_a_closed_port_is_an_answer(run_module):
@@ -46,7 +50,12 @@ def test_a_name_that_is_not_known_is_no_silence(run_module, listening):
     """Rule S2: a peer that cannot look up a name has not seen that the host is dead."""
     found = run_module("_host_probe", addresses=["nowhere.invalid"], port=listening, timeout=1)
     assert found["reached"] is None and "no name that is known here" in found["message"]
-    assert run_module("_host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)["reached"] is True
+    assert (
+        run_module("_host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)[
+            "reached"
+        ]
+        is True
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +82,9 @@ def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
     free.write_bytes(b"x")
     given = {"addresses": ["127.0.0.1"], "port": listening, "disks": [str(disk), str(free)]}
     assert run_module("_host_probe", **given)["in_use"] == []
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(disk)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(disk)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     try:
         assert holder.stdout.readline() == b"held\n"
         found = run_module("_host_probe", **given)

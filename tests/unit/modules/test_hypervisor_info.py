@@ -80,7 +80,9 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert pages == {"size_kb": 4, "count": 524288}
     assert ["i686", "test", "hvm"] in host["supported_instances"]
     assert [pool["path"] for pool in host["pools"]] == ["/default-pool"]
-    assert host["networks"] == [{"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}]
+    assert host["networks"] == [
+        {"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}
+    ]
     domain = host["domains"][0]
     assert set(domain) == {
         "uuid",
@@ -107,7 +109,12 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "title",
         "xml",
     }
-    assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == ("test", "running", 2, 8192)
+    assert (domain["name"], domain["state"], domain["vcpus"], domain["memory_mb"]) == (
+        "test",
+        "running",
+        2,
+        8192,
+    )
     assert set(domain["disks"][0]) == {
         "target",
         "device",
@@ -127,7 +134,14 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "behind_on_network",
     }
     assert domain["interfaces"] == [
-        {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}
+        {
+            "mac": "aa:bb:cc:dd:ee:ff",
+            "type": "network",
+            "source": "default",
+            "model": None,
+            "target": "testnet0",
+            "addresses": [],
+        }
     ]
 
 
@@ -137,9 +151,13 @@ def test_names_with_odd_characters_and_metadata(run_module, domain_xml, fake_hos
         "<drover:server_group>web</drover:server_group></drover:instance><x:other xmlns:x='urn:x'><x:project>no</x:project></x:other></metadata>"
     )
     uri, connection = fake_host(
-        domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata), domain_xml("-dash {{ x }}", 2), domain_xml("  blanks  ", 3)
+        domain_xml("we &amp; &lt;you&gt; 'é' \u65e5\u672c", 1, extra=metadata),
+        domain_xml("-dash {{ x }}", 2),
+        domain_xml("  blanks  ", 3),
     )
-    domains = {d["uuid"][-1]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]}
+    domains = {
+        d["uuid"][-1]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    }
     assert domains["1"]["name"] == "we & <you> 'é' \u65e5\u672c"
     assert domains["1"]["metadata"] == {"project": "a & b", "server_group": "web"}
     assert domains["2"]["name"] == "-dash {{ x }}"
@@ -165,11 +183,15 @@ class Counter:
 
             return call
 
-        fake = types.SimpleNamespace(**{name: counted(name) for name in dir(real) if not name.startswith("__")})
+        fake = types.SimpleNamespace(
+            **{name: counted(name) for name in dir(real) if not name.startswith("__")}
+        )
         monkeypatch.setattr(libvirt, "libvirtmod", fake)
 
 
-def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_xml, fake_host, monkeypatch):
+def test_the_number_of_calls_does_not_grow_with_the_domains(
+    run_module, domain_xml, fake_host, monkeypatch
+):
     few, dummy = fake_host(*[domain_xml(f"vm{i}", i) for i in range(2)])
     many, dummy = fake_host(*[domain_xml(f"vm{i}", i) for i in range(40)])
     with monkeypatch.context() as patch:
@@ -184,7 +206,12 @@ def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_x
         # Python frees some of them later.
         for name in [each for each in calls if each.endswith("Free")]:
             del calls[name]
-        for name in ("virDomainGetName", "virDomainGetUUIDString", "virDomainRef", "virGetLastError"):
+        for name in (
+            "virDomainGetName",
+            "virDomainGetUUIDString",
+            "virDomainRef",
+            "virGetLastError",
+        ):
             calls.pop(name, None)
     # There is no bulk call for the XML: one call for each running domain's live form, and one for
     # its definition.
@@ -196,7 +223,9 @@ def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_x
 PINS = "<cputune><vcpupin vcpu='0' cpuset='3'/></cputune>"
 
 
-def test_pins_and_devices_of_the_running_guest_count(run_module, domain_xml, fake_host, monkeypatch):
+def test_pins_and_devices_of_the_running_guest_count(
+    run_module, domain_xml, fake_host, monkeypatch
+):
     """The test driver's two forms are one, so the running one is changed here as virsh vcpupin --live and attach-device --live do."""
     uri, connection = fake_host(domain_xml("vm1", 1, extra=PINS), domain_xml("off", 2, extra=PINS))
     connection.lookupByName("off").destroy()
@@ -206,14 +235,22 @@ def test_pins_and_devices_of_the_running_guest_count(run_module, domain_xml, fak
     def live(domain, flags=0):
         text = real(domain, flags)
         if not flags & libvirt.VIR_DOMAIN_XML_INACTIVE:
-            text = text.replace("cpuset='3'", "cpuset='5'").replace("</devices>", f"{device}</devices>")
+            text = text.replace("cpuset='3'", "cpuset='5'").replace(
+                "</devices>", f"{device}</devices>"
+            )
         return text
 
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", live)
     off, running = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
-    assert (running["name"], running["numa"]["vcpu_pins"], off["numa"]["vcpu_pins"]) == ("vm1", {"0": [5]}, {"0": [3]})
+    assert (running["name"], running["numa"]["vcpu_pins"], off["numa"]["vcpu_pins"]) == (
+        "vm1",
+        {"0": [5]},
+        {"0": [3]},
+    )
     assert (running["next_start_cpus"], off["next_start_cpus"]) == ([3], [])
-    assert running["hostdevs"] == [{"type": "mdev", "address": "c2177883-f1bb-47f0-914d-32a22e3a8804"}]
+    assert running["hostdevs"] == [
+        {"type": "mdev", "address": "c2177883-f1bb-47f0-914d-32a22e3a8804"}
+    ]
     assert off["hostdevs"] == []
     # The next start is as the definition says.
     assert "cpuset='3'" in running["xml"]
@@ -228,10 +265,14 @@ def test_a_driver_without_bulk_statistics(run_module, domain_xml, fake_host, mon
         raise error
 
     monkeypatch.setattr(libvirt.virConnect, "getAllDomainStats", unsupported)
-    assert [d["state"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["running", "running"]
+    assert [
+        d["state"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    ] == ["running", "running"]
 
 
-def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_xml, fake_host, monkeypatch):
+def test_a_domain_that_vanishes_while_it_is_read_is_left_out(
+    run_module, domain_xml, fake_host, monkeypatch
+):
     uri, connection = fake_host(domain_xml("vm1", 1), domain_xml("gone", 2), domain_xml("vm3", 3))
     real = libvirt.virDomain.XMLDesc
 
@@ -243,7 +284,10 @@ def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_
         return real(self, flags)
 
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", vanish)
-    assert [d["name"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["vm1", "vm3"]
+    assert [d["name"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == [
+        "vm1",
+        "vm3",
+    ]
 
 
 def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monkeypatch, tmp_path):
@@ -260,11 +304,18 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     serial = "".join(
         f"<serial type='{kind}'><source {mode}path='{tmp_path}/{name}'/><target port='{number}'/></serial>"
         for number, (kind, mode, name) in enumerate(
-            (("file", "", "log"), ("unix", "mode='bind' ", "sock"), ("file", "", "none"), ("file", "", "state"))
+            (
+                ("file", "", "log"),
+                ("unix", "mode='bind' ", "sock"),
+                ("file", "", "none"),
+                ("file", "", "state"),
+            )
         )
     )
     devices = (
-        disk(tmp_path / "vda", kind="raw") + f"<filesystem type='mount'><source dir='{tmp_path}'/><target dir='x'/></filesystem>" + serial
+        disk(tmp_path / "vda", kind="raw")
+        + f"<filesystem type='mount'><source dir='{tmp_path}'/><target dir='x'/></filesystem>"
+        + serial
     )
     text = domain_xml("vm", 1, devices=devices).replace(
         "<os><type>hvm</type>",
@@ -281,7 +332,10 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
     assert [each["source"] for each in told["disks"]] == [str(tmp_path / "vda")]
     assert [(each["path"], each["only"]) for each in told["running_disks"]] == [(hot, "running")]
-    files = {os.path.relpath(each["path"], tmp_path): (each["type"], each["written"]) for each in told["other_files"]}
+    files = {
+        os.path.relpath(each["path"], tmp_path): (each["type"], each["written"])
+        for each in told["other_files"]
+    }
     assert files == {
         ".": ("dir", True),
         "vars": ("file", True),
@@ -311,15 +365,21 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     monkeypatch.setattr(libvirt.virDomain, "managedSaveGetXMLDesc", broken)
     result = run_module("hypervisor_info", uri=uri)
     assert [each["name"] for each in result["hypervisor"]["domains"]] == ["vm"]
-    assert "The files of the snapshots and of the saved memory of vm are not known" in str(result["warnings"])
+    assert "The files of the snapshots and of the saved memory of vm are not known" in str(
+        result["warnings"]
+    )
 
 
 def test_flags_of_the_domains(run_module, domain_xml, fake_host):
     uri, connection = fake_host(domain_xml("a", 1), domain_xml("b", 2), domain_xml("c", 3))
     connection.lookupByName("a").setAutostart(1)
     connection.lookupByName("b").managedSave(0)
-    connection.lookupByName("c").snapshotCreateXML("<domainsnapshot><name>s</name></domainsnapshot>", 0)
-    domains = {d["name"]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]}
+    connection.lookupByName("c").snapshotCreateXML(
+        "<domainsnapshot><name>s</name></domainsnapshot>", 0
+    )
+    domains = {
+        d["name"]: d for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    }
     assert [domains[n]["autostart"] for n in "abc"] == [True, False, False]
     assert [domains[n]["managed_save"] for n in "abc"] == [False, True, False]
     assert [domains[n]["snapshots"] for n in "abc"] == [False, False, True]
@@ -328,7 +388,9 @@ def test_flags_of_the_domains(run_module, domain_xml, fake_host):
     assert all(d["persistent"] for d in domains.values())
 
 
-def test_disk_available_least_counts_what_images_may_still_grow(run_module, domain_xml, fake_host, tmp_path):
+def test_disk_available_least_counts_what_images_may_still_grow(
+    run_module, domain_xml, fake_host, tmp_path
+):
     thin, raw = tmp_path / "thin.qcow2", tmp_path / "sparse.img"
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(thin), "40G"], check=True)
     with open(raw, "wb") as handle:
@@ -340,7 +402,9 @@ def test_disk_available_least_counts_what_images_may_still_grow(run_module, doma
         "<disk type='block' device='disk'><source dev='/dev/nosuch'/><target dev='vdc'/></disk>"
     )
     uri, dummy = fake_host(domain_xml("vm", 1, devices=devices))
-    host = run_module("hypervisor_info", uri=uri, instances_path=str(tmp_path / "not" / "there" / "yet"))["hypervisor"]
+    host = run_module(
+        "hypervisor_info", uri=uri, instances_path=str(tmp_path / "not" / "there" / "yet")
+    )["hypervisor"]
     disks = {disk["target"]: disk for disk in host["domains"][0]["disks"]}
     assert disks["vda"]["capacity_bytes"] == 40 * 2**30
     assert disks["vda"]["allocation_bytes"] == os.stat(thin).st_blocks * 512
@@ -360,7 +424,10 @@ def test_disk_available_least_counts_what_images_may_still_grow(run_module, doma
         (":::", "is not a libvirt URI"),
         ("http://[::1/system", "is not a libvirt URI"),
         # F19: an IPv6 address without brackets.
-        ("qemu+ssh://root@fd00::20/system", "with an IPv6 address like qemu+ssh://root@[fd00::20]/system"),
+        (
+            "qemu+ssh://root@fd00::20/system",
+            "with an IPv6 address like qemu+ssh://root@[fd00::20]/system",
+        ),
         ("test+tcp://127.0.0.1:1/default", "Start libvirtd on 127.0.0.1"),
     ],
 )
@@ -368,7 +435,9 @@ def test_a_bad_uri_is_one_sentence(run_module, uri, words):
     result = run_module("hypervisor_info", uri=uri)
     assert result["rc"] == 1
     # A running libvirtd gets URIs that the library does not know, and only root may connect to it.
-    assert words in result["msg"] or (os.geteuid() and "Permission denied. Run with become: true" in result["msg"])
+    assert words in result["msg"] or (
+        os.geteuid() and "Permission denied. Run with become: true" in result["msg"]
+    )
     assert "Traceback" not in result["msg"]
 
 
@@ -380,9 +449,13 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
 
 
 def test_kvm_that_is_not_offered_is_not_probed(run_module, default_host):
-    found = run_module("hypervisor_info", uri="test:///default", probe_kvm=True)["hypervisor"]["kvm"]
+    found = run_module("hypervisor_info", uri="test:///default", probe_kvm=True)["hypervisor"][
+        "kvm"
+    ]
     assert (found["offered"], found["works"]) == (False, None)
-    refused = run_module("hypervisor_info", uri="test:///default", probe_kvm=True, probe_cpu={"mode": "fast"})
+    refused = run_module(
+        "hypervisor_info", uri="test:///default", probe_kvm=True, probe_cpu={"mode": "fast"}
+    )
     assert refused["rc"] == 1 and "mode" in refused["msg"]
 
 
@@ -393,7 +466,9 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
         {"host": "kvm4", "uri": "qemu+tls://kvm4/system"},
     ]
     monkeypatch.setattr(reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
-    found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers})
+    found = run_module(
+        "hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers}
+    )
     # Warnings of modules that ran before in this process are in the list too.
     (warning,) = [text for text in map(str, found["warnings"]) if "cannot reach" in text]
     assert (
@@ -405,32 +480,51 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
 def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
     monkeypatch.setattr(hypervisor_info, "LOOK_TIMEOUT", 0.1)
     monkeypatch.setattr(reach, "look_at_all", lambda peers: time.sleep(5))
-    found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []})
+    found = run_module(
+        "hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []}
+    )
     assert found["hypervisor"]["hypervisor_type"] == "TEST"
-    assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(found["warnings"])
+    assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(
+        found["warnings"]
+    )
 
 
-def test_what_is_free_in_a_folder_is_asked_of_its_file_system(run_module, fake_host, domain_xml, tmp_path):
+def test_what_is_free_in_a_folder_is_asked_of_its_file_system(
+    run_module, fake_host, domain_xml, tmp_path
+):
     """libvirt reports its last reading, which is older than later writes and removals of others."""
     uri, connection = fake_host(domain_xml("web", 1))
     for name, kind in (("fast", "dir"), ("gone", "dir"), ("off", "dir"), ("vms", "logical")):
-        path, source = tmp_path / name, "<source><device path='/dev/sdz'/><name>vms</name></source>" if kind == "logical" else ""
+        path, source = (
+            tmp_path / name,
+            "<source><device path='/dev/sdz'/><name>vms</name></source>"
+            if kind == "logical"
+            else "",
+        )
         if name != "gone":
             path.mkdir()
         pool = connection.storagePoolDefineXML(
-            f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>", 0
+            f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>",
+            0,
         )
         if name != "off":
             pool.create(0)
     told = {pool.name(): pool.info()[3] / 2**30 for pool in connection.listAllStoragePools(0)}
-    pools = {each["name"]: each["available_gb"] for each in run_module("hypervisor_info", uri=uri)["hypervisor"]["pools"]}
+    pools = {
+        each["name"]: each["available_gb"]
+        for each in run_module("hypervisor_info", uri=uri)["hypervisor"]["pools"]
+    }
     free = shutil.disk_usage(tmp_path).free / 2**30
     assert abs(told["fast"] - free) > 5, "or this proves nothing"
     assert abs(pools["fast"] - free) < 2
-    assert {name: pools[name] for name in ("gone", "off", "vms")} == {name: round(told[name], 2) for name in ("gone", "off", "vms")}
+    assert {name: pools[name] for name in ("gone", "off", "vms")} == {
+        name: round(told[name], 2) for name in ("gone", "off", "vms")
+    }
 
 
-def test_f15_the_size_of_the_running_guest_is_told_too(run_module, domain_xml, fake_host, monkeypatch):
+def test_f15_the_size_of_the_running_guest_is_told_too(
+    run_module, domain_xml, fake_host, monkeypatch
+):
     """libvirt counts memory devices in <memory>; here the running form is changed as virsh attach-device --live does."""
     uri, connection = fake_host(domain_xml("vm1", 1), domain_xml("off", 2))
     connection.lookupByName("off").destroy()
@@ -445,5 +539,8 @@ def test_f15_the_size_of_the_running_guest_is_told_too(run_module, domain_xml, f
 
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", live)
     off, running = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
-    assert running["running_memory_mb"] == running["memory_mb"] + 1024 and running["running_vcpus"] == 5
+    assert (
+        running["running_memory_mb"] == running["memory_mb"] + 1024
+        and running["running_vcpus"] == 5
+    )
     assert (off["running_memory_mb"], off["running_vcpus"]) == (None, None)

@@ -19,7 +19,10 @@ import pytest
 pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._images import cache as _image_cache
-from ansible_collections.drover.compute.plugins.module_utils._images.cache import CachedImage, Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._images.cache import (
+    CachedImage,
+    Unfinished,
+)
 from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
 from ansible_collections.drover.compute.plugins.module_utils._ownership import folder as _folder
 from ansible_collections.drover.compute.tests.unit.image_server import Server
@@ -48,7 +51,12 @@ def folder(tmp_path):
 @pytest.fixture
 def bring(run_module, folder):
     def call(**given):
-        return run_module("_image_file", folder=str(folder), name="debian-12", **{"checksum": f"sha256:{DIGITS}", **given})
+        return run_module(
+            "_image_file",
+            folder=str(folder),
+            name="debian-12",
+            **{"checksum": f"sha256:{DIGITS}", **given},
+        )
 
     return call
 
@@ -60,28 +68,49 @@ def names(folder):
 
 def test_from_a_url(bring, server, folder):
     foreseen = bring(url=server.url, check_mode=True)
-    assert (foreseen["changed"], foreseen["done"], server.asked, names(folder)) == (True, False, [], [])
+    assert (foreseen["changed"], foreseen["done"], server.asked, names(folder)) == (
+        True,
+        False,
+        [],
+        [],
+    )
     found = bring(url=server.url)
-    assert (found["changed"], found["done"], found["image"]) == (True, True, f"{folder}/_base/{DIGITS}")
+    assert (found["changed"], found["done"], found["image"]) == (
+        True,
+        True,
+        f"{folder}/_base/{DIGITS}",
+    )
     assert names(folder) == [DIGITS, f"{DIGITS}.json"]
     with open(found["image"], "rb") as file:
         assert file.read() == CONTENT
     assert os.stat(found["image"]).st_mode & 0o777 == 0o644
     again = bring(url=server.url)
-    assert (again["changed"], again["done"], len(server.asked)) == (False, True, 1), "it is read once"
+    assert (again["changed"], again["done"], len(server.asked)) == (False, True, 1), (
+        "it is read once"
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["sha256", "sha512"])
 def test_from_a_path(bring, folder, tmp_path, algorithm):
     (tmp_path / "debian-12.raw").write_bytes(CONTENT)
     digits = hashlib.new(algorithm, CONTENT).hexdigest()
-    assert bring(path=str(tmp_path / "debian-12.raw"), checksum=f"{algorithm.upper()}:{digits}")["done"] is True
+    assert (
+        bring(path=str(tmp_path / "debian-12.raw"), checksum=f"{algorithm.upper()}:{digits}")[
+            "done"
+        ]
+        is True
+    )
     assert digits in names(folder)
 
 
 def test_a_path_that_is_not_there_says_so(bring, tmp_path, folder):
     found = bring(path=str(tmp_path / "nosuch"))
-    assert found["failed"] and found["absent"] is True and found["unread"] is True and "does not exist" in found["msg"]
+    assert (
+        found["failed"]
+        and found["absent"] is True
+        and found["unread"] is True
+        and "does not exist" in found["msg"]
+    )
     assert DIGITS not in names(folder)
 
 
@@ -108,10 +137,16 @@ def test_from_another_hypervisor(bring, folder, kvm2):
     foreseen = bring(**given, check_mode=True)
     assert (foreseen["changed"], foreseen["done"], kvm2.downloads) == (True, False, [])
     found = bring(**given)
-    assert (found["changed"], found["done"], found["image"]) == (True, True, f"{folder}/_base/{DIGITS}")
+    assert (found["changed"], found["done"], found["image"]) == (
+        True,
+        True,
+        f"{folder}/_base/{DIGITS}",
+    )
     with open(found["image"], "rb") as file:
         assert file.read() == CONTENT
-    assert names(folder) == [DIGITS, f"{DIGITS}.json"] and kvm2.pools == {}, "nothing is left on either"
+    assert names(folder) == [DIGITS, f"{DIGITS}.json"] and kvm2.pools == {}, (
+        "nothing is left on either"
+    )
     again = bring(**given)
     assert (again["changed"], len(kvm2.downloads)) == (False, 1)
 
@@ -133,32 +168,50 @@ def test_another_content_of_another_hypervisor_is_refused_and_removed(bring, fol
     """The module checks the content that another hypervisor gives."""
     kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]) + longer)
     found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
-    assert found["failed"] and found["other_content"] is True and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
+    assert (
+        found["failed"]
+        and found["other_content"] is True
+        and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
+    )
     assert names(folder) == []
 
 
 def test_a_hypervisor_that_gives_more_than_it_says_is_stopped(bring, folder, kvm2, monkeypatch):
     monkeypatch.setattr(faraway.Stream, "recv", lambda stream, most: bytes(most))
     found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
-    assert found["failed"] and f"kvm2 gives more than the {len(CONTENT)} bytes" in found["msg"] and names(folder) == []
+    assert (
+        found["failed"]
+        and f"kvm2 gives more than the {len(CONTENT)} bytes" in found["msg"]
+        and names(folder) == []
+    )
 
 
 def test_a_part_that_is_longer_than_the_file_is_read_anew(bring, folder, kvm2):
     (folder / "_base").mkdir()
-    (folder / "_base" / _image_cache.PART.format(digits=DIGITS)).write_bytes(bytes(len(CONTENT) + 5))
+    (folder / "_base" / _image_cache.PART.format(digits=DIGITS)).write_bytes(
+        bytes(len(CONTENT) + 5)
+    )
     assert bring(peer=URI, path=f"/srv/_base/{DIGITS}")["done"] is True
 
 
 @pytest.mark.parametrize("path", ["/srv/_base/gone", "/nosuch/folder"])
 def test_a_file_that_the_other_hypervisor_no_longer_has_says_so(bring, folder, kvm2, path):
     found = bring(peer=URI, path=path)
-    assert found["failed"] and f"kvm2 has no file {path} any more." in found["msg"] and found["unread"] is True
+    assert (
+        found["failed"]
+        and f"kvm2 has no file {path} any more." in found["msg"]
+        and found["unread"] is True
+    )
     assert DIGITS not in names(folder)
 
 
 def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
     found = bring(peer="qemu+tcp://127.0.0.1:9/system", path=f"/srv/_base/{DIGITS}")
-    assert found["failed"] and "The image debian-12 cannot be copied from 127.0.0.1 to" in found["msg"] and found["unread"] is True
+    assert (
+        found["failed"]
+        and "The image debian-12 cannot be copied from 127.0.0.1 to" in found["msg"]
+        and found["unread"] is True
+    )
     assert names(folder) == []
 
 
@@ -166,7 +219,11 @@ def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
 def test_an_image_with_another_checksum_is_refused_and_removed(bring, server, folder, parts):
     server.content, server.parts = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), parts
     found = bring(url=server.url)
-    assert found["failed"] and found["other_content"] is True and f"not {DIGITS}. The copy was removed" in found["msg"]
+    assert (
+        found["failed"]
+        and found["other_content"] is True
+        and f"not {DIGITS}. The copy was removed" in found["msg"]
+    )
     assert names(folder) == []
 
 
@@ -188,7 +245,10 @@ def test_what_cannot_be_brought_is_a_sentence(bring, folder, given, words):
 def test_an_error_of_the_server_is_a_sentence(bring, server, folder):
     server.status = 404
     found = bring(url=server.url)
-    assert "404 Not Found. Correct the source of the image debian-12." in found["msg"] and found["unread"] is True
+    assert (
+        "404 Not Found. Correct the source of the image debian-12." in found["msg"]
+        and found["unread"] is True
+    )
     assert DIGITS not in names(folder)
 
 
@@ -198,7 +258,9 @@ def test_a_download_goes_on_where_a_call_ended(folder, server):
     with pytest.raises(Unfinished) as so_far:
         cached.bring(server.url, None, 0.3)
     assert 0 < so_far.value.size < so_far.value.total == len(CONTENT)
-    assert [name for name in names(folder) if not name.startswith(".drover-")] == [], "it is not taken as whole"
+    assert [name for name in names(folder) if not name.startswith(".drover-")] == [], (
+        "it is not taken as whole"
+    )
     server.slow = 0
     cached.bring(server.url, None, 60)
     assert server.asked == [0, so_far.value.size] and cached.is_there()
@@ -213,7 +275,10 @@ def test_a_server_that_knows_no_parts_is_read_to_its_end(folder, server):
 
 def test_a_download_that_is_cut_off_goes_on(bring, server, folder):
     server.cut = 1 << 20
-    assert "was cut off" in bring(url=server.url)["msg"] or "cannot be read" in bring(url=server.url)["msg"]
+    assert (
+        "was cut off" in bring(url=server.url)["msg"]
+        or "cannot be read" in bring(url=server.url)["msg"]
+    )
     server.cut = None
     assert bring(url=server.url)["done"] is True
     assert server.asked[-1] > 0, "what was there is not read again"
@@ -258,7 +323,10 @@ def test_a_process_that_is_killed_leaves_nothing_whole(folder, server):
     if child == 0:
         CachedImage(str(folder), "debian-12", f"sha256:{DIGITS}").bring(server.url, None, 60)
         os._exit(0)
-    while not any(name.startswith(".drover-") and os.path.getsize(folder / "_base" / name) for name in names(folder)):
+    while not any(
+        name.startswith(".drover-") and os.path.getsize(folder / "_base" / name)
+        for name in names(folder)
+    ):
         time.sleep(0.01)
     os.kill(child, 9)
     os.waitpid(child, 0)
@@ -272,7 +340,11 @@ def test_a_file_of_somebody_else_is_never_overwritten(bring, server, folder):
     (folder / "_base").mkdir()
     (folder / "_base" / DIGITS).write_bytes(b"mine")
     found = bring(url=server.url)
-    assert found["failed"] and "is not the image debian-12: its checksum is another one. Nothing was overwritten" in found["msg"]
+    assert (
+        found["failed"]
+        and "is not the image debian-12: its checksum is another one. Nothing was overwritten"
+        in found["msg"]
+    )
     assert (folder / "_base" / DIGITS).read_bytes() == b"mine"
     # An image with the right content is used, and stays the property of its owner.
     (folder / "_base" / DIGITS).write_bytes(CONTENT)
@@ -289,17 +361,41 @@ def test_an_image_that_was_written_to_is_refused(bring, server, folder):
 def test_an_image_without_room_is_refused(folder, server, monkeypatch):
     (folder / "_base").mkdir()
     real = os.statvfs(folder)
-    monkeypatch.setattr(_image_cache.os, "statvfs", lambda dummy: type("Full", (), {"f_bavail": 1, "f_frsize": real.f_frsize}))
-    with pytest.raises(ImageProblem, match="needs 0.00 GiB in .* and 0.00 GiB are free: make room there"):
+    monkeypatch.setattr(
+        _image_cache.os,
+        "statvfs",
+        lambda dummy: type("Full", (), {"f_bavail": 1, "f_frsize": real.f_frsize}),
+    )
+    with pytest.raises(
+        ImageProblem, match="needs 0.00 GiB in .* and 0.00 GiB are free: make room there"
+    ):
         CachedImage(str(folder), "debian-12", f"sha256:{DIGITS}").bring(server.url, None, 60)
     assert names(folder) == []
 
 
 def test_an_image_that_is_backed_by_a_file_is_refused(bring, folder, tmp_path):
-    subprocess.run(["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / "secret"), "1M"], check=True)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / "secret"), "1M"], check=True
+    )
     image = tmp_path / "image.qcow2"
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(tmp_path / "secret"), "-F", "raw", str(image)], check=True)
-    found = bring(path=str(image), checksum=f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}")
+    subprocess.run(
+        [
+            "qemu-img",
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-b",
+            str(tmp_path / "secret"),
+            "-F",
+            "raw",
+            str(image),
+        ],
+        check=True,
+    )
+    found = bring(
+        path=str(image), checksum=f"sha256:{hashlib.sha256(image.read_bytes()).hexdigest()}"
+    )
     assert found["failed"] and "is backed by another file" in found["msg"] and names(folder) == []
 
 
@@ -357,8 +453,12 @@ def test_an_image_behind_a_disk_stays(bring, clean, server, folder):
     path = bring(url=server.url)["image"]
     unused(folder)
     disk = folder / "web1.qcow2"
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "raw", str(disk)], check=True)
-    assert reasons(clean())[DIGITS] == f"the image {disk} is backed by it" and DIGITS in names(folder)
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "raw", str(disk)], check=True
+    )
+    assert reasons(clean())[DIGITS] == f"the image {disk} is backed by it" and DIGITS in names(
+        folder
+    )
     disk.unlink()
     assert "another hypervisor uses it" in reasons(clean(used_elsewhere=[path]))[DIGITS]
     assert clean()["removed"] == [path]

@@ -23,7 +23,9 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.action import compute_node
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, table
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import (
+    MigrationLimits,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
 from ansible_collections.drover.compute.tests import parts
@@ -73,12 +75,18 @@ def domains():
     if not any(folder.glob("*.xml")):
         script = ROOT / "tests" / "setup" / "libvirt_domains.sh"
         done = subprocess.run(
-            [str(script)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            [str(script)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
         )
         if done.returncode or not any(folder.glob("*.xml")):
             said = (done.stdout.strip().splitlines() or ["no domains in it"])[-1]
             parts.leave_out(
-                "The domains of libvirt's own tests", f"tests/setup/libvirt_domains.sh cannot fetch the source of libvirt ({said})"
+                "The domains of libvirt's own tests",
+                f"tests/setup/libvirt_domains.sh cannot fetch the source of libvirt ({said})",
             )
     found = {}
     for path in sorted(folder.glob("*.xml")):
@@ -94,7 +102,10 @@ def domains():
 
 
 def is_bound(bindings):
-    return any(each.move in (table.NEVER, table.OFF, table.LIVE) or each.evacuation == table.LOST for each in bindings)
+    return any(
+        each.move in (table.NEVER, table.OFF, table.LIVE) or each.evacuation == table.LOST
+        for each in bindings
+    )
 
 
 def test_f2_each_domain_is_read_and_what_is_of_the_host_binds_it(domains):
@@ -108,10 +119,16 @@ def test_f2_each_domain_is_read_and_what_is_of_the_host_binds_it(domains):
         for source in root.findall(BINDS):
             named = source.get("path")
             if named and not named.startswith(OF_LIBVIRT):
-                known = any(each.kind == reading.UNIX and named in each.value for each in found) or is_bound(found)
+                known = any(
+                    each.kind == reading.UNIX and named in each.value for each in found
+                ) or is_bound(found)
                 free += [] if known else [f"{name}: socket {named}"]
             elif source.get("service") and source.get("service") != "0":
-                free += [] if any(each.kind == reading.PORT for each in found) else [f"{name}: port {source.get('service')}"]
+                free += (
+                    []
+                    if any(each.kind == reading.PORT for each in found)
+                    else [f"{name}: port {source.get('service')}"]
+                )
     assert not free
     # A path that is in no domain would prove nothing.
     assert len(seen) >= 20, set(BOUND) - seen
@@ -143,11 +160,15 @@ def host(domains, tmp_path_factory):
     cpu = "<model>x86_64</model><active>512</active><nodes>1</nodes><sockets>2</sockets><cores>256</cores><threads>1</threads>"
     files = "".join(f"<domain file='{folder}/{name}.xml'/>" for name in shown)
     node = folder / "host.node"
-    node.write_text(f"<node><cpu><mhz>2000</mhz>{cpu}</cpu><memory>8589934592</memory>{files}</node>")
+    node.write_text(
+        f"<node><cpu><mhz>2000</mhz>{cpu}</cpu><memory>8589934592</memory>{files}</node>"
+    )
     return node, shown
 
 
-def test_f2_a_host_that_has_them_all_is_discovered_and_the_planner_names_the_reason(host, run_module, tmp_path, monkeypatch):
+def test_f2_a_host_that_has_them_all_is_discovered_and_the_planner_names_the_reason(
+    host, run_module, tmp_path, monkeypatch
+):
     node, shown = host
     assert len(shown) > 900
     facts = run_module("hypervisor_info", uri=f"test://{node}")["hypervisor"]
@@ -155,7 +176,11 @@ def test_f2_a_host_that_has_them_all_is_discovered_and_the_planner_names_the_rea
     Store.open(url).upgrade()
     fleets.discover(url, fleets.host("lv2", vcpus=4096, memory_mb=2**24))
     # The module runs in this process, as in a discovery of that host.
-    monkeypatch.setattr(compute_node.ActionModule, "_execute_module", lambda self, module_name, **more: {"hypervisor": facts})
+    monkeypatch.setattr(
+        compute_node.ActionModule,
+        "_execute_module",
+        lambda self, module_name, **more: {"hypervisor": facts},
+    )
     run("compute_node", {"inventory_hostname": "lv1"}, store_url=url)
     with Store.open(url).read() as connection:
         known = {each["name"] for each in instances.listing(connection, "lv1")}

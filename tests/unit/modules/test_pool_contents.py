@@ -25,8 +25,15 @@ def listed(run_module, fake_host, domain_xml, tmp_path):
     folder.mkdir()
 
     def look(*devices, pool="fast"):
-        uri, connection = fake_host(*(domain_xml(f"vm{number}", number, devices=each) for number, each in enumerate(devices, 1)))
-        connection.storagePoolDefineXML(f"<pool type='dir'><name>fast</name><target><path>{folder}</path></target></pool>").create()
+        uri, connection = fake_host(
+            *(
+                domain_xml(f"vm{number}", number, devices=each)
+                for number, each in enumerate(devices, 1)
+            )
+        )
+        connection.storagePoolDefineXML(
+            f"<pool type='dir'><name>fast</name><target><path>{folder}</path></target></pool>"
+        ).create()
         return run_module("_pool_contents", uri=uri, pool=pool)
 
     look.folder = folder
@@ -53,12 +60,26 @@ def test_all_that_a_domain_needs_is_listed(listed, tmp_path):
     found = listed(
         disk(tmp_path / "elsewhere" / "own.qcow2") + CDROM.format(folder / "below" / "medium.iso"),
         disk(outside),
-        "<disk type='file'><driver type='raw'/><source file='{}'/><target dev='vda' bus='virtio'/></disk>".format(folder / "gone.img"),
+        "<disk type='file'><driver type='raw'/><source file='{}'/><target dev='vda' bus='virtio'/></disk>".format(
+            folder / "gone.img"
+        ),
     )
     assert found["rc"] == 0 and found["changed"] is False, found
-    assert paths(found["needed"]) == ["base.qcow2", "behind.qcow2", "gone.img", "link", "medium.iso", "own.qcow2", "same"]
-    assert {each["reason"] for each in found["needed"] if each["path"] == own} == {"the domain vm1 uses it"}
-    assert [(os.path.basename(each["path"]), each["reason"]) for each in found["others"]] == [("notes.txt", None)]
+    assert paths(found["needed"]) == [
+        "base.qcow2",
+        "behind.qcow2",
+        "gone.img",
+        "link",
+        "medium.iso",
+        "own.qcow2",
+        "same",
+    ]
+    assert {each["reason"] for each in found["needed"] if each["path"] == own} == {
+        "the domain vm1 uses it"
+    }
+    assert [(os.path.basename(each["path"]), each["reason"]) for each in found["others"]] == [
+        ("notes.txt", None)
+    ]
     assert found["doubts"] == []
 
 
@@ -73,40 +94,67 @@ def test_an_image_of_nobody_is_no_domains(listed):
     top = qemu_img(listed.folder / "top.qcow2", backing=base)
     found = listed()
     assert found["needed"] == []
-    assert {each["path"]: each["reason"] for each in found["others"]} == {base: f"the image {top} is backed by it", top: None}
+    assert {each["path"]: each["reason"] for each in found["others"]} == {
+        base: f"the image {top} is backed by it",
+        top: None,
+    }
 
 
 def test_what_is_behind_a_disk_and_cannot_be_read_is_a_doubt(listed, tmp_path):
     gone = qemu_img(tmp_path / "gone.qcow2")
     os.remove(gone)
     found = listed(disk(gone))
-    assert found["needed"] == [] and any("gone.qcow2 is not there" in each for each in found["doubts"]), found
+    assert found["needed"] == [] and any(
+        "gone.qcow2 is not there" in each for each in found["doubts"]
+    ), found
 
 
 def test_a_pool_that_is_not_there_is_a_failure(listed):
     found = listed(pool="slow")
-    assert found["rc"] == 1 and "There is no storage pool slow on" in found["msg"] and "not known what is in it" in found["msg"]
+    assert (
+        found["rc"] == 1
+        and "There is no storage pool slow on" in found["msg"]
+        and "not known what is in it" in found["msg"]
+    )
 
 
 def test_a_folder_that_cannot_be_read_is_a_failure(listed):
     os.rmdir(listed.folder)
     found = listed()
-    assert found["rc"] == 1 and f"The folder {listed.folder} of" in found["msg"] and "cannot be read" in found["msg"]
+    assert (
+        found["rc"] == 1
+        and f"The folder {listed.folder} of" in found["msg"]
+        and "cannot be read" in found["msg"]
+    )
 
 
 def test_a_mount_that_is_not_there_is_not_an_empty_pool(run_module, fake_host, tmp_path):
     uri, connection = fake_host()
     source = "<source><host name='filer'/><dir path='/export'/></source>"
-    connection.storagePoolDefineXML(f"<pool type='netfs'><name>nfs</name>{source}<target><path>{tmp_path}</path></target></pool>")
+    connection.storagePoolDefineXML(
+        f"<pool type='netfs'><name>nfs</name>{source}<target><path>{tmp_path}</path></target></pool>"
+    )
     found = run_module("_pool_contents", uri=uri, pool="nfs")
-    assert found["rc"] == 1 and "does not run" in found["msg"] and "virsh pool-start nfs" in found["msg"]
+    assert (
+        found["rc"] == 1
+        and "does not run" in found["msg"]
+        and "virsh pool-start nfs" in found["msg"]
+    )
 
 
-def test_volumes_that_are_no_files_are_listed_by_libvirt(run_module, fake_host, domain_xml, tmp_path):
+def test_volumes_that_are_no_files_are_listed_by_libvirt(
+    run_module, fake_host, domain_xml, tmp_path
+):
     """Volumes of LVM, as the test driver has them: one belongs to a domain, one belongs to none."""
     pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
     uri, connection = fake_host(
-        domain_xml("vm", 1, devices=disk("/dev/vg/mine", kind="raw").replace("type='file'", "type='block'").replace("file=", "dev="))
+        domain_xml(
+            "vm",
+            1,
+            devices=disk("/dev/vg/mine", kind="raw")
+            .replace("type='file'", "type='block'")
+            .replace("file=", "dev="),
+        )
     )
     made = connection.storagePoolDefineXML(pool)
     made.create()

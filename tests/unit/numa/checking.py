@@ -68,7 +68,9 @@ class Host:
     def double(self):
         """Return the CPUs and devices that two instances have."""
         cpus = [cpu for cell in self.cells for cpu in cell.pinned]
-        found = [cpu for cpu in set(cpus) if cpus.count(cpu) > 1] + [address for address, names in self.devices.items() if len(names) > 1]
+        found = [cpu for cpu in set(cpus) if cpus.count(cpu) > 1] + [
+            address for address, names in self.devices.items() if len(names) > 1
+        ]
         for device in self.document["pci"]:
             parent = device.get("parent_addr")
             if parent and device["address"] in self.devices and parent in self.devices:
@@ -88,16 +90,23 @@ def wrong(host, request, placed):
         for guest, each in zip(topology.cells, placed["cells"]):
             found += _wrong_cell(host, host.cell(each["host"]), topology, guest, each)
     for asked, given in zip(request.pci, placed["pci"]):
-        found += _wrong_devices(host, asked, given, {cell["host"] for cell in placed["cells"]} if topology else None)
+        found += _wrong_devices(
+            host, asked, given, {cell["host"] for cell in placed["cells"]} if topology else None
+        )
     return found
 
 
 def _wrong_cell(host, cell, topology, guest, placed):
     found = []
     cpus = list(placed["pins"].values())
-    if sorted(map(int, placed["pins"])) != list(guest.pinned) or placed["shared"] != list(guest.shared):
+    if sorted(map(int, placed["pins"])) != list(guest.pinned) or placed["shared"] != list(
+        guest.shared
+    ):
         found.append("not each vCPU has its place")
-    if len({*cpus, *placed["reserved"]}) != len(cpus) + len(placed["reserved"]) or cell.cpus(placed) - cell.free:
+    if (
+        len({*cpus, *placed["reserved"]}) != len(cpus) + len(placed["reserved"])
+        or cell.cpus(placed) - cell.free
+    ):
         found.append(f"pins {cpus} are not free")
     wanted = 1 if topology.emulator_policy == "isolate" and placed["guest"] == 0 else 0
     if len(placed["reserved"]) != wanted:
@@ -110,12 +119,20 @@ def _wrong_cell(host, cell, topology, guest, placed):
     size = placed["page_kb"]
     if (size is None) != (topology.page_size is None):
         found.append("the page size is not that of the request")
-    if size is not None and (guest.memory_mb * 1024 % size or guest.memory_mb * 1024 > cell.free_pages(size) * size):
+    if size is not None and (
+        guest.memory_mb * 1024 % size or guest.memory_mb * 1024 > cell.free_pages(size) * size
+    ):
         found.append(f"there are not enough pages of {size} KiB")
     if topology.cpu_policy != "dedicated":
-        if cell.shared + len(guest.shared) > len(cell.document["cpus"]) * host.document["cpu_allocation_ratio"]:
+        if (
+            cell.shared + len(guest.shared)
+            > len(cell.document["cpus"]) * host.document["cpu_allocation_ratio"]
+        ):
             found.append("too many shared vCPUs")
-        if cell.memory + guest.memory_mb > cell.document["memory_mb"] * host.document["ram_allocation_ratio"]:
+        if (
+            cell.memory + guest.memory_mb
+            > cell.document["memory_mb"] * host.document["ram_allocation_ratio"]
+        ):
             found.append("too much memory")
     return found
 
@@ -184,8 +201,10 @@ def _fits_cell(host, cell, topology, number):
         return True
     return (
         len(guest.shared) <= len(cell.document["cpus"])
-        and cell.shared + len(guest.shared) <= len(cell.document["cpus"]) * host.document["cpu_allocation_ratio"]
-        and cell.memory + guest.memory_mb <= cell.document["memory_mb"] * host.document["ram_allocation_ratio"]
+        and cell.shared + len(guest.shared)
+        <= len(cell.document["cpus"]) * host.document["cpu_allocation_ratio"]
+        and cell.memory + guest.memory_mb
+        <= cell.document["memory_mb"] * host.document["ram_allocation_ratio"]
     )
 
 
@@ -193,13 +212,21 @@ def _fits_memory(cell, topology, guest):
     sizes = sorted(cell.pages)
     need = guest.memory_mb * 1024
     if topology.page_size is not None:
-        sizes = {"small": sizes[:1], "large": sizes[1:], "any": sizes}.get(topology.page_size, [topology.page_size])
-        return any(size in cell.pages and need % size == 0 and need <= cell.free_pages(size) * size for size in sizes)
+        sizes = {"small": sizes[:1], "large": sizes[1:], "any": sizes}.get(
+            topology.page_size, [topology.page_size]
+        )
+        return any(
+            size in cell.pages and need % size == 0 and need <= cell.free_pages(size) * size
+            for size in sizes
+        )
     pinned = topology.cpu_policy in PINNED
     if not sizes:
         return guest.memory_mb <= cell.document["memory_mb"] - (cell.memory if pinned else 0)
     page = next(page for page in cell.document["pages"] if page["size_kb"] == sizes[0])
-    return need % sizes[0] == 0 and need <= (cell.free_pages(sizes[0]) if pinned else page["total"]) * sizes[0]
+    return (
+        need % sizes[0] == 0
+        and need <= (cell.free_pages(sizes[0]) if pinned else page["total"]) * sizes[0]
+    )
 
 
 def _fits_pins(cell, topology, guest, number):
@@ -210,7 +237,10 @@ def _fits_pins(cell, topology, guest, number):
     threads = max(map(len, cell.document["siblings"]), default=1)
     free = [len(set(core) & cell.free) for core in cell.document["siblings"]]
     if topology.thread_policy == "require":
-        return any(each * sum(left >= each for left in free) >= max(count, 1) for each in range(2, threads + 1))
+        return any(
+            each * sum(left >= each for left in free) >= max(count, 1)
+            for each in range(2, threads + 1)
+        )
     if topology.thread_policy == "isolate":
         whole = sum(left == threads for left in free)
         unused = sum(0 < left == len(core) for core, left in zip(cell.document["siblings"], free))

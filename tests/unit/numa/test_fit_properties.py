@@ -14,9 +14,18 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import POLICIES, PciRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell, GuestTopology
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    POLICIES,
+    PciRequest,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
+    GuestCell,
+    GuestTopology,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import (
+    DoesNotFit,
+    NumaHosts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.tests.unit.numa import checking
 
@@ -40,12 +49,19 @@ def hosts(draw, functions=True):
         every = [each for core in cores for each in core]
         shared, pinned = {
             "legacy": (every, every),
-            "split": ([each for core in cores[:cut] for each in core], [each for core in cores[cut:] for each in core]),
+            "split": (
+                [each for core in cores[:cut] for each in core],
+                [each for core in cores[cut:] for each in core],
+            ),
             "threads": ([each for core in cores for each in core[1:]], [core[0] for core in cores]),
         }[mode]
         sizes = draw(st.sampled_from([(), (4,), (4, 2048), (4, 2048, 1048576), (2048,)]))
         pages = [
-            {"size_kb": size, "total": draw(st.integers(0, 8)) * 1024 * 256 // size, "reserved": draw(st.sampled_from([0, 0, 1]))}
+            {
+                "size_kb": size,
+                "total": draw(st.integers(0, 8)) * 1024 * 256 // size,
+                "reserved": draw(st.sampled_from([0, 0, 1])),
+            }
             for size in sizes
         ]
         socket = draw(st.sampled_from([0, 0, 1, 1, None]))
@@ -66,7 +82,13 @@ def hosts(draw, functions=True):
         if functions and draw(st.booleans()):
             pci.append({**NIC, "address": address, "numa_node": node, "dev_type": "type-PF"})
             for function in range(1, draw(st.integers(1, 3))):
-                virtual = {**NIC, "address": f"{address[:-1]}{function}", "numa_node": node, "dev_type": "type-VF", "parent_addr": address}
+                virtual = {
+                    **NIC,
+                    "address": f"{address[:-1]}{function}",
+                    "numa_node": node,
+                    "dev_type": "type-VF",
+                    "parent_addr": address,
+                }
                 pci.append(virtual)
         else:
             pci.append({**GPU, "address": address, "numa_node": node, "dev_type": "type-PCI"})
@@ -89,7 +111,11 @@ def topologies(draw):
         vcpus = range(vcpu, vcpu + size)
         vcpu += size
         cut = {"dedicated": 0, "mixed": draw(st.integers(0, size))}.get(policy, size)
-        cells.append(GuestCell(tuple(vcpus[:cut]), tuple(vcpus[cut:]), draw(st.sampled_from([128, 256, 257, 512]))))
+        cells.append(
+            GuestCell(
+                tuple(vcpus[:cut]), tuple(vcpus[cut:]), draw(st.sampled_from([128, 256, 257, 512]))
+            )
+        )
     pinned = policy in checking.PINNED
     return GuestTopology(
         tuple(cells),
@@ -102,10 +128,17 @@ def topologies(draw):
 
 @st.composite
 def requests(draw, functions=True, cells=None):
-    kinds = [tuple(GPU.items())] + ([(*NIC.items(), ("dev_type", kind)) for kind in ("type-PF", "type-VF")] if functions else [])
+    kinds = [tuple(GPU.items())] + (
+        [(*NIC.items(), ("dev_type", kind)) for kind in ("type-PF", "type-VF")] if functions else []
+    )
     pci = draw(
         st.lists(
-            st.builds(PciRequest, st.integers(1, 2), st.sampled_from(kinds).map(lambda spec: (spec,)), st.sampled_from(POLICIES)),
+            st.builds(
+                PciRequest,
+                st.integers(1, 2),
+                st.sampled_from(kinds).map(lambda spec: (spec,)),
+                st.sampled_from(POLICIES),
+            ),
             max_size=2 if functions else 1,
         )
     )
@@ -138,7 +171,11 @@ def test_what_instances_get_is_theirs_alone_and_what_they_asked_for(document, wi
     fill(document, wishes)
 
 
-@given(hosts(functions=False), st.lists(requests(functions=False), max_size=4), requests(functions=False, cells=topologies()))
+@given(
+    hosts(functions=False),
+    st.lists(requests(functions=False), max_size=4),
+    requests(functions=False, cells=topologies()),
+)
 @settings(max_examples=100, deadline=None)
 def test_a_host_fits_if_any_choice_of_cells_does(document, wishes, request):
     fast, slow, _held = fill(document, wishes)
@@ -173,7 +210,9 @@ def test_a_host_that_is_read_with_its_instances_is_as_one_that_gave_them(documen
 @settings(max_examples=50, deadline=None)
 def test_many_hosts_are_judged_as_each_by_itself(documents, request):
     fit = NumaHosts(documents).fits(request)
-    assert [fit.why(number) for number in range(len(documents))] == [NumaHosts([each]).fits(request).why(0) for each in documents]
+    assert [fit.why(number) for number in range(len(documents))] == [
+        NumaHosts([each]).fits(request).why(0) for each in documents
+    ]
 
 
 @given(hosts(), requests(cells=topologies()))

@@ -17,15 +17,31 @@ CELL = {
     "pcpus": [1, 2, 3, 5, 6, 7],
     "siblings": [[0, 4], [1, 5], [2, 6], [3, 7]],
     "memory_mb": 8192,
-    "pages": [{"size_kb": 4, "total": 1048576, "reserved": 0}, {"size_kb": 2048, "total": 2048, "reserved": 256}],
+    "pages": [
+        {"size_kb": 4, "total": 1048576, "reserved": 0},
+        {"size_kb": 2048, "total": 2048, "reserved": 256},
+    ],
     "socket": 0,
 }
-GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 0}
+GPU = {
+    "address": "0000:81:00.0",
+    "vendor_id": "10de",
+    "product_id": "2204",
+    "dev_type": "type-PCI",
+    "numa_node": 0,
+}
 
 
 def by_hand(*pins, devices=(), cell=0):
     """Return the resources of an instance that a person pinned by hand."""
-    placed = {"guest": 0, "host": cell, "memory_mb": 1024, "page_kb": 2048, "shared": [], "reserved": []}
+    placed = {
+        "guest": 0,
+        "host": cell,
+        "memory_mb": 1024,
+        "page_kb": 2048,
+        "shared": [],
+        "reserved": [],
+    }
     return {
         "cells": [{**placed, "pins": {str(vcpu): cpu for vcpu, cpu in enumerate(pins)}}],
         "pci": [{"devices": [{"address": address} for address in devices]}],
@@ -33,13 +49,31 @@ def by_hand(*pins, devices=(), cell=0):
 
 
 def hosts(*instances):
-    return NumaHosts([{"name": "kvm1", "cells": [CELL], "pci": [GPU], "device_spec": [{}], "instances": instances}])
+    return NumaHosts(
+        [
+            {
+                "name": "kvm1",
+                "cells": [CELL],
+                "pci": [GPU],
+                "device_spec": [{}],
+                "instances": instances,
+            }
+        ]
+    )
 
 
 def test_two_domains_on_one_cpu_count_both():
     one, two = by_hand(1, 2, devices=[GPU["address"]]), by_hand(1, devices=[GPU["address"]])
     found = hosts(one, two)
-    assert found.usage(0) == [{"id": 0, "memory_mb": 2048, "shared": 0, "pinned": [1, 2], "pages_free": {"4": 1048576, "2048": 768}}]
+    assert found.usage(0) == [
+        {
+            "id": 0,
+            "memory_mb": 2048,
+            "shared": 0,
+            "pinned": [1, 2],
+            "pages_free": {"4": 1048576, "2048": 768},
+        }
+    ]
     found.release(0, one)
     assert found.usage(0)[0]["pinned"] == [1]
     with pytest.raises(DroverError, match="The PCI device 0000:81:00.0 of host kvm1 is not free"):

@@ -14,13 +14,24 @@ from ansible_collections.drover.compute.tests.benchmarks import compare_numa, nu
 
 RECORDED = json.loads(pathlib.Path(__file__).with_name("nova_vectors.json").read_text())
 #: Nova's exception -> our exception, for features that drover does not have.
-UNSUPPORTED = ("RealtimeMaskNotFoundOrInvalid", "RealtimeConfigurationInvalid", "LockMemoryForbidden")
+UNSUPPORTED = (
+    "RealtimeMaskNotFoundOrInvalid",
+    "RealtimeConfigurationInvalid",
+    "LockMemoryForbidden",
+)
 
 
 def document_of(case):
     document = case["document"]
-    hosts = [{**host, "cells": [RECORDED["cells"][cell] for cell in host["cells"]]} for host in document["hosts"]]
-    return {**document, "hosts": hosts, "alias": [RECORDED["aliases"][alias] for alias in document["alias"]]}
+    hosts = [
+        {**host, "cells": [RECORDED["cells"][cell] for cell in host["cells"]]}
+        for host in document["hosts"]
+    ]
+    return {
+        **document,
+        "hosts": hosts,
+        "alias": [RECORDED["aliases"][alias] for alias in document["alias"]],
+    }
 
 
 def test_no_case_is_lost():
@@ -28,7 +39,9 @@ def test_no_case_is_lost():
     assert sum(answer["fits"] for case in RECORDED["cases"] for answer in case["answers"]) > 40
 
 
-@pytest.mark.parametrize("case", RECORDED["cases"], ids=lambda case: f"{case['number']}-{case['words']}")
+@pytest.mark.parametrize(
+    "case", RECORDED["cases"], ids=lambda case: f"{case['number']}-{case['words']}"
+)
 def test_the_answer_is_nova_s(case):
     document = document_of(case)
     ours = [json.loads(json.dumps(answer)) for answer in numa.answers(document)]

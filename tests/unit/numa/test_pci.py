@@ -15,13 +15,38 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_reques
     read_aliases,
     requests_of_flavor,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_specs import DeviceSpec, read_device_specs, tags_of
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_specs import (
+    DeviceSpec,
+    read_device_specs,
+    tags_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import (
+    DoesNotFit,
+    NumaHosts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
 
-PF = {"address": "0000:3b:00.0", "vendor_id": "15b3", "product_id": "101d", "dev_type": "type-PF", "interface": "ens1"}
-VF = {"address": "0000:3b:00.2", "vendor_id": "15b3", "product_id": "101e", "dev_type": "type-VF", "parent_addr": "0000:3b:00.0"}
-GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 1}
+PF = {
+    "address": "0000:3b:00.0",
+    "vendor_id": "15b3",
+    "product_id": "101d",
+    "dev_type": "type-PF",
+    "interface": "ens1",
+}
+VF = {
+    "address": "0000:3b:00.2",
+    "vendor_id": "15b3",
+    "product_id": "101e",
+    "dev_type": "type-VF",
+    "parent_addr": "0000:3b:00.0",
+}
+GPU = {
+    "address": "0000:81:00.0",
+    "vendor_id": "10de",
+    "product_id": "2204",
+    "dev_type": "type-PCI",
+    "numa_node": 1,
+}
 DEVICES = [PF, VF, GPU]
 GPU_ALIAS = {"name": "gpu", "vendor_id": "10de", "product_id": "2204"}
 
@@ -49,7 +74,10 @@ def test_a_device_spec_matches_as_nova_s(spec, matched):
 
 
 def test_the_first_spec_that_matches_gives_the_tags():
-    specs = [{"address": ".2", "physical_network": "blue", "traits": "CUSTOM_X"}, {"live_migratable": "yes"}]
+    specs = [
+        {"address": ".2", "physical_network": "blue", "traits": "CUSTOM_X"},
+        {"live_migratable": "yes"},
+    ]
     assert tags_of(DEVICES, read_device_specs(specs)) == [
         {"live_migratable": "true"},
         {"physical_network": "blue"},
@@ -62,7 +90,10 @@ def test_the_first_spec_that_matches_gives_the_tags():
     [
         ({"vendor_id": "nvidia"}, "vendor_id must be four hexadecimal digits"),
         ({"address": "0000:00:3b:00.0"}, "too many parts"),
-        ({"address": "0000:zz:00.0"}, "the bus of the address must be a hexadecimal number up to ff"),
+        (
+            {"address": "0000:zz:00.0"},
+            "the bus of the address must be a hexadecimal number up to ff",
+        ),
         ({"address": "0000:3b:00.9"}, "the function of the address .* up to 7"),
         ({"address": {"bus": "["}}, "in a regular expression"),
         ({"address": "3b:00.0", "devname": "ens1"}, "has address and devname"),
@@ -82,10 +113,16 @@ def test_device_specs_that_are_refused(spec, words):
         ([{"vendor_id": "10de", "product_id": "2204"}], "has no name"),
         ([{"name": "gpu", "vendor_id": "10de"}], "needs a product_id of four hexadecimal digits"),
         ([{**GPU_ALIAS, "class": "X"}], "unknown key class"),
-        ([{**GPU_ALIAS, "resource_class": "X"}], "has resource_class, which needs pci_in_placement: true"),
+        (
+            [{**GPU_ALIAS, "resource_class": "X"}],
+            "has resource_class, which needs pci_in_placement: true",
+        ),
         ([{**GPU_ALIAS, "traits": "X"}], "has traits, which needs pci_in_placement: true"),
         ([{**GPU_ALIAS, "device_type": "gpu"}], "it must be type-PCI, type-PF, type-VF"),
-        ([{**GPU_ALIAS, "numa_policy": "near"}], "it must be one of required, legacy, preferred, socket"),
+        (
+            [{**GPU_ALIAS, "numa_policy": "near"}],
+            "it must be one of required, legacy, preferred, socket",
+        ),
         ([GPU_ALIAS, {**GPU_ALIAS, "numa_policy": "required"}], "must have the same one"),
         ([GPU_ALIAS, {**GPU_ALIAS, "device_type": "type-PF"}], "different device types"),
     ],
@@ -99,11 +136,23 @@ def test_aliases_that_are_refused(aliases, words):
 @pytest.mark.parametrize(
     ("aliases", "words"),
     [
-        ([GPU_ALIAS, GPU_ALIAS], "two PCI aliases gpu, but with pci_in_placement an alias has no alternatives"),
-        ([{"name": "gpu", "vendor_id": "10de"}], r"needs a product_id of four .* \(or a resource_class\)"),
+        (
+            [GPU_ALIAS, GPU_ALIAS],
+            "two PCI aliases gpu, but with pci_in_placement an alias has no alternatives",
+        ),
+        (
+            [{"name": "gpu", "vendor_id": "10de"}],
+            r"needs a product_id of four .* \(or a resource_class\)",
+        ),
         ([{"name": "gpu", "resource_class": "gpu", "vendor_id": "nvidia"}], "needs a vendor_id"),
-        ([{"name": "gpu", "resource_class": ["gpu"]}], "resource_class of the PCI alias gpu must be a name"),
-        ([{**GPU_ALIAS, "traits": {"a": 1}}], "traits of the PCI alias gpu must be a list of names"),
+        (
+            [{"name": "gpu", "resource_class": ["gpu"]}],
+            "resource_class of the PCI alias gpu must be a name",
+        ),
+        (
+            [{**GPU_ALIAS, "traits": {"a": 1}}],
+            "traits of the PCI alias gpu must be a list of names",
+        ),
     ],
 )
 def test_aliases_that_are_refused_in_placement(aliases, words):
@@ -113,7 +162,10 @@ def test_aliases_that_are_refused_in_placement(aliases, words):
 
 
 def test_aliases_in_placement_have_a_class_and_traits():
-    given = [GPU_ALIAS, {"name": "nic", "resource_class": "fast-nic", "traits": "HW_NIC_ACCEL_SSL, blue"}]
+    given = [
+        GPU_ALIAS,
+        {"name": "nic", "resource_class": "fast-nic", "traits": "HW_NIC_ACCEL_SSL, blue"},
+    ]
     aliases = read_aliases(given, in_placement=True)
     assert [(each.resource_class, each.traits) for each in aliases.values()] == [
         ("CUSTOM_PCI_10DE_2204", ()),
@@ -124,7 +176,12 @@ def test_aliases_in_placement_have_a_class_and_traits():
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("gpux:1", r"does not exist \(did you mean gpu\?\)"), ("gpu", "such as gpu:2,nic:1"), ("gpu:-1", "such as"), ("gpu:1,", "such as")],
+    [
+        ("gpux:1", r"does not exist \(did you mean gpu\?\)"),
+        ("gpu", "such as gpu:2,nic:1"),
+        ("gpu:-1", "such as"),
+        ("gpu:1,", "such as"),
+    ],
 )
 def test_requests_that_are_refused(text, words):
     with pytest.raises(InvalidSpecs, match=words):
@@ -133,16 +190,26 @@ def test_requests_that_are_refused(text, words):
 
 def test_the_flavor_s_policy_replaces_that_of_the_alias():
     aliases = read_aliases([{**GPU_ALIAS, "numa_policy": "preferred"}])
-    asked, constraints = read_request(1, 512, {"pci_passthrough:alias": "gpu:2", "hw:pci_numa_affinity_policy": "socket"}, {}, aliases)
+    asked, constraints = read_request(
+        1,
+        512,
+        {"pci_passthrough:alias": "gpu:2", "hw:pci_numa_affinity_policy": "socket"},
+        {},
+        aliases,
+    )
     assert [(each.count, each.policy) for each in asked.pci] == [(2, "socket")]
     assert constraints.required == {SOCKET_TRAIT}
     assert requests_of_flavor({"pci_passthrough:alias": "gpu:0"}, aliases) == ()
     with pytest.raises(InvalidSpecs, match="An image may not change that"):
-        affinity_policy({"hw:pci_numa_affinity_policy": "socket"}, {"hw_pci_numa_affinity_policy": "legacy"})
+        affinity_policy(
+            {"hw:pci_numa_affinity_policy": "socket"}, {"hw_pci_numa_affinity_policy": "legacy"}
+        )
 
 
 def test_no_device_is_given_away_unasked():
-    asked, _constraints = read_request(1, 512, {"pci_passthrough:alias": "gpu:1"}, {}, read_aliases([GPU_ALIAS]))
+    asked, _constraints = read_request(
+        1, 512, {"pci_passthrough:alias": "gpu:1"}, {}, read_aliases([GPU_ALIAS])
+    )
     for specs, fits in (([], False), ([{"vendor_id": "10de"}], True)):
         hosts = NumaHosts([{"name": "kvm1", "cells": [], "pci": DEVICES, "device_spec": specs}])
         assert hosts.fits(asked).mask.tolist() == [fits]
@@ -157,7 +224,12 @@ def test_the_reason_of_a_host_is_a_sentence():
 
 def test_a_port_may_ask_for_one_card():
     documents = [
-        {"name": name, "cells": [], "pci": [{**VF, "parent_ifname": name}], "device_spec": [{"physical_network": "blue"}]}
+        {
+            "name": name,
+            "cells": [],
+            "pci": [{**VF, "parent_ifname": name}],
+            "device_spec": [{"physical_network": "blue"}],
+        }
         for name in ("ens1", "ens2")
     ]
     for spec, fits in (

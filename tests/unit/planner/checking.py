@@ -22,7 +22,11 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
     errors = []
 
     def members_on(group, host, extra):
-        return sum(1 for name in size if size[name]["server_group"] == group and host in (where[name], extra.get(name)))
+        return sum(
+            1
+            for name in size
+            if size[name]["server_group"] == group and host in (where[name], extra.get(name))
+        )
 
     for wave in sorted({move["wave"] for move in moves}):
         running = [move for move in moves if move["wave"] == wave]
@@ -43,15 +47,22 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
             target, group = move["host"], size[move["name"]]["server_group"]
             for rc in CLASSES:
                 column = columns["resources"][rc]
-                room = (column["total"][row[target]] - column["reserved"][row[target]]) * column["ratio"][row[target]]
+                room = (column["total"][row[target]] - column["reserved"][row[target]]) * column[
+                    "ratio"
+                ][row[target]]
                 if used[rc][row[target]] > room:
-                    errors.append(f"wave {wave}: {rc} of {target}: {used[rc][row[target]]} > {room}")
+                    errors.append(
+                        f"wave {wave}: {rc} of {target}: {used[rc][row[target]]} > {room}"
+                    )
             apart = group and groups[group]["policy"] == "anti-affinity"
             if apart and members_on(group, target, arriving) > groups[group]["max_server_per_host"]:
                 errors.append(f"wave {wave}: too many of {group} on {target}")
         for key, attribute in (("per_source", "from_host"), ("per_destination", "host")):
             for host in {move[attribute] for move in running}:
-                if limits.get(key) and sum(move[attribute] == host for move in running) > limits[key]:
+                if (
+                    limits.get(key)
+                    and sum(move[attribute] == host for move in running) > limits[key]
+                ):
                     errors.append(f"wave {wave}: {key} of {host}")
         if limits.get("total") and len(running) > limits["total"]:
             errors.append(f"wave {wave}: {len(running)} moves")
@@ -69,9 +80,17 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
 def moved_to(columns, instances, where):
     """Return (columns, instances) of the same fleet with instances on other hosts."""
     row = {host: number for number, host in enumerate(columns["host"])}
-    found = [{**each, "host": where[each["name"]], "node": where[each["name"]]} for each in instances]
-    resources = {rc: {**column, "used": [0] * len(row)} for rc, column in columns["resources"].items()}
+    found = [
+        {**each, "host": where[each["name"]], "node": where[each["name"]]} for each in instances
+    ]
+    resources = {
+        rc: {**column, "used": [0] * len(row)} for rc, column in columns["resources"].items()
+    }
     for each in found:
         for rc, key in CLASSES.items():
             resources[rc]["used"][row[each["host"]]] += each[key]
-    return {**columns, "resources": resources, "instances": {each["uuid"]: row[each["host"]] for each in found}}, found
+    return {
+        **columns,
+        "resources": resources,
+        "instances": {each["uuid"]: row[each["host"]] for each in found},
+    }, found

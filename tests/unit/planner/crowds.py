@@ -21,7 +21,11 @@ def crowds(draw, most_hosts=5, most_guests=16):
     held, guests = {}, []
     for number in range(draw(st.integers(1, most_guests))):
         name = names[draw(st.integers(0, len(names) - 1))]
-        size = [draw(st.integers(1, 3)), draw(st.sampled_from([1, 2, 2, 4, 8])), draw(st.integers(0, 4))]
+        size = [
+            draw(st.integers(1, 3)),
+            draw(st.sampled_from([1, 2, 2, 4, 8])),
+            draw(st.integers(0, 4)),
+        ]
         if any(free[name][i] < size[i] for i in range(3)):
             continue
         free[name] = [free[name][i] - size[i] for i in range(3)]
@@ -37,7 +41,9 @@ def crowds(draw, most_hosts=5, most_guests=16):
                 memory_mb=size[1],
                 disk_gb=size[2],
                 group=group,
-                move_policy=draw(st.sampled_from([None] * 8 + ["never", "cold", "live", "shutdown"])),
+                move_policy=draw(
+                    st.sampled_from([None] * 8 + ["never", "cold", "live", "shutdown"])
+                ),
                 priority=draw(st.integers(0, 2)),
             )
         )

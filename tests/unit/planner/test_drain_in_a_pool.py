@@ -6,13 +6,24 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import (
+    packing_state_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import (
+    PackingState,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, provide, request
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    fleet,
+    host,
+    provide,
+    request,
+)
 
 POLICY = Policy.from_mapping({})
 
@@ -28,13 +39,24 @@ def on_pools(pools, nodes, guests):
             columns["resources"]["DISK_GB"]["total"][columns["host"].index(name)] = 0
         used = sum(each["disk_gb"] for each in guests if each["host"] in names)
         number, total = pool
-        shared.append({"name": f"pool{number}", "total": total, "used": used, "max_unit": total, "hosts": names, "shared": True})
+        shared.append(
+            {
+                "name": f"pool{number}",
+                "total": total,
+                "used": used,
+                "max_unit": total,
+                "hosts": names,
+                "shared": True,
+            }
+        )
     return provide(columns, "DISK_GB", *shared)
 
 
 def drained(columns, guests, **more):
     here = [each for each in guests if each["host"] == "kvm1"]
-    return plan_drain(columns, here, "kvm1", POLICY, others=[each for each in guests if each not in here], **more)
+    return plan_drain(
+        columns, here, "kvm1", POLICY, others=[each for each in guests if each not in here], **more
+    )
 
 
 def test_a_full_pool_is_drained_from_one_host_to_the_other():
@@ -80,8 +102,14 @@ def test_the_board_counts_a_pool_once():
     columns = on_pools({"kvm1": (0, 20), "kvm2": (0, 20)}, nodes, guests)
     packing_state, (a, b) = packing_state_of(HostStates(columns), POLICY, guests)
     disk = packing_state.classes.index("DISK_GB")
-    assert isinstance(packing_state, PackingState) and packing_state.free[:, disk].tolist() == [10, 10, 0]
-    assert packing_state.fits(a).tolist() == [False, True, False] and packing_state.fits(b).tolist() == [True, True, False]
+    assert isinstance(packing_state, PackingState) and packing_state.free[:, disk].tolist() == [
+        10,
+        10,
+        0,
+    ]
+    assert packing_state.fits(a).tolist() == [False, True, False] and packing_state.fits(
+        b
+    ).tolist() == [True, True, False]
     packing_state.put(b, 1)
     assert packing_state.free[:, disk].tolist() == [6, 6, 0]
     packing_state.take(b, 1)

@@ -32,7 +32,8 @@ def worlds(draw):
             "disk_gb": draw(st.integers(0, 3)),
         }
         room = all(
-            free[node["host"]][key] + amount <= (node[key] - node["reserved"].get(key, 0)) * node["ratio"][key]
+            free[node["host"]][key] + amount
+            <= (node[key] - node["reserved"].get(key, 0)) * node["ratio"][key]
             for key, amount in size.items()
         )
         if not room:
@@ -50,9 +51,14 @@ def worlds(draw):
         ):
             group = None
         members.setdefault(group, []).append(node["host"])
-        guests.append(guest(f"vm{number}", host=node["host"], state=draw(STATES), group=group, **size))
+        guests.append(
+            guest(f"vm{number}", host=node["host"], state=draw(STATES), group=group, **size)
+        )
     source = draw(st.sampled_from([node["host"] for node in nodes]))
-    limits = {"per_source": draw(st.sampled_from([None, 1, 2])), "per_destination": draw(st.sampled_from([None, 1]))}
+    limits = {
+        "per_source": draw(st.sampled_from([None, 1, 2])),
+        "per_destination": draw(st.sampled_from([None, 1])),
+    }
     return nodes, guests, source, limits
 
 
@@ -66,10 +72,15 @@ def test_no_rule_is_broken_at_any_step(world):
     def check(used, where):
         for rc, column in columns["resources"].items():
             for index, amount in enumerate(used[rc]):
-                assert amount <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
+                assert (
+                    amount
+                    <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
+                )
         for group in ("apart", "pairs"):
             for name in set(columns["host"]):
-                held = [vm for vm, hosts in where.items() if group_of[vm] == group and name in hosts]
+                held = [
+                    vm for vm, hosts in where.items() if group_of[vm] == group and name in hosts
+                ]
                 assert len(held) <= GROUPS[group][1]
 
     _used, where = act_out(plan, columns, guests, check)
@@ -86,7 +97,9 @@ def test_no_rule_is_broken_at_any_step(world):
     for wave in range(1, plan["waves"] + 1):
         moves = [move for move in plan["moves"] if move["wave"] == wave]
         assert moves and len(moves) <= (limits["per_source"] or 99)
-        assert len({move["host"] for move in moves}) == len(moves) or limits["per_destination"] is None
+        assert (
+            len({move["host"] for move in moves}) == len(moves) or limits["per_destination"] is None
+        )
 
 
 @given(worlds())
@@ -95,7 +108,9 @@ def test_same_input_same_plan_and_the_input_is_left_alone(world):
     nodes, guests, source, limits = world
     kept = copy.deepcopy((nodes, guests))
     plan, _columns = drain(nodes, guests, host=source, groups=GROUPS, limits=limits)
-    again, _columns = drain(nodes, list(reversed(guests)), host=source, groups=GROUPS, limits=limits)
+    again, _columns = drain(
+        nodes, list(reversed(guests)), host=source, groups=GROUPS, limits=limits
+    )
     assert plan == again
     assert (nodes, guests) == kept
 
@@ -107,7 +122,10 @@ def test_whoever_fits_nowhere_really_does(world):
     plan, columns = drain(nodes, guests, host=source, groups=GROUPS, limits=limits)
     size = {each["name"]: each for each in guests}
     for each in plan["unmovable"]:
-        if not each["reason"].startswith("fits on no other host:") or size[each["name"]]["server_group"]:
+        if (
+            not each["reason"].startswith("fits on no other host:")
+            or size[each["name"]]["server_group"]
+        ):
             continue
         for index, name in enumerate(columns["host"]):
             if name == source or columns["disabled"][index] or not columns["up"][index]:

@@ -66,7 +66,9 @@ TABLE = {
     ("not asked", "silent", "off"): (RESTART, None),
     ("not asked", "unknown", "off"): (RESTART, None),
 }
-EVERY = sorted(itertools.product(NETWORK, ("active", "silent", "unknown"), ("on", "off", "unknown", "none")))
+EVERY = sorted(
+    itertools.product(NETWORK, ("active", "silent", "unknown"), ("on", "off", "unknown", "none"))
+)
 CLOCK = {
     "maintenance": {"maintenance": True},
     "many_down": {"hosts": 3, "down": 2},
@@ -100,7 +102,9 @@ def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, sto
         # says so too.
         assert (decision.act, decision.rule) == (NOTHING, "driver_says_on")
         lifted = decide(known, lifted=["driver_says_on"])
-        assert (lifted.act, lifted.rule) == ((WAIT, "storage_active") if storage == "active" else (RESTART, None))
+        assert (lifted.act, lifted.rule) == (
+            (WAIT, "storage_active") if storage == "active" else (RESTART, None)
+        )
         assert decide(known, lifted=["driver_says_on", "storage_active"]).act == RESTART
     elif storage == "active":
         assert (decision.act, decision.rule) == (WAIT, "storage_active")
@@ -141,7 +145,13 @@ def test_as_time_goes_by(field, limit, rule):
         else:
             assert decision.act == HARD_FENCE
     assert decide(evidence(**{**CALM, field: None})).act == HARD_FENCE
-    limits = Limits(**{{"started": "start_seconds", "unseen": "down_seconds", "fenced": "quiet_seconds"}[field]: 5})
+    limits = Limits(
+        **{
+            {"started": "start_seconds", "unseen": "down_seconds", "fenced": "quiet_seconds"}[
+                field
+            ]: 5
+        }
+    )
     assert decide(evidence(**{**CALM, field: 5}), limits).act == HARD_FENCE
     assert decide(evidence(**{**CALM, field: 4}), limits).rule == rule
 
@@ -152,7 +162,10 @@ def test_share_of_the_fleet(hosts):
     for down in range(1, hosts + 1):
         decision = decide(evidence(**{**CALM, "hosts": hosts, "down": down}))
         assert (decision.rule == "many_down") == (down > 1 and 2 * down >= hosts)
-    assert decide(evidence(**{**CALM, "hosts": 10, "down": 3}), Limits(down_percent=30)).rule == "many_down"
+    assert (
+        decide(evidence(**{**CALM, "hosts": 10, "down": 3}), Limits(down_percent=30)).rule
+        == "many_down"
+    )
 
 
 def test_a_fleet_that_loses_its_network_and_gets_it_back():
@@ -171,7 +184,14 @@ def test_a_fleet_that_loses_its_network_and_gets_it_back():
         rule = decide(evidence(**known)).rule
         if not acts or acts[-1][1] != rule:
             acts.append((now, rule))
-    assert acts == [(0, "too_early"), (60, None), (100, "many_down"), (200, None), (210, "quiet_time"), (390, None)]
+    assert acts == [
+        (0, "too_early"),
+        (60, None),
+        (100, "many_down"),
+        (200, None),
+        (210, "quiet_time"),
+        (390, None),
+    ]
 
 
 def test_nothing_of_this_holds_back_what_is_off_already():
@@ -188,27 +208,41 @@ def test_a_host_that_refuses_the_login_lives():
     assert decide(evidence(refused=True, said=True)).rule == "contradiction"
 
 
-@pytest.mark.parametrize("known", [{"power": "off"}, {"power": "none", "said": True}, {"power": "unknown", "said": True}])
+@pytest.mark.parametrize(
+    "known", [{"power": "off"}, {"power": "none", "said": True}, {"power": "unknown", "said": True}]
+)
 def test_safety_13_disks_in_use_hold_back_a_restart_too(known):
     """A person may be at the wrong machine, or the management controller may belong to another one;
     the locks are the evidence for the guests."""
     seen = evidence(**{**CALM, **known, "storage": "active"})
     decision = decide(seen)
     assert (decision.act, decision.rule) == (WAIT, "storage_active")
-    assert "disks of its instances are in use" in decision.sentence and "-e drover_evacuate_force=storage_active," in decision.sentence
+    assert (
+        "disks of its instances are in use" in decision.sentence
+        and "-e drover_evacuate_force=storage_active," in decision.sentence
+    )
     assert decide(seen, lifted=["storage_active"]).act == RESTART
-    assert decide(seen, lifted=[each for each in LIFTABLE if each != "storage_active"]).rule == "storage_active"
+    assert (
+        decide(seen, lifted=[each for each in LIFTABLE if each != "storage_active"]).rule
+        == "storage_active"
+    )
     for storage in ("silent", "unknown"):
         assert decide(evidence(**{**CALM, **known, "storage": storage})).act == RESTART
 
 
-@pytest.mark.parametrize("power, said", list(itertools.product(("on", "off", "unknown", "none"), (False, True))))
+@pytest.mark.parametrize(
+    "power, said", list(itertools.product(("on", "off", "unknown", "none"), (False, True)))
+)
 def test_safety_14_what_nobody_understands_is_no_silence(power, said):
     known = evidence(**{**CALM, "power": power, "said": said, "unclear": "Something odd happened."})
     decision = decide(known, lifted=["driver_says_on"])
     assert (decision.act, decision.rule) == (NOTHING, "unclear_answer")
     assert "which says: Something odd happened. Correct" in decision.sentence
-    assert decide(known, lifted=["driver_says_on", "unclear_answer"]).act in (RESTART, HARD_FENCE, WORD)
+    assert decide(known, lifted=["driver_says_on", "unclear_answer"]).act in (
+        RESTART,
+        HARD_FENCE,
+        WORD,
+    )
 
 
 def test_in_maintenance_libvirt_is_not_restarted_either():

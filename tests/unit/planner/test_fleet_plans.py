@@ -12,7 +12,9 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
@@ -42,15 +44,24 @@ def test_a_spare_host_makes_batches_smaller():
 
 def test_anti_affinity_keeps_batches_small():
     guests = half_full(group="web")
-    plan = plan_rolling(fleet(*FOUR, host("kvm5"), instances=guests, groups={"web": ("anti-affinity", 1)}), guests, POLICY)
+    plan = plan_rolling(
+        fleet(*FOUR, host("kvm5"), instances=guests, groups={"web": ("anti-affinity", 1)}),
+        guests,
+        POLICY,
+    )
     assert max(len([name for name in batch if name != "kvm5"]) for batch in plan["batches"]) == 1
 
 
 def test_a_host_with_an_unmovable_instance_is_in_no_batch():
-    guests = [guest("pinned", host="kvm1", move_policy="never"), guest("off", host="kvm2", move_policy="shutdown")]
+    guests = [
+        guest("pinned", host="kvm1", move_policy="never"),
+        guest("off", host="kvm2", move_policy="shutdown"),
+    ]
     plan = plan_rolling(fleet(*FOUR, instances=guests), guests, POLICY, hosts=["kvm1", "kvm2"])
     assert plan["batches"] == [["kvm2"]]
-    assert plan["blocked"] == [{"host": "kvm1", "reason": "pinned cannot move: its migration policy is 'never'"}]
+    assert plan["blocked"] == [
+        {"host": "kvm1", "reason": "pinned cannot move: its migration policy is 'never'"}
+    ]
     with pytest.raises(PlanError, match="Host kvm9 is not in the store"):
         plan_rolling(fleet(*FOUR), [], POLICY, hosts=["kvm9"])
 
@@ -72,27 +83,53 @@ def test_rebalancing_evens_out_and_stops():
     ("more", "rejected"),
     [
         ({}, [None, None, None, None]),
-        ({"availability_zone": "east"}, [("AvailabilityZoneFilter", "zone: asked east, which no host is in (no host is in any zone)")] * 4),
+        (
+            {"availability_zone": "east"},
+            [
+                (
+                    "AvailabilityZoneFilter",
+                    "zone: asked east, which no host is in (no host is in any zone)",
+                )
+            ]
+            * 4,
+        ),
         (
             {"flavor": {"name": "f", "extra_specs": {"trait:HW_CPU_X86_AVX": "required"}}},
             [("required_traits", "asked HW_CPU_X86_AVX")] * 4,
         ),
-        ({"node": "kvm2"}, [("node", "not the requested node kvm2"), None, *[("node", "not the requested node kvm2")] * 2]),
+        (
+            {"node": "kvm2"},
+            [
+                ("node", "not the requested node kvm2"),
+                None,
+                *[("node", "not the requested node kvm2")] * 2,
+            ],
+        ),
         ({"resources": {"VGPU": 1}}, [("VGPU", "VGPU: asked 1, the host reports none at all")] * 4),
-        ({"server_group": "web"}, [None, *[("ServerGroupAffinityFilter", "its server group web is on other hosts")] * 3]),
+        (
+            {"server_group": "web"},
+            [None, *[("ServerGroupAffinityFilter", "its server group web is on other hosts")] * 3],
+        ),
     ],
 )
 def test_capacity_names_what_rejects_a_node(more, rejected):
     columns = fleet(*FOUR, instances=[guest("vm1", group="web")], groups={"web": ("affinity", 1)})
     request = {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0, **more}
     found = plan_capacity(columns, request, POLICY)["hosts"]
-    assert [(each["rejected_by"], each["reason"]) if each["rejected_by"] else None for each in found] == rejected
+    assert [
+        (each["rejected_by"], each["reason"]) if each["rejected_by"] else None for each in found
+    ] == rejected
     assert [each["short"] is None for each in found] == [each is not None for each in rejected]
 
 
 def test_capacity_with_and_without_the_loss_of_a_host():
     guests = half_full()
-    found = plan_capacity(fleet(*FOUR, instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0}, POLICY, guests)
+    found = plan_capacity(
+        fleet(*FOUR, instances=guests),
+        {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0},
+        POLICY,
+        guests,
+    )
     assert [each["count"] for each in found["hosts"]] == [2, 2, 2, 2]
     assert {each["short"] for each in found["hosts"]} == {"MEMORY_MB"}
     assert found["total"] == 8
@@ -101,17 +138,33 @@ def test_capacity_with_and_without_the_loss_of_a_host():
 
 def test_capacity_when_a_loss_cannot_be_borne():
     guests = [guest("huge", memory_mb=90), guest("b", host="kvm2", memory_mb=20)]
-    found = plan_capacity(fleet(*FOUR[:2], instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0}, POLICY, guests)
+    found = plan_capacity(
+        fleet(*FOUR[:2], instances=guests),
+        {"name": "new", "vcpus": 1, "memory_mb": 10, "disk_gb": 0},
+        POLICY,
+        guests,
+    )
     assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}
 
 
 def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
     """The bound never hides a host with a worse loss."""
     rng = random.Random(5)
-    nodes = [(f"kvm{number:02}", rng.choice([8, 16]), rng.choice([100, 200])) for number in range(12)]
-    guests = [guest(f"vm{number}", host=rng.choice(nodes)[0], memory_mb=rng.choice([5, 10, 20])) for number in range(40)]
-    columns = fleet(*[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes], instances=guests)
+    nodes = [
+        (f"kvm{number:02}", rng.choice([8, 16]), rng.choice([100, 200])) for number in range(12)
+    ]
+    guests = [
+        guest(f"vm{number}", host=rng.choice(nodes)[0], memory_mb=rng.choice([5, 10, 20]))
+        for number in range(40)
+    ]
+    columns = fleet(
+        *[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes],
+        instances=guests,
+    )
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
     found = plan_capacity(columns, request, POLICY, guests)["with_loss"]
     monkeypatch.setattr(capacity._Losses, "_room", lambda self, item: None)  # each is computed
-    assert plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"] and found["survives"]
+    assert (
+        plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"]
+        and found["survives"]
+    )

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.growth import DAYS, FARTHEST, find
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.growth import (
+    DAYS,
+    FARTHEST,
+    find,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 
@@ -17,7 +21,10 @@ TODAY = 20782
 
 
 def history(used, capacity=1000, zone="a", name="VCPU", last=TODAY):
-    return [DayTotal(last - len(used) + 1 + number, zone, name, float(capacity), each) for number, each in enumerate(used)]
+    return [
+        DayTotal(last - len(used) + 1 + number, zone, name, float(capacity), each)
+        for number, each in enumerate(used)
+    ]
 
 
 @given(st.integers(1, 50), st.integers(0, 300), st.integers(7, DAYS))

@@ -11,7 +11,12 @@ import pytest
 from hypothesis import given, strategies
 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.host_answer import LOGIN, REFUSED, SILENT, UNCLEAR
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.host_answer import (
+    LOGIN,
+    REFUSED,
+    SILENT,
+    UNCLEAR,
+)
 
 #: Messages of OpenSSH 9.2 as this project got them, from a host without a proxy.
 DIRECT = {
@@ -115,7 +120,9 @@ def test_safety_14_an_answer_over_tcp_is_an_answer_whatever_ssh_says(words):
 def test_over_a_proxy_the_words_count_alone(words):
     """Seen from here, the address may belong to another machine."""
     said = host_answer.read(unreachable(words))
-    assert said.settled and {host_answer.judge(said, tcp) for tcp in (True, False, None)} == {PROXIED[words]}
+    assert said.settled and {host_answer.judge(said, tcp) for tcp in (True, False, None)} == {
+        PROXIED[words]
+    }
 
 
 @given(strategies.text(), strategies.sampled_from([True, False, None]))
@@ -129,7 +136,9 @@ def test_words_that_nobody_knows_are_no_silence(words, tcp):
 def test_what_stands_around_them_makes_no_silence_of_an_answer(words, noise):
     """A host may write any text into its banner; no text makes it less alive. Only text before the
     silence counts."""
-    if EVERY[words] == REFUSED and not any(each in noise for each in ("channel", "nc", "cat", "dialer", "UNKNOWN", "stdio", "kex")):
+    if EVERY[words] == REFUSED and not any(
+        each in noise for each in ("channel", "nc", "cat", "dialer", "UNKNOWN", "stdio", "kex")
+    ):
         assert answer(unreachable(f"{words}\n{noise}")) == REFUSED
 
 
@@ -138,18 +147,33 @@ def test_what_stands_around_them_makes_no_silence_of_an_answer(words, noise):
     [
         ({"content": "YQ==", "changed": False}, (LOGIN, LOGIN, LOGIN)),
         # The module ran there, and failed.
-        ({"failed": True, "msg": "file not found", "invocation": {"module_args": {}}}, (LOGIN, LOGIN, LOGIN)),
-        ({"failed": True, "msg": "MODULE FAILURE", "module_stdout": "", "rc": 127}, (LOGIN, LOGIN, LOGIN)),
+        (
+            {"failed": True, "msg": "file not found", "invocation": {"module_args": {}}},
+            (LOGIN, LOGIN, LOGIN),
+        ),
+        (
+            {"failed": True, "msg": "MODULE FAILURE", "module_stdout": "", "rc": 127},
+            (LOGIN, LOGIN, LOGIN),
+        ),
         # No request reached the host.
-        ({"failed": True, "msg": "you must install the sshpass program"}, (REFUSED, UNCLEAR, UNCLEAR)),
+        (
+            {"failed": True, "msg": "you must install the sshpass program"},
+            (REFUSED, UNCLEAR, UNCLEAR),
+        ),
         ({"failed": True, "msg": ""}, (REFUSED, UNCLEAR, UNCLEAR)),
         # The time limit of the task passed: the host is dead, or it hangs. The texts of
         # ansible-core 2.17 and 2.19.
         (
-            {"failed": True, "msg": "The slurp action failed to execute in the expected time frame (30) and was terminated"},
+            {
+                "failed": True,
+                "msg": "The slurp action failed to execute in the expected time frame (30) and was terminated",
+            },
             (REFUSED, SILENT, UNCLEAR),
         ),
-        ({"failed": True, "msg": "Task failed: Timed out after 30 second(s)."}, (REFUSED, SILENT, UNCLEAR)),
+        (
+            {"failed": True, "msg": "Task failed: Timed out after 30 second(s)."},
+            (REFUSED, SILENT, UNCLEAR),
+        ),
         ({"failed": True, "msg": "", "timedout": {"frame": 30}}, (REFUSED, SILENT, UNCLEAR)),
     ],
 )
@@ -164,5 +188,7 @@ def test_every_answer_is_one_of_four():
 
 @pytest.mark.parametrize("tcp", [True, False, None])
 def test_b2_the_answer_of_another_machine_says_nothing_of_the_host(tcp):
-    said = host_answer.read({"failed": True, "not_this_host": True, "msg": "this is not kvm1", "invocation": {}})
+    said = host_answer.read(
+        {"failed": True, "not_this_host": True, "msg": "this is not kvm1", "invocation": {}}
+    )
     assert host_answer.judge(said, tcp) == host_answer.UNCLEAR and said.settled

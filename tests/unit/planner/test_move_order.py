@@ -14,7 +14,14 @@ HOSTS = ("kvm1", "kvm2", "kvm3", "kvm4")
 
 
 def move(number, source, to):
-    return {"uuid": str(number), "from_host": source, "from_node": source, "host": to, "node": to, "server_group": None}
+    return {
+        "uuid": str(number),
+        "from_host": source,
+        "from_node": source,
+        "host": to,
+        "node": to,
+        "server_group": None,
+    }
 
 
 def test_limits_make_waves_but_no_stages():
@@ -24,13 +31,21 @@ def test_limits_make_waves_but_no_stages():
 
 
 def test_a_move_waits_for_those_that_leave_its_destination_before_it():
-    moves = [move(1, "kvm3", "kvm4"), move(2, "kvm2", "kvm3"), move(3, "kvm1", "kvm2"), move(4, "kvm1", "kvm4")]
+    moves = [
+        move(1, "kvm3", "kvm4"),
+        move(2, "kvm2", "kvm3"),
+        move(3, "kvm1", "kvm2"),
+        move(4, "kvm1", "kvm4"),
+    ]
     assign_waves(moves)
     found = {each["uuid"]: (each["stage"], each["after"]) for each in moves}
     assert found == {"1": (1, []), "2": (2, ["1"]), "3": (3, ["2"]), "4": (1, [])}
 
 
-@given(st.lists(st.tuples(st.sampled_from(HOSTS), st.sampled_from(HOSTS)), max_size=12), st.integers(1, 3))
+@given(
+    st.lists(st.tuples(st.sampled_from(HOSTS), st.sampled_from(HOSTS)), max_size=12),
+    st.integers(1, 3),
+)
 def test_stages_go_with_what_is_waited_for_and_never_beyond_the_waves(pairs, limit):
     moves = [move(number, source, to) for number, (source, to) in enumerate(pairs) if source != to]
     given_order = [each["uuid"] for each in moves]
@@ -40,5 +55,7 @@ def test_stages_go_with_what_is_waited_for_and_never_beyond_the_waves(pairs, lim
         for before in each["after"]:
             other = by_uuid[before]
             assert other["from_host"] == each["host"] and other["stage"] < each["stage"]
-            assert other["wave"] < each["wave"] and given_order.index(before) < given_order.index(each["uuid"])
+            assert other["wave"] < each["wave"] and given_order.index(before) < given_order.index(
+                each["uuid"]
+            )
         assert each["stage"] <= each["wave"]

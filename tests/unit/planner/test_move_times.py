@@ -28,8 +28,22 @@ TIB = 1024 * 1024
 
 
 def move(name="web1", memory_mb=1100, live=True, wave=1, **more):
-    found = {"uuid": name, "name": name, "from_host": "kvm1", "host": "kvm2", "live": live, "state": "running" if live else "shutoff"}
-    return {**found, "memory_mb": memory_mb, "bandwidth_mib": None, "dirty_mib": 0, "wave": wave, **more}
+    found = {
+        "uuid": name,
+        "name": name,
+        "from_host": "kvm1",
+        "host": "kvm2",
+        "live": live,
+        "state": "running" if live else "shutoff",
+    }
+    return {
+        **found,
+        "memory_mb": memory_mb,
+        "bandwidth_mib": None,
+        "dirty_mib": 0,
+        "wave": wave,
+        **more,
+    }
 
 
 def measured(mib, seconds, disk_mib=0, live=True, source="kvm1", destination="kvm2", count=1):
@@ -40,21 +54,36 @@ def measured(mib, seconds, disk_mib=0, live=True, source="kvm1", destination="kv
 
 def one(given_move, rates=None, disks=None):
     """Return (seconds, parts that are copied) of a plan of one move."""
-    seconds = expect([given_move], rates or Rates(), {} if disks is None else {given_move["uuid"]: disks})
+    seconds = expect(
+        [given_move], rates or Rates(), {} if disks is None else {given_move["uuid"]: disks}
+    )
     assert seconds == given_move["seconds"]
-    return seconds, [(each["what"], each["mib"], each["rate"], each["basis"], each["moves"]) for each in given_move["copying"]]
+    return seconds, [
+        (each["what"], each["mib"], each["rate"], each["basis"], each["moves"])
+        for each in given_move["copying"]
+    ]
 
 
 def test_memory_and_disks_by_the_assumed_rate():
     assert one(move()) == (12.0, [("memory", 1100, 110, "assumed", 0)])
-    assert one(move(), disks=LocalDisks(22000)) == (212.0, [("memory", 1100, 110, "assumed", 0), ("disks", 22000, 110, "assumed", 0)])
+    assert one(move(), disks=LocalDisks(22000)) == (
+        212.0,
+        [("memory", 1100, 110, "assumed", 0), ("disks", 22000, 110, "assumed", 0)],
+    )
     assert one(move(live=False)) == (2.0, [])
     # A cold move of 80 GiB takes more than 2 s.
-    assert one(move(live=False), disks=LocalDisks(80 * 1024)) == (746.7, [("disks", 81920, 110, "assumed", 0)])
+    assert one(move(live=False), disks=LocalDisks(80 * 1024)) == (
+        746.7,
+        [("disks", 81920, 110, "assumed", 0)],
+    )
 
 
 def thin(virtual, written, how="copied"):
-    return LocalDisks(written, (), ({"target": "vda", "source": "/a", "how": how, "mib": written, "virtual_mib": virtual},))
+    return LocalDisks(
+        written,
+        (),
+        ({"target": "vda", "source": "/a", "how": how, "mib": written, "virtual_mib": virtual},),
+    )
 
 
 def test_walk_f07_a_limit_counts_what_a_thin_disk_has_not_written():
@@ -76,7 +105,10 @@ def test_walk_f07_a_limit_counts_what_a_thin_disk_has_not_written():
     assert one(move(memory_mb=93, bandwidth_mib=100000), fast, thin(10000, 9000))[0] > 80
     web1["copies_disk_mib"] = 15
     lines = estimate_lines({"moves": [web1], "seconds": 37.0})
-    assert "Under the limit bandwidth_mib 1,009 MiB of thin disks that nobody has written count too." in lines
+    assert (
+        "Under the limit bandwidth_mib 1,009 MiB of thin disks that nobody has written count too."
+        in lines
+    )
 
 
 def test_memory_that_is_dirtied_meanwhile():
@@ -89,19 +121,33 @@ def test_memory_that_is_dirtied_meanwhile():
 
 def test_a_measured_rate_gives_back_the_time_that_was_measured():
     """The measured time already contains the pages that the guests dirtied."""
-    rates = Rates(measured(4096, 40, count=3) + measured(2048, 500, 48 * 1024, count=3) + measured(0, 1000, 50_000, live=False, count=3))
-    assert one(move(memory_mb=4096, dirty_mib=None), rates) == (42.0, [("memory", 4096, 102.4, "hosts", 3)])
-    assert one(move(live=False), rates, LocalDisks(100_000)) == (2002.0, [("disks", 100_000, 50.0, "hosts", 3)])
+    rates = Rates(
+        measured(4096, 40, count=3)
+        + measured(2048, 500, 48 * 1024, count=3)
+        + measured(0, 1000, 50_000, live=False, count=3)
+    )
+    assert one(move(memory_mb=4096, dirty_mib=None), rates) == (
+        42.0,
+        [("memory", 4096, 102.4, "hosts", 3)],
+    )
+    assert one(move(live=False), rates, LocalDisks(100_000)) == (
+        2002.0,
+        [("disks", 100_000, 50.0, "hosts", 3)],
+    )
     _seconds, copied = one(move(memory_mb=4096), rates, LocalDisks(10_240))
     assert copied[1] == ("disks", 10_240, 102.4, "hosts", 3)
 
 
 def test_moves_between_the_same_hosts_come_first_in_either_direction_then_the_fleet():
-    near = measured(1000, 100, count=PAIR_MOVES - 1) + measured(1000, 100, source="kvm2", destination="kvm1")
+    near = measured(1000, 100, count=PAIR_MOVES - 1) + measured(
+        1000, 100, source="kvm2", destination="kvm1"
+    )
     far = measured(1000, 20, source="kvm8", destination="kvm9", count=5)
     assert one(move(), Rates(near + far))[1] == [("memory", 1100, 10.0, "hosts", PAIR_MOVES)]
     # Too few moves between these hosts: all moves of the fleet count.
-    assert one(move(), Rates(near[1:] + far))[1] == [("memory", 1100, pytest.approx(7000 / 300, abs=0.1), "fleet", 7)]
+    assert one(move(), Rates(near[1:] + far))[1] == [
+        ("memory", 1100, pytest.approx(7000 / 300, abs=0.1), "fleet", 7)
+    ]
     assert one(move(host="kvm3"), Rates(near + far))[1][0][4] == 8
     assert one(move(), Rates(measured(1000, 20)))[1] == [("memory", 1100, 50.0, "fleet", 1)]
 
@@ -115,16 +161,22 @@ def test_moves_that_say_nothing_of_a_rate_are_left_out():
     for left_out in (short, nothing, mostly_memory, little):
         for live in (True, False):
             parts = one(move(live=live), Rates(left_out), LocalDisks(1))[1]
-            assert {(rate, basis) for _what, _mib, rate, basis, _moves in parts} == {(ASSUMED_MIB, "assumed")}
+            assert {(rate, basis) for _what, _mib, rate, basis, _moves in parts} == {
+                (ASSUMED_MIB, "assumed")
+            }
 
 
 def test_a_limit_of_the_migration_holds_for_what_is_measured_too():
-    rates = Rates(measured(2000, 20) + measured(100, 100, 20_000) + measured(0, 100, 20_000, live=False))
+    rates = Rates(
+        measured(2000, 20) + measured(100, 100, 20_000) + measured(0, 100, 20_000, live=False)
+    )
     assert one(move(bandwidth_mib=50), rates)[1] == [("memory", 1100, 50.0, "configured", 0)]
     assert one(move(bandwidth_mib=500), rates)[1] == [("memory", 1100, 100.0, "fleet", 1)]
     assert one(move(bandwidth_mib=500))[1] == [("memory", 1100, 500.0, "configured", 0)]
     # The files of a cold move are sent without the limit.
-    assert one(move(live=False, bandwidth_mib=50), rates, LocalDisks(1))[1] == [("disks", 1, 200.0, "fleet", 1)]
+    assert one(move(live=False, bandwidth_mib=50), rates, LocalDisks(1))[1] == [
+        ("disks", 1, 200.0, "fleet", 1)
+    ]
 
 
 def test_moves_at_the_same_time_share_a_link_whose_speed_is_only_assumed():
@@ -147,7 +199,11 @@ def test_what_is_assumed_measured_and_unknown_is_said():
         move("web3", 0, live=False, state="running"),
         move("web4", 0, live=False, from_host="kvm3"),
     ]
-    disks = {"web1": LocalDisks(1024), "web2": LocalDisks(TIB), "web3": LocalDisks(0, ("the size of its disk vdb",))}
+    disks = {
+        "web1": LocalDisks(1024),
+        "web2": LocalDisks(TIB),
+        "web3": LocalDisks(0, ("the size of its disk vdb",)),
+    }
     plan = {"moves": moves, "seconds": expect(moves, Rates(measured(2048, 20, count=12)), disks)}
     assert estimate_lines(plan) == [
         "Expected to take about 2 h 39 min.",
@@ -158,10 +214,15 @@ def test_what_is_assumed_measured_and_unknown_is_said():
     moves = [move("web1", 2048), move("web2", 1024, host="kvm3")]
     rates = Rates(measured(2048, 20, count=3) + measured(1000, 100, destination="kvm3", count=4))
     plan = {"moves": moves, "seconds": expect(moves, rates, {})}
-    assert estimate_lines(plan)[1] == "Copies 3 GiB: memory at 10 to 102 MiB/s, measured over 7 moves between these hosts."
+    assert (
+        estimate_lines(plan)[1]
+        == "Copies 3 GiB: memory at 10 to 102 MiB/s, measured over 7 moves between these hosts."
+    )
     moves = [move(bandwidth_mib=30)]
     plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
-    assert estimate_lines(plan)[1] == "Copies 1.07 GiB: memory at 30 MiB/s, the limit bandwidth_mib."
+    assert (
+        estimate_lines(plan)[1] == "Copies 1.07 GiB: memory at 30 MiB/s, the limit bandwidth_mib."
+    )
     moves = [move(live=False)]
     plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
     assert estimate_lines(plan) == ["Expected to take about 2 s."]
@@ -182,7 +243,13 @@ RECORDED = st.lists(
 MOVES = st.lists(
     st.builds(
         lambda memory_mb, live, source, to, wave, limit, dirty: move(
-            memory_mb=memory_mb, live=live, from_host=source, host=to, wave=wave, bandwidth_mib=limit, dirty_mib=dirty
+            memory_mb=memory_mb,
+            live=live,
+            from_host=source,
+            host=to,
+            wave=wave,
+            bandwidth_mib=limit,
+            dirty_mib=dirty,
         ),
         st.integers(0, 500_000),
         st.booleans(),
@@ -225,11 +292,17 @@ def test_more_to_copy_never_takes_less_time(recorded, moves, sizes, data):
 @given(RECORDED, MOVES, st.lists(st.integers(0, TIB), min_size=6, max_size=6))
 def test_what_is_copied_adds_up_and_every_rate_has_its_reason(recorded, moves, sizes):
     moves, rates = numbered(moves), Rates(recorded)
-    total = expect(moves, rates, {each["uuid"]: LocalDisks(size) for each, size in zip(moves, sizes)})
+    total = expect(
+        moves, rates, {each["uuid"]: LocalDisks(size) for each, size in zip(moves, sizes)}
+    )
     assert total >= max(each["seconds"] for each in moves)
     for each, size in zip(moves, sizes):
         assert each["copies_disk_mib"] == size
-        assert each["copies_mib"] == size + (each["memory_mb"] if each["live"] else 0) == sum(part["mib"] for part in each["copying"])
+        assert (
+            each["copies_mib"]
+            == size + (each["memory_mb"] if each["live"] else 0)
+            == sum(part["mib"] for part in each["copying"])
+        )
         for part in each["copying"]:
             assert part["rate"] > 0 and part["mib"] > 0
             assert (part["moves"] > 0) == (part["basis"] in ("hosts", "fleet"))
@@ -241,10 +314,15 @@ def test_what_is_copied_adds_up_and_every_rate_has_its_reason(recorded, moves, s
 
 def test_a_file_of_variables_beside_the_memory_is_no_measurement_of_disks():
     rates = Rates(measured(4096, 40, 1, count=PAIR_MOVES))
-    assert one(move(), rates, LocalDisks(1100))[1] == [("memory", 1100, 102.4, "hosts", 3), ("disks", 1100, 110, "assumed", 0)]
+    assert one(move(), rates, LocalDisks(1100))[1] == [
+        ("memory", 1100, 102.4, "hosts", 3),
+        ("disks", 1100, 110, "assumed", 0),
+    ]
 
 
 def test_of_many_names_only_the_first_are_in_the_line():
     moves = [move(f"vm{number}", live=False, state="running") for number in range(12)]
     plan = {"moves": moves, "seconds": expect(moves, Rates(), {})}
-    assert estimate_lines(plan)[1].endswith("(vm0, vm1, vm2, vm3, vm4, vm5, vm6, vm7, vm8, vm9 and 2 more).")
+    assert estimate_lines(plan)[1].endswith(
+        "(vm0, vm1, vm2, vm3, vm4, vm5, vm6, vm7, vm8, vm9 and 2 more)."
+    )

@@ -13,17 +13,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity, maintenance_batches, milp
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity, unbearable_losses
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import (
+    capacity,
+    maintenance_batches,
+    milp,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import (
+    plan_capacity,
+    unbearable_losses,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import (
+    packing_state_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import (
+    is_to_shut_down,
+    why_unmovable,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.planner.checking import CLASSES, check_moves, moved_to
+from ansible_collections.drover.compute.tests.unit.planner.checking import (
+    CLASSES,
+    check_moves,
+    moved_to,
+)
 from ansible_collections.drover.compute.tests.unit.planner.crowds import GROUPS, crowds
 
 POLICY = Policy.from_mapping(None)
@@ -69,7 +89,11 @@ def test_no_destination_is_one_of_the_drained_hosts(crowd, limits, extra_moves, 
     drained hosts moves, or is named."""
     columns, guests, host = crowd
     rest = sorted(set(columns["host"]) - {host})
-    hosts = [host, *data.draw(st.lists(st.sampled_from(rest), unique=True, max_size=len(rest) - 1))] if rest else [host]
+    hosts = (
+        [host, *data.draw(st.lists(st.sampled_from(rest), unique=True, max_size=len(rest) - 1))]
+        if rest
+        else [host]
+    )
     left = sorted(set(rest) - set(hosts))
     closed = data.draw(st.lists(st.sampled_from(left), unique=True, max_size=1)) if left else []
     plan = drain(columns, guests, hosts, limits=limits, extra_moves=extra_moves, closed=closed)
@@ -80,8 +104,12 @@ def test_no_destination_is_one_of_the_drained_hosts(crowd, limits, extra_moves, 
     assert {move["from_host"] for move in plan["moves"] if not move["extra"]} <= set(hosts)
     named = {each["name"]: each["host"] for each in [*plan["unmovable"], *plan["shutdowns"]]}
     moved = {move["name"]: move["from_host"] for move in plan["moves"] if not move["extra"]}
-    assert {**named, **moved} == {each["name"]: each["host"] for each in guests if each["host"] in hosts}
-    assert not set(named) & set(moved) and {name for name in where if where[name] in hosts} == set(named)
+    assert {**named, **moved} == {
+        each["name"]: each["host"] for each in guests if each["host"] in hosts
+    }
+    assert not set(named) & set(moved) and {name for name in where if where[name] in hosts} == set(
+        named
+    )
 
 
 @given(crowds(), st.randoms())
@@ -115,14 +143,21 @@ def possible(columns, guests, host):
     """Return True if any assignment empties the host, with any order of moves. The function tries
     all assignments."""
     names = [name for name in columns["host"] if name != host]
-    free = {name: [columns["resources"][rc]["total"][columns["host"].index(name)] for rc in CLASSES] for name in names}
+    free = {
+        name: [columns["resources"][rc]["total"][columns["host"].index(name)] for rc in CLASSES]
+        for name in names
+    }
     held = {}
     loose = []
     for each in guests:
         if each["move_policy"] in ("never", "shutdown"):
             if each["host"] != host:
-                free[each["host"]] = [a - each[key] for a, key in zip(free[each["host"]], CLASSES.values())]
-                held[each["server_group"], each["host"]] = held.get((each["server_group"], each["host"]), 0) + 1
+                free[each["host"]] = [
+                    a - each[key] for a, key in zip(free[each["host"]], CLASSES.values())
+                ]
+                held[each["server_group"], each["host"]] = (
+                    held.get((each["server_group"], each["host"]), 0) + 1
+                )
         else:
             loose.append(each)
 
@@ -182,12 +217,19 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     for batch in plan["batches"]:
         # The other instances keep their resources, and the batch's instances fit beside them.
         need = {
-            key: sum(each[key] for each in guests if each["host"] in batch and each["move_policy"] != "shutdown")
+            key: sum(
+                each[key]
+                for each in guests
+                if each["host"] in batch and each["move_policy"] != "shutdown"
+            )
             for key in CLASSES.values()
         }
         for rc, key in CLASSES.items():
             rows = [i for i, name in enumerate(columns["host"]) if name not in batch]
-            room = sum(columns["resources"][rc]["total"][i] - columns["resources"][rc]["used"][i] for i in rows)
+            room = sum(
+                columns["resources"][rc]["total"][i] - columns["resources"][rc]["used"][i]
+                for i in rows
+            )
             assert need[key] <= room
 
 
@@ -200,7 +242,9 @@ def test_places_that_are_kept_are_places(crowd, spare):
     moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
     packing_state, items = packing_state_of(states, POLICY, moving)
     before = packing_state.free.copy()
-    batch = maintenance_batches.Batch(maintenance_batches.MaintenanceFleet(packing_state, items, spare))
+    batch = maintenance_batches.Batch(
+        maintenance_batches.MaintenanceFleet(packing_state, items, spare)
+    )
     for name in sorted(set(states.host)):
         batch.add(name)
         assert (packing_state.free == before).all() and packing_state.open.all()
@@ -237,7 +281,9 @@ def test_the_way_home_keeps_the_rules(crowd, data):
     assert errors == []
     assert all((move["host"], move["node"]) == homes[move["uuid"]] for move in plan["moves"])
     away = {each["uuid"] for each in guests if (each["host"], each["node"]) != homes[each["uuid"]]}
-    assert {move["uuid"] for move in plan["moves"]} | {each["uuid"] for each in plan["staying"]} == away
+    assert {move["uuid"] for move in plan["moves"]} | {
+        each["uuid"] for each in plan["staying"]
+    } == away
 
 
 @given(crowds(), st.integers(0, 5))
@@ -249,7 +295,12 @@ def test_rebalancing_never_worsens_and_keeps_the_rules(crowd, most):
     errors, where = check_moves(columns, guests, plan["moves"])
     assert errors == []
     assert plan["score_after"] <= plan["score_before"]
-    assert abs(plan["score_before"] - plan["score_after"] - sum(move["gain"] for move in plan["moves"])) < 1e-4
+    assert (
+        abs(
+            plan["score_before"] - plan["score_after"] - sum(move["gain"] for move in plan["moves"])
+        )
+        < 1e-4
+    )
     # A balanced fleet stays as it is: a second plan within the margin has no moves.
     after, moved = moved_to(columns, guests, where)
     if len(plan["moves"]) < most:
@@ -264,8 +315,13 @@ def test_capacity_counts_what_fits(crowd, vcpus, memory):
     request = {"name": "new", "vcpus": vcpus, "memory_mb": memory, "disk_gb": 1}
     found = plan_capacity(columns, request, POLICY, guests)
     for number, each in enumerate(found["hosts"]):
-        room = {rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number] for rc in CLASSES}
-        assert each["count"] == min(room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"])
+        room = {
+            rc: columns["resources"][rc]["total"][number] - columns["resources"][rc]["used"][number]
+            for rc in CLASSES
+        }
+        assert each["count"] == min(
+            room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"]
+        )
     assert found["total"] == sum(each["count"] for each in found["hosts"])
     assert 0 <= found["with_loss"]["total"] <= found["total"]
 

@@ -10,7 +10,13 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, PoolDisk, PoolSpace, Taken, plan
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import (
+    GIB,
+    PoolDisk,
+    PoolSpace,
+    Taken,
+    plan,
+)
 
 NOTHING = Taken({}, {})
 
@@ -33,7 +39,15 @@ def disk(name="web", gib=10.0, target="vda", node=1, copied=None, traits=(), **m
 
 def space(name, capacity=100, used=0, node=1, free=10**15, traits=(), place=None, **more):
     return PoolSpace(
-        node, name, name, place or (f"{node}-{name}", f"CUSTOM_DISK_GB_{name}"), capacity, used, free, frozenset(traits), **more
+        node,
+        name,
+        name,
+        place or (f"{node}-{name}", f"CUSTOM_DISK_GB_{name}"),
+        capacity,
+        used,
+        free,
+        frozenset(traits),
+        **more,
     )
 
 
@@ -42,13 +56,19 @@ def went(moves):
 
 
 def test_the_largest_goes_first_and_to_the_emptiest():
-    moves, left = plan([disk("a", 10), disk("b", 60)], [space("one", 100, 30), space("two", 200, 20)], NOTHING)
+    moves, left = plan(
+        [disk("a", 10), disk("b", 60)], [space("one", 100, 30), space("two", 200, 20)], NOTHING
+    )
     assert not left and [move.disk.name for move in moves] == ["b", "a"]
     assert went(moves) == {("b", "vda"): "two", ("a", "vda"): "one"}
 
 
 def test_a_disk_goes_to_a_pool_of_its_own_host_that_has_its_traits():
-    spaces = [space("fast", traits=["STORAGE_DISK_SSD"], used=90), space("slow"), space("fast", node=2, traits=["STORAGE_DISK_SSD"])]
+    spaces = [
+        space("fast", traits=["STORAGE_DISK_SSD"], used=90),
+        space("slow"),
+        space("fast", node=2, traits=["STORAGE_DISK_SSD"]),
+    ]
     moves, left = plan([disk(traits=["STORAGE_DISK_SSD"])], spaces, NOTHING)
     assert [(move.space.node, move.space.name) for move in moves] == [(1, "fast")] and not left
     _moves, (lost,) = plan([disk(traits=["CUSTOM_X"])], spaces, NOTHING)
@@ -70,7 +90,10 @@ def test_the_wanted_pool_alone():
 
 def test_a_host_without_another_pool():
     _moves, (lost,) = plan([disk()], [], NOTHING)
-    assert lost.reason == "kvm1 has no other storage pool that is counted" and "drover_storage_pools" in lost.way_out
+    assert (
+        lost.reason == "kvm1 has no other storage pool that is counted"
+        and "drover_storage_pools" in lost.way_out
+    )
 
 
 def test_what_the_host_refuses_wherever_it_goes_is_its_own_sentence():
@@ -78,7 +101,9 @@ def test_what_the_host_refuses_wherever_it_goes_is_its_own_sentence():
     refused = {("web", "vda"): {"one": words, "two": words}}
     moves, (lost,) = plan([disk()], [space("one"), space("two")], NOTHING, refused=refused)
     assert not moves and lost.reason == words
-    moves, _left = plan([disk()], [space("one"), space("two")], NOTHING, refused={("web", "vda"): {"one": words}})
+    moves, _left = plan(
+        [disk()], [space("one"), space("two")], NOTHING, refused={("web", "vda"): {"one": words}}
+    )
     assert went(moves) == {("web", "vda"): "two"}
 
 
@@ -103,7 +128,12 @@ def worlds(draw):
         for name in draw(st.lists(st.sampled_from(["x", "y", "z"]), unique=True)):
             spaces.append(
                 space(
-                    name, draw(st.integers(0, 40)), draw(st.integers(0, 20)), node, draw(st.none() | st.integers(0, 40 * GIB)), draw(TRAITS)
+                    name,
+                    draw(st.integers(0, 40)),
+                    draw(st.integers(0, 20)),
+                    node,
+                    draw(st.none() | st.integers(0, 40 * GIB)),
+                    draw(TRAITS),
                 )
             )
         if draw(st.booleans()):
@@ -126,15 +156,23 @@ def worlds(draw):
 def test_nothing_is_over_capacity_no_disk_is_lost_and_traits_are_kept(world, wanted):
     disks, spaces = world
     moves, left = plan(disks, spaces, NOTHING, wanted)
-    assert sorted([move.disk.key for move in moves] + [each.disk.key for each in left]) == sorted(each.key for each in disks)
+    assert sorted([move.disk.key for move in moves] + [each.disk.key for each in left]) == sorted(
+        each.key for each in disks
+    )
     assert all(each.reason and each.way_out for each in left)
     taken, copied = {}, {}
     for move in moves:
-        assert move.space.node == move.disk.node and move.disk.traits <= move.space.traits and wanted in (None, move.space.name)
+        assert (
+            move.space.node == move.disk.node
+            and move.disk.traits <= move.space.traits
+            and wanted in (None, move.space.name)
+        )
         key = (move.disk.uuid, move.space.place)
         taken[key] = taken.get(key, 0) + move.disk.size
         copied[move.space.place] = copied.get(move.space.place, 0) + move.disk.copied
     for each in spaces:
-        more = sum(math.ceil(size / GIB) for (_uuid, place), size in taken.items() if place == each.place)
+        more = sum(
+            math.ceil(size / GIB) for (_uuid, place), size in taken.items() if place == each.place
+        )
         assert not more or each.used + more <= each.capacity
         assert each.place not in copied or each.free is None or copied[each.place] <= each.free

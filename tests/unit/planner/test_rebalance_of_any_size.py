@@ -11,7 +11,9 @@ import random
 import numpy as np
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
@@ -22,7 +24,9 @@ SIZES = ((1, 4), (2, 8), (4, 16), (8, 32))
 
 def copies(count):
     """Return the given number of groups of five hosts with one load."""
-    hosts = [host(f"kvm{number}", vcpus=64, memory_mb=1000, disk_gb=1000) for number in range(5 * count)]
+    hosts = [
+        host(f"kvm{number}", vcpus=64, memory_mb=1000, disk_gb=1000) for number in range(5 * count)
+    ]
     guests = [
         guest(f"vm{number}-{each}", host=f"kvm{number}", memory_mb=100, disk_gb=10)
         for number in range(5 * count)
@@ -40,7 +44,9 @@ def test_the_margin_is_the_same_judgement_in_a_fleet_of_any_size(count):
         plan = plan_rebalance(*copies(count), POLICY, max_moves=1, margin=margin, threshold=0)
         assert len(plan["moves"]) == moves, (margin, plan["reason"])
     assert len(plan_rebalance(*copies(count), POLICY, max_moves=3)["moves"]) == 3
-    costs = plan_rebalance(*copies(count), POLICY, max_moves=1, cost_per_gib=1.25 * worth / (100 / 1024), margin=0)
+    costs = plan_rebalance(
+        *copies(count), POLICY, max_moves=1, cost_per_gib=1.25 * worth / (100 / 1024), margin=0
+    )
     assert costs["moves"] == []
 
 
@@ -57,7 +63,15 @@ def crowd(seed, count):
             if used[0] + cpus > vcpus or used[1] + size > memory:
                 break
             used = [used[0] + cpus, used[1] + size]
-            guests.append(guest(f"vm{len(guests)}", host=f"kvm{number}", vcpus=cpus, memory_mb=size, disk_gb=10 * cpus))
+            guests.append(
+                guest(
+                    f"vm{len(guests)}",
+                    host=f"kvm{number}",
+                    vcpus=cpus,
+                    memory_mb=size,
+                    disk_gb=10 * cpus,
+                )
+            )
     return hosts, guests
 
 
@@ -65,18 +79,33 @@ def best_gain(columns, guests):
     """Return the greatest gain of one move that fits; the function compares all moves."""
     row = {name: number for number, name in enumerate(columns["host"])}
     found = 0.0
-    capacity = np.array([columns["resources"][rc]["total"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float)
-    used = np.array([columns["resources"][rc]["used"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float)
+    capacity = np.array(
+        [columns["resources"][rc]["total"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float
+    )
+    used = np.array(
+        [columns["resources"][rc]["used"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float
+    )
     count = len(row)
     share = 1 - used / capacity
     total, squares = share.sum(axis=1), (share**2).sum(axis=1)
     before = np.sqrt(squares / count - (total / count) ** 2).sum()
     for each in guests:
-        need, at = np.array([each["vcpus"], each["memory_mb"], each["disk_gb"]], dtype=float), row[each["host"]]
+        need, at = (
+            np.array([each["vcpus"], each["memory_mb"], each["disk_gb"]], dtype=float),
+            row[each["host"]],
+        )
         leaving, arriving = need / capacity[:, at], need[:, None] / capacity
         change = leaving[:, None] - arriving
-        more = ((share[:, at] + leaving) ** 2 - share[:, at] ** 2)[:, None] + (share - arriving) ** 2 - share**2
-        after = np.sqrt(((squares[:, None] + more) / count - ((total[:, None] + change) / count) ** 2).clip(min=0)).sum(axis=0)
+        more = (
+            ((share[:, at] + leaving) ** 2 - share[:, at] ** 2)[:, None]
+            + (share - arriving) ** 2
+            - share**2
+        )
+        after = np.sqrt(
+            ((squares[:, None] + more) / count - ((total[:, None] + change) / count) ** 2).clip(
+                min=0
+            )
+        ).sum(axis=0)
         fits = (used + need[:, None] <= capacity).all(axis=0)
         fits[at] = False
         if fits.any():
@@ -97,11 +126,18 @@ def test_many_sources_without_a_destination_do_not_hide_the_moves_of_others():
     """The largest instances gain most, but each host already has a member of their groups."""
     hosts = [host(f"kvm{number:03}", vcpus=640, memory_mb=1000) for number in range(900)]
     guests = [
-        guest(f"{group}{number}", host=f"kvm{number:03}", memory_mb=(10, 10, 150)[number % 3], group=group)
+        guest(
+            f"{group}{number}",
+            host=f"kvm{number:03}",
+            memory_mb=(10, 10, 150)[number % 3],
+            group=group,
+        )
         for number in range(900)
         for group in ("web", "db")
     ]
     guests.append(guest("plain", host="kvm152", memory_mb=20))
-    columns = fleet(*hosts, instances=guests, groups={"web": ("anti-affinity", 1), "db": ("anti-affinity", 1)})
+    columns = fleet(
+        *hosts, instances=guests, groups={"web": ("anti-affinity", 1), "db": ("anti-affinity", 1)}
+    )
     plan = plan_rebalance(columns, guests, POLICY, max_moves=3)
     assert [move["name"] for move in plan["moves"]] == ["plain"]

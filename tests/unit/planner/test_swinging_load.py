@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
@@ -19,13 +21,17 @@ COOLDOWN = 6
 
 def steady():
     """An even fleet: four instances on each host."""
-    return [guest(f"vm{number}", host=f"kvm{number % 4 + 1}", memory_mb=100) for number in range(16)]
+    return [
+        guest(f"vm{number}", host=f"kvm{number % 4 + 1}", memory_mb=100) for number in range(16)
+    ]
 
 
 def swing(tick, memory_mb, move_policy):
     """Return a batch of jobs of a user. It comes to one host after the other, and leaves again. The
     jobs never move."""
-    return [guest(f"job{tick}", host=f"kvm{tick % 4 + 1}", memory_mb=memory_mb, move_policy=move_policy)]
+    return [
+        guest(f"job{tick}", host=f"kvm{tick % 4 + 1}", memory_mb=memory_mb, move_policy=move_policy)
+    ]
 
 
 @pytest.mark.parametrize("memory_mb", [10, 40, 90])
@@ -48,11 +54,18 @@ def test_a_swing_above_it_moves_no_instance_twice_within_the_cool_down(memory_mb
         for move in plan["moves"]:
             assert move["name"] not in cooling and move["gain"] > 0
             moved[move["name"]] = tick
-            next(each for each in guests if each["name"] == move["name"]).update(host=move["host"], node=move["host"])
+            next(each for each in guests if each["name"] == move["name"]).update(
+                host=move["host"], node=move["host"]
+            )
     assert moved, "the swing is not above the threshold"
 
 
 def test_an_even_fleet_stays_as_it_is_however_often_it_is_asked():
     guests = steady()
     for _dummy in range(5):
-        assert plan_rebalance(fleet(*FOUR, instances=guests), guests, POLICY, threshold=0, margin=0)["moves"] == []
+        assert (
+            plan_rebalance(fleet(*FOUR, instances=guests), guests, POLICY, threshold=0, margin=0)[
+                "moves"
+            ]
+            == []
+        )

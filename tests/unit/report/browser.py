@@ -60,7 +60,10 @@ class Browser:
     def console(self):
         """Return the console messages since the last call, with errors of the page and of its
         policy."""
-        return [f"{each['level']}: {each['message']}" for each in self._call("/se/log", {"type": "browser"})]
+        return [
+            f"{each['level']}: {each['message']}"
+            for each in self._call("/se/log", {"type": "browser"})
+        ]
 
     def command(self, name, **parameters):
         """Send a command of the DevTools protocol."""
@@ -73,7 +76,9 @@ class Browser:
         )  # fmt: skip
 
     def media(self, kind="", **features):
-        named = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        named = [
+            {"name": name.replace("_", "-"), "value": value} for name, value in features.items()
+        ]
         self.command("Emulation.setEmulatedMedia", media=kind, features=named)
 
     def view(self, path):
@@ -90,7 +95,9 @@ class Browser:
         return base64.b64decode(self.command("Page.printToPDF", printBackground=False)["data"])
 
     def _call(self, path, body):
-        request = urllib.request.Request(self._base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        request = urllib.request.Request(
+            self._base + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
         try:
             with urllib.request.urlopen(request, timeout=CALL_SECONDS) as answer:
                 return json.load(answer)["value"]
@@ -110,7 +117,9 @@ def running():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="drover-browser-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="drover-browser-", ignore_cleanup_errors=True
+    ) as folder:
         driver = subprocess.Popen(
             ["chromedriver", f"--port={port}"],
             stdout=subprocess.DEVNULL,

@@ -10,7 +10,11 @@ import tempfile
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    refusals,
+    report_data,
+    scheduling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
@@ -44,7 +48,9 @@ def small(url):
     fleets.discover(
         url,
         host("kvm1", domain("web1", 2, 1024, 10), domain("db1", 1, 2048, 40)),
-        host("kvm2", domain("web2", 2, 1024, 10), domain(NASTY, 1, 64, 0), availability_zone="east"),
+        host(
+            "kvm2", domain("web2", 2, 1024, 10), domain(NASTY, 1, 64, 0), availability_zone="east"
+        ),
         host("kvm3", domain("old", 4, 4096, 90, state="shutoff"), availability_zone="east"),
         host("kvm4"),
         host("kvm5", domain("cache", 1, 512, 0), availability_zone="west"),
@@ -52,7 +58,11 @@ def small(url):
     )
     with Store.open(url).write() as connection:
         nodes = tables.compute_nodes
-        connection.execute(sa.update(nodes).where(nodes.c.host == "kvm1").values(memory_mb_used=3000, local_gb_used=61))
+        connection.execute(
+            sa.update(nodes)
+            .where(nodes.c.host == "kvm1")
+            .values(memory_mb_used=3000, local_gb_used=61)
+        )
         services.record_unreachable(connection, "kvm5", "no route to <kvm5>", NOW)
         for name, values in (
             ("kvm3", {"disabled": True, "disabled_reason": "new fan & more"}),
@@ -107,7 +117,9 @@ def decided(url):
         picked = scheduling.decide(connection, [wanted], Policy.from_mapping({}), NOW)
     # The first choice of the second instance has no room now.
     why = picked[0]["explanation"]
-    other = fleets.selection("other", "kvm6", "kvm1", "kvm2", vcpus=1, memory_mb=1000, explanation=why)
+    other = fleets.selection(
+        "other", "kvm6", "kvm1", "kvm2", vcpus=1, memory_mb=1000, explanation=why
+    )
     picked.append({**other, "name": NASTY})
     with store.write(together=True) as connection:
         claims.claim(connection, picked, NOW + 1, actor="ada@desk, process 7")
@@ -119,7 +131,9 @@ def decided(url):
         too_big = {"name": "big", "vcpus": 64, "memory_mb": 65536}
         scheduling.decide(connection, [too_big], Policy.from_mapping({}), NOW)
     with store.write() as connection:
-        unknown = decisions.row("resize", None, (uuid_of("web1"), "web1"), NOW + 3, ("kvm2", "kvm2"))
+        unknown = decisions.row(
+            "resize", None, (uuid_of("web1"), "web1"), NOW + 3, ("kvm2", "kvm2")
+        )
         decisions.record(connection, [unknown])
     return url
 
@@ -132,7 +146,10 @@ def large(url, hosts=1000, instances=10):
         *[
             host(
                 f"kvm{number:04}",
-                *[domain(f"vm-{number:04}-{each}", *sizes[(number + each) % 3]) for each in range(number % (2 * instances + 1))],
+                *[
+                    domain(f"vm-{number:04}-{each}", *sizes[(number + each) % 3])
+                    for each in range(number % (2 * instances + 1))
+                ],
                 vcpus=64,
                 memory_mb=131072,
                 local_gb=1000,
@@ -154,7 +171,15 @@ def many(hosts, instances):
     takes a minute."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/store.db"
-        fleets.discover(url, host("kvm", *(domain(f"vm-{n}", 2, 2048, 20) for n in range(instances)), vcpus=64, memory_mb=131072))
+        fleets.discover(
+            url,
+            host(
+                "kvm",
+                *(domain(f"vm-{n}", 2, 2048, 20) for n in range(instances)),
+                vcpus=64,
+                memory_mb=131072,
+            ),
+        )
         found = view(url)
     (one,) = found["hosts"]
     found["hosts"] = [
@@ -175,7 +200,12 @@ def many(hosts, instances):
         for number in range(hosts)
     ]
     found["map"] = heat_map(found["hosts"])
-    found["summary"] = {**found["summary"], "hosts": hosts, "up": hosts, "instances": hosts * instances}
+    found["summary"] = {
+        **found["summary"],
+        "hosts": hosts,
+        "up": hosts,
+        "instances": hosts * instances,
+    }
     found["seen"] = {**found["seen"], "oldest": found["hosts"][0]}
     return found
 
@@ -186,7 +216,10 @@ def pooled(url):
     shared = {"pools": [pool], "instances_path": "/srv/vms/images", "local_gb": 500}
     fleets.discover(
         url,
-        *[host(f"kvm{number}", domain(f"vm{number}", 1, 512, 20 * number), **shared) for number in (1, 2, 3)],
+        *[
+            host(f"kvm{number}", domain(f"vm{number}", 1, 512, 20 * number), **shared)
+            for number in (1, 2, 3)
+        ],
         host("kvm4", domain("vm4", 1, 512, 7), local_gb=200),
     )
     return url

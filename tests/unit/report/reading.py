@@ -68,12 +68,15 @@ def truth(url):
         for row in connection.execute(query):
             held = connection.execute(
                 sa.select(sa.func.coalesce(sa.func.sum(tables.allocations.c.used), 0)).where(
-                    tables.allocations.c.provider_id == row.provider_id, tables.allocations.c.class_id == row.class_id
+                    tables.allocations.c.provider_id == row.provider_id,
+                    tables.allocations.c.class_id == row.class_id,
                 )
             ).scalar_one()
             capacity = int((row.total - row.reserved) * row.allocation_ratio)
             found.setdefault(row.host, {})[CLASSES[row.name]] = f"{held}/{capacity}"
-        query = sa.select(nodes.c.host, sa.func.count(instances.c.id)).outerjoin(instances, instances.c.compute_node_id == nodes.c.id)
+        query = sa.select(nodes.c.host, sa.func.count(instances.c.id)).outerjoin(
+            instances, instances.c.compute_node_id == nodes.c.id
+        )
         for host, count in connection.execute(query.group_by(nodes.c.host)):
             found[host]["instances"] = str(count)
     return found

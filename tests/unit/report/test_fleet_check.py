@@ -51,11 +51,22 @@ def host(*guests, **more):
 
 
 def guest(name="web", **more):
-    return {"name": name, "machine": PC, "networks": [], "interfaces": [], "pools": [], "secrets": [], **more}
+    return {
+        "name": name,
+        "machine": PC,
+        "networks": [],
+        "interfaces": [],
+        "pools": [],
+        "secrets": [],
+        **more,
+    }
 
 
 def check(answers, **more):
-    hostvars = {name: {"check_looked": {"clock_bounds": [-0.5, 0.1], "host": each}} for name, each in answers.items()}
+    hostvars = {
+        name: {"check_looked": {"clock_bounds": [-0.5, 0.1], "host": each}}
+        for name, each in answers.items()
+    }
     for name, variables in more.items():
         hostvars.setdefault(name, {}).update(variables)
     found = fleet_findings(list(hostvars), hostvars)
@@ -69,7 +80,12 @@ def texts(found):
 
 def test_a_healthy_fleet():
     found = check({"kvm1": host(guest(networks=["default"])), "kvm2": host()})
-    assert found == {"findings": [], "errors": 0, "warnings": 0, "lines": ["2 hosts checked: nothing was found."]}
+    assert found == {
+        "findings": [],
+        "errors": 0,
+        "warnings": 0,
+        "lines": ["2 hosts checked: nothing was found."],
+    }
 
 
 def test_what_a_guest_uses():
@@ -100,20 +116,34 @@ def test_what_guests_use_and_other_hosts_lack(has, uses, value, word):
     used = value if uses == "machine" else [value]
     there = host(guest("a", **{uses: used}), guest("b", **{uses: used}), **{has: [PC, value]})
     found = check({"kvm1": there, "kvm2": host(), "kvm3": host(**{has: [PC, value]})})
-    assert texts(found) == {("kvm2", "warning", f"it lacks {word}, which a, b use: no move to here")}
+    assert texts(found) == {
+        ("kvm2", "warning", f"it lacks {word}, which a, b use: no move to here")
+    }
     assert found["errors"] == 0 and found["lines"][-1] == "3 hosts checked: errors: 0, warnings: 1."
 
 
 def test_interfaces_of_another_machine_are_not_known():
-    assert not check({"kvm1": host(guest(interfaces=["br0"]), interfaces=["br0"]), "kvm2": host(interfaces=None)})["findings"]
+    assert not check(
+        {"kvm1": host(guest(interfaces=["br0"]), interfaces=["br0"]), "kvm2": host(interfaces=None)}
+    )["findings"]
 
 
 def test_what_is_wrong_with_a_host():
-    found = check({"kvm1": host(free_gib=0.2), "kvm2": host(kvm=False, hypervisor_version=6000000), "kvm3": host(security=["selinux"])})
+    found = check(
+        {
+            "kvm1": host(free_gib=0.2),
+            "kvm2": host(kvm=False, hypervisor_version=6000000),
+            "kvm3": host(security=["selinux"]),
+        }
+    )
     assert texts(found) == {
         ("kvm1", "error", "the folder of its instances has 0.2 GiB left"),
         ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
-        ("kvm2", "warning", "it has QEMU 6.0.0, others have 7.2.0: moves from a newer to an older one may fail"),
+        (
+            "kvm2",
+            "warning",
+            "it has QEMU 6.0.0, others have 7.2.0: moves from a newer to an older one may fail",
+        ),
         (
             "kvm3",
             "warning",
@@ -132,14 +162,23 @@ def test_storage_pools_without_room_and_those_that_do_not_run():
 
 
 def test_kvm_with_which_no_guest_starts():
-    found = check({"kvm1": host(why_no_kvm="error: failed to set MSR 0x10a to 0x69."), "kvm2": host(kvm=False, why_no_kvm="no such file")})
+    found = check(
+        {
+            "kvm1": host(why_no_kvm="error: failed to set MSR 0x10a to 0x69."),
+            "kvm2": host(kvm=False, why_no_kvm="no such file"),
+        }
+    )
     assert texts(found) == {
         ("kvm1", "error", "no guest starts with KVM: error: failed to set MSR 0x10a to 0x69"),
         ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
     }
 
 
-GUESTS = (guest("large", memory_mib=65536), guest("small", memory_mib=1024), guest("off", memory_mib=None))
+GUESTS = (
+    guest("large", memory_mib=65536),
+    guest("small", memory_mib=1024),
+    guest("off", memory_mib=None),
+)
 
 
 @pytest.mark.parametrize(
@@ -159,49 +198,86 @@ GUESTS = (guest("large", memory_mib=65536), guest("small", memory_mib=1024), gue
         ({"bandwidth_mib": 2}, None, None),
         ({"timeout_per_gib": 1}, None, None),
         ({}, None, None),
-        ({"on_timeout": "post_copy"}, "error", "no migration can begin: The options: on_timeout is post_copy, but post_copy is not true"),
+        (
+            {"on_timeout": "post_copy"},
+            "error",
+            "no migration can begin: The options: on_timeout is post_copy, but post_copy is not true",
+        ),
         ({"bandwith_mib": 1}, "error", "did you mean bandwidth_mib?"),
         ("fast", "error", "drover_migration is no mapping"),
     ],
 )
 def test_time_limits_of_migrations(options, severity, what):
     found = check({"kvm1": host(*GUESTS)}, kvm1={"drover_migration": options})
-    assert [(each["host"], each["severity"]) for each in found["findings"]] == ([("kvm1", severity)] if severity else []), found
+    assert [(each["host"], each["severity"]) for each in found["findings"]] == (
+        [("kvm1", severity)] if severity else []
+    ), found
     assert all(what in each["what"] and each["remedy"] for each in found["findings"]), found
 
 
 @pytest.mark.parametrize(
-    ("bounds", "what"), [([5.0, 6.0], "5 s ahead of"), ([-9.0, -8.0], "8 s behind"), ([-60.0, 1.0], None), ([1.9, 90], None)]
+    ("bounds", "what"),
+    [
+        ([5.0, 6.0], "5 s ahead of"),
+        ([-9.0, -8.0], "8 s behind"),
+        ([-60.0, 1.0], None),
+        ([1.9, 90], None),
+    ],
 )
 def test_a_clock_is_wrong_only_for_certain(bounds, what):
     found = check({}, kvm1={"check_looked": {"clock_bounds": bounds, "host": host()}})
-    assert texts(found) == ({("kvm1", "warning", f"its clock is at least {what} the controller's")} if what else set())
+    assert texts(found) == (
+        {("kvm1", "warning", f"its clock is at least {what} the controller's")} if what else set()
+    )
 
 
 @pytest.mark.parametrize(
     ("looked", "why"),
     [
-        ({"msg": "Connecting to qemu:///system failed."}, "it was not read: Connecting to qemu:///system failed"),
+        (
+            {"msg": "Connecting to qemu:///system failed."},
+            "it was not read: Connecting to qemu:///system failed",
+        ),
         ({"unreachable": True, "msg": "no route to host"}, "it was not read: no route to host"),
         ({}, "it was not read: it gave no answer"),
         ({"host": 7}, "it was not read: its answer has no facts"),
-        ({"host": {}}, "it was not read: its answer cannot be read (machines, security, networks, pools, pools_stopped, secrets, guests)"),
+        (
+            {"host": {}},
+            "it was not read: its answer cannot be read (machines, security, networks, pools, pools_stopped, secrets, guests)",
+        ),
         ({"host": host(pools=[{}])}, "it was not read: its answer cannot be read (a name)"),
-        ({"host": host(missing_drivers=[{"driver": []}])}, "it was not read: its answer cannot be read (missing_drivers)"),
-        ({"host": host(pool_types={"a": []})}, "it was not read: its answer cannot be read (pool_types)"),
+        (
+            {"host": host(missing_drivers=[{"driver": []}])},
+            "it was not read: its answer cannot be read (missing_drivers)",
+        ),
+        (
+            {"host": host(pool_types={"a": []})},
+            "it was not read: its answer cannot be read (pool_types)",
+        ),
         ({"host": host({"name": 3})}, "it was not read: its answer cannot be read (guests)"),
-        ({"host": host(guest(networks={"a": 1}))}, "it was not read: its answer cannot be read (guests)"),
+        (
+            {"host": host(guest(networks={"a": 1}))},
+            "it was not read: its answer cannot be read (guests)",
+        ),
     ],
 )
 def test_a_host_that_was_not_read_is_a_line(looked, why):
     found = check({"kvm2": host()}, kvm1={"check_looked": looked})
     assert texts(found) == {("kvm1", "error", why)}
-    assert texts(check({"kvm2": host()}, kvm1={})) == {("kvm1", "error", "it was not read: it gave no answer")}
+    assert texts(check({"kvm2": host()}, kvm1={})) == {
+        ("kvm1", "error", "it was not read: it gave no answer")
+    }
 
 
 def test_connections_that_do_not_work():
-    reach = {"tried": ["kvm2"], "unreached": ["kvm2"], "sentences": ["kvm1 cannot reach kvm2: no SSH key."]}
-    found = check({"kvm1": host()}, kvm1={"check_reach": reach, "check_root_reach": {"skipped": True}})
+    reach = {
+        "tried": ["kvm2"],
+        "unreached": ["kvm2"],
+        "sentences": ["kvm1 cannot reach kvm2: no SSH key."],
+    }
+    found = check(
+        {"kvm1": host()}, kvm1={"check_reach": reach, "check_root_reach": {"skipped": True}}
+    )
     assert texts(found) == {("kvm1", "error", "kvm1 cannot reach kvm2: no SSH key")}
     found = check({"kvm1": host()}, kvm1={"check_reach": {"msg": "sudo: a password is required"}})
     assert texts(found) == {("kvm1", "error", "sudo: a password is required")}
@@ -226,7 +302,12 @@ def test_the_order_of_hosts_does_not_matter():
 
 
 def test_what_many_hosts_have_is_one_entry():
-    found = check({"kvm1": host(guest(networks=["lan"]), networks=["lan"]), **{f"kvm{each}": host() for each in range(2, 300)}})
+    found = check(
+        {
+            "kvm1": host(guest(networks=["lan"]), networks=["lan"]),
+            **{f"kvm{each}": host() for each in range(2, 300)},
+        }
+    )
     assert found["lines"] == [
         "warning  kvm10, kvm100, kvm101 and 295 more: it lacks the network lan, which web uses: no move to here.",
         "           Define and start it there: virsh net-define, virsh net-start lan, virsh net-autostart lan.",
@@ -238,7 +319,11 @@ def compared(lacking=(), **names):
     return {"lacking": list(lacking), "names": names}
 
 
-CPU = {"arch": "x86_64", "type": "kvm", "cpu": "<cpu mode='custom'><model>Cascadelake-Server</model></cpu>"}
+CPU = {
+    "arch": "x86_64",
+    "type": "kvm",
+    "cpu": "<cpu mode='custom'><model>Cascadelake-Server</model></cpu>",
+}
 
 
 def test_guests_that_a_cpu_cannot_run():
@@ -249,14 +334,27 @@ def test_guests_that_a_cpu_cannot_run():
         kvm2={"check_compared": compared([CPU])},
         kvm3={"check_compared": compared()},
     )
-    assert texts(found) == {("kvm2", "warning", "its CPU lacks features that a, b use: no live move to here")}
+    assert texts(found) == {
+        ("kvm2", "warning", "its CPU lacks features that a, b use: no live move to here")
+    }
     # A second look that failed gives no result.
-    assert not check({"kvm1": guests, "kvm2": host()}, kvm2={"check_compared": {"msg": "it broke"}})["findings"]
+    assert not check(
+        {"kvm1": guests, "kvm2": host()}, kvm2={"check_compared": {"msg": "it broke"}}
+    )["findings"]
 
 
 def test_hosts_that_libvirt_takes_for_one():
-    found = check({"kvm1": host(hostname="a", host_uuid="u"), "kvm2": host(hostname="a", host_uuid="u"), "kvm3": host(hostname="kvm1")})
-    assert any(line.startswith("error    kvm1, kvm2: they have the same host uuid u: ") for line in found["lines"])
+    found = check(
+        {
+            "kvm1": host(hostname="a", host_uuid="u"),
+            "kvm2": host(hostname="a", host_uuid="u"),
+            "kvm3": host(hostname="kvm1"),
+        }
+    )
+    assert any(
+        line.startswith("error    kvm1, kvm2: they have the same host uuid u: ")
+        for line in found["lines"]
+    )
     assert texts(found) == {
         ("kvm1", "error", "they have the same host uuid u: libvirt refuses moves between them"),
         ("kvm2", "error", "they have the same host uuid u: libvirt refuses moves between them"),
@@ -270,21 +368,34 @@ def test_hosts_that_libvirt_takes_for_one():
     ("given", "looked", "expected"),
     [
         ("10.1.0.1", {"addresses": ["10.1.0.1"], "silent": []}, None),
-        ("m1", {"addresses": [], "silent": []}, ("error", "its drover_migration_address m1 cannot be resolved (seen from kvm2, kvm3)")),
+        (
+            "m1",
+            {"addresses": [], "silent": []},
+            ("error", "its drover_migration_address m1 cannot be resolved (seen from kvm2, kvm3)"),
+        ),
         (
             "m1",
             {"addresses": ["10.1.0.2"], "silent": []},
-            ("error", "its drover_migration_address m1 is 10.1.0.2, which is no address of it (seen from kvm2, kvm3)"),
+            (
+                "error",
+                "its drover_migration_address m1 is 10.1.0.2, which is no address of it (seen from kvm2, kvm3)",
+            ),
         ),
         (
             "10.1.0.1",
             {"addresses": ["10.1.0.1"], "silent": ["10.1.0.1"]},
-            ("warning", "its drover_migration_address 10.1.0.1 does not answer (seen from kvm2, kvm3)"),
+            (
+                "warning",
+                "its drover_migration_address 10.1.0.1 does not answer (seen from kvm2, kvm3)",
+            ),
         ),
         (
             None,
             {"addresses": [], "silent": []},
-            ("warning", "its host name n1, to which guests are sent, cannot be resolved (seen from kvm2, kvm3)"),
+            (
+                "warning",
+                "its host name n1, to which guests are sent, cannot be resolved (seen from kvm2, kvm3)",
+            ),
         ),
         ("10.1.0.1", {"addresses": 5}, None),
     ],
@@ -292,7 +403,12 @@ def test_hosts_that_libvirt_takes_for_one():
 def test_the_address_that_migrations_go_to(given, looked, expected):
     mine = {"drover_migration_address": given} if given else {}
     look = {"check_compared": compared(**{given or "n1": looked})}
-    found = check({"kvm1": host(hostname="n1", addresses=["10.1.0.1"]), "kvm2": host(), "kvm3": host()}, kvm1=mine, kvm2=look, kvm3=look)
+    found = check(
+        {"kvm1": host(hostname="n1", addresses=["10.1.0.1"]), "kvm2": host(), "kvm3": host()},
+        kvm1=mine,
+        kvm2=look,
+        kvm3=look,
+    )
     assert texts(found) == ({("kvm1", *expected)} if expected else set())
 
 
@@ -304,41 +420,88 @@ def test_a_missing_driver_is_named_with_what_it_costs_and_its_package():
     found = check({"kvm1": host(), "kvm2": host(missing_drivers=[STORAGE, SECRET])})
     assert found["errors"] == 0 and len(found["findings"]) == 2
     storage, secret = sorted(found["findings"], key=lambda each: each["what"], reverse=True)
-    assert storage["host"] == "kvm2" and storage["what"].startswith("its libvirt has no storage driver: no disk can be copied to it")
-    assert storage["remedy"] == "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run on)"
-    assert secret["remedy"] == "Install libvirt-daemon-driver-secret there, and start it: systemctl enable --now virtsecretd.socket"
+    assert storage["host"] == "kvm2" and storage["what"].startswith(
+        "its libvirt has no storage driver: no disk can be copied to it"
+    )
+    assert (
+        storage["remedy"]
+        == "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run on)"
+    )
+    assert (
+        secret["remedy"]
+        == "Install libvirt-daemon-driver-secret there, and start it: systemctl enable --now virtsecretd.socket"
+    )
 
 
 @pytest.mark.parametrize(
-    ("uses", "driver"), [("networks", "network"), ("pools", "storage"), ("secrets", "secret"), ("nwfilters", "nwfilter")]
+    ("uses", "driver"),
+    [
+        ("networks", "network"),
+        ("pools", "storage"),
+        ("secrets", "secret"),
+        ("nwfilters", "nwfilter"),
+    ],
 )
 def test_what_a_host_cannot_have_for_lack_of_a_driver_is_not_to_be_defined_there(uses, driver):
     missing = [{"driver": driver, "package": "the-package", "daemon": None}]
-    found = check({"kvm1": host(guest(**{uses: ["x"]}), **{uses: ["x"]}), "kvm2": host(missing_drivers=missing), "kvm3": host()})
-    remedies = {each["host"]: each["remedy"] for each in found["findings"] if "which web uses: no move to here" in each["what"]}
-    assert remedies["kvm2"].startswith("Install the-package there") and remedies["kvm3"].startswith("Define ")
+    found = check(
+        {
+            "kvm1": host(guest(**{uses: ["x"]}), **{uses: ["x"]}),
+            "kvm2": host(missing_drivers=missing),
+            "kvm3": host(),
+        }
+    )
+    remedies = {
+        each["host"]: each["remedy"]
+        for each in found["findings"]
+        if "which web uses: no move to here" in each["what"]
+    }
+    assert remedies["kvm2"].startswith("Install the-package there") and remedies["kvm3"].startswith(
+        "Define "
+    )
 
 
 def test_a_pool_whose_type_needs_a_package():
     types = {"rbd": "libvirt-daemon-driver-storage-rbd"}
-    has = host(guest(pools=["vms", "fast"]), pools=["vms", "fast"], pool_types={"vms": "rbd", "fast": "dir"})
-    found = check({"kvm1": has, "kvm2": host(missing_pool_types=types), "kvm3": host(missing_pool_types=types)})
+    has = host(
+        guest(pools=["vms", "fast"]),
+        pools=["vms", "fast"],
+        pool_types={"vms": "rbd", "fast": "dir"},
+    )
+    found = check(
+        {
+            "kvm1": has,
+            "kvm2": host(missing_pool_types=types),
+            "kvm3": host(missing_pool_types=types),
+        }
+    )
     # A type that is not needed is not named.
     assert len(found["findings"]) == 4
     remedies = {each["what"].partition(",")[0]: each["remedy"] for each in found["findings"]}
-    assert remedies["it lacks the storage pool vms"].startswith("Install libvirt-daemon-driver-storage-rbd there, restart libvirtd")
+    assert remedies["it lacks the storage pool vms"].startswith(
+        "Install libvirt-daemon-driver-storage-rbd there, restart libvirtd"
+    )
     assert remedies["it lacks the storage pool fast"].startswith("Define and start it there")
 
 
 def test_the_filters_of_a_guest():
-    text = XML.replace("<interface type='user'/>", "<interface type='user'><filterref filter='clean'/></interface>")
+    text = XML.replace(
+        "<interface type='user'/>", "<interface type='user'><filterref filter='clean'/></interface>"
+    )
     assert _host_check.of_xml(text)["nwfilters"] == ["clean"]
 
 
 def test_f14_a_secret_of_which_libvirt_does_not_tell():
     secret = "3d5a4b1c-0000-4000-8000-000000000001"
     told = check(
-        {"kvm1": host(guest("vault", secrets=[secret]), secrets=[secret]), "kvm2": host(secrets=[secret], secrets_unknown=[secret])}
+        {
+            "kvm1": host(guest("vault", secrets=[secret]), secrets=[secret]),
+            "kvm2": host(secrets=[secret], secrets_unknown=[secret]),
+        }
     )
     (found,) = [each for each in told["findings"] if "secret" in each["what"]]
-    assert found["host"] == "kvm2" and f"it is not known if the secret {secret}, which guests use, has a value there" in found["what"]
+    assert (
+        found["host"] == "kvm2"
+        and f"it is not known if the secret {secret}, which guests use, has a value there"
+        in found["what"]
+    )

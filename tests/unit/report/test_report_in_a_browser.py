@@ -75,7 +75,9 @@ def stores(prepared_sqlite, tmp_path_factory):
         if name not in made:
             shutil.copyfile(prepared_sqlite, folder / f"{name}.db")
             url = getattr(pages, name)(f"sqlite:///{folder / name}.db")
-            (folder / f"{name}.html").write_bytes(html.page(pages.view(url, plans=plans), pages.NOW))
+            (folder / f"{name}.html").write_bytes(
+                html.page(pages.view(url, plans=plans), pages.NOW)
+            )
             made[name] = (folder / f"{name}.html", url)
         return made[name]
 
@@ -110,7 +112,11 @@ def test_no_error_and_the_stores_figures(browser, small):
 def test_its_policy_stops_what_is_not_its_own(browser, small, tmp_path):
     path = tmp_path / "injected.html"
     text = small[0].read_text()
-    path.write_text(text.replace("</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>"))
+    path.write_text(
+        text.replace(
+            "</main>", "<script>document.title = 'caught'</script><b style='color:red'>x</b></main>"
+        )
+    )
     browser.open(path)
     assert browser.ask("return document.title") == "Fleet report"
     assert any("Content Security Policy" in line for line in browser.console())
@@ -142,7 +148,10 @@ def test_paper(browser, small):
     browser.open(small[0])
     assert browser.pdf().startswith(b"%PDF")
     browser.media("print", prefers_color_scheme="dark")
-    assert browser.ask("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert (
+        browser.ask("return getComputedStyle(document.body).backgroundColor")
+        == "rgb(255, 255, 255)"
+    )
     assert browser.ask("return getComputedStyle(document.querySelector('#bar')).display") == "none"
     assert browser.ask(CONTRASTS) == []
 
@@ -170,14 +179,22 @@ def test_the_search(browser, small):
     browser.open(small[0])
     assert browser.ask("return document.getElementById('search').hidden") is False
     found = type_into_filter(browser, "KVM1")
-    assert (found["hosts"], found["cells"], found["hits"]) == (["kvm1"], 1, ["kvm1 host, up, 2 instances"])
+    assert (found["hosts"], found["cells"], found["hits"]) == (
+        ["kvm1"],
+        1,
+        ["kvm1 host, up, 2 instances"],
+    )
     found = type_into_filter(browser, "web2")
-    assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [f"#i-{uuid_of('web2')}"]
+    assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [
+        f"#i-{uuid_of('web2')}"
+    ]
     assert found["says"] == "0 hosts and 1 instance match" and found["hosts"] == ["kvm2"]
     assert type_into_filter(browser, "cache")["hits"] == ["cache on kvm5 (down), running"]
     # Text of a person in a name is text here, too.
     found = type_into_filter(browser, "<script>alert('x')")
-    assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == ["kvm2"]
+    assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == [
+        "kvm2"
+    ]
     found = type_into_filter(browser, "")
     assert (len(found["hosts"]), found["cells"], found["hits"], found["says"]) == (6, 6, [], "")
     assert browser.console() == []
@@ -195,7 +212,11 @@ def test_a_hit_unfolds_its_host(browser, small):
         }, 200));
         """
     )
-    assert opened and "web2" in here and browser.ask("return document.getElementById('bar').offsetHeight") < top < 900
+    assert (
+        opened
+        and "web2" in here
+        and browser.ask("return document.getElementById('bar').offsetHeight") < top < 900
+    )
 
 
 def test_columns_are_sorted(browser, small):
@@ -204,11 +225,17 @@ def test_columns_are_sorted(browser, small):
     browser.open(small[0])
 
     def press(column):
-        browser.ask("document.querySelectorAll('#hosts-table > thead button')[arguments[0]].click()", column)
-        return browser.ask("return [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row => row.id.slice(5))")
+        browser.ask(
+            "document.querySelectorAll('#hosts-table > thead button')[arguments[0]].click()", column
+        )
+        return browser.ask(
+            "return [...document.querySelectorAll('#hosts-table > tbody > tr[id]')].map(row => row.id.slice(5))"
+        )
 
     assert press(3)[-1] == "kvm3" and press(3)[0] == "kvm3"
-    heading = "return document.querySelectorAll('#hosts-table > thead th')[3].getAttribute('aria-sort')"
+    heading = (
+        "return document.querySelectorAll('#hosts-table > thead th')[3].getAttribute('aria-sort')"
+    )
     assert browser.ask(heading) == "descending"
     assert press(0) == [f"kvm{n}" for n in range(1, 7)]
     sizes = browser.ask(
@@ -224,7 +251,9 @@ def test_columns_are_sorted(browser, small):
 def test_a_command_is_copied(browser, small):
     browser.open(small[0])
     origin = browser.ask("return location.origin")
-    browser.command("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    browser.command(
+        "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+    )
     wanted = browser.ask("return document.querySelector('code.command').textContent")
     assert wanted == "ansible-playbook drover.compute.evacuate -e drover_host=kvm5 --check", origin
     said = browser.ask(
@@ -239,7 +268,10 @@ def test_a_command_is_copied(browser, small):
 def test_ages_stay_up_to_date(browser, small, tmp_path):
     """A page of yesterday does not say that it is four minutes old."""
     found, now = pages.view(small[1]), time.time()
-    found["seen"].update(newest=now - 2 * 3600 - 60, oldest={**found["seen"]["oldest"], "last_seen_up": now - 50 * 3600})
+    found["seen"].update(
+        newest=now - 2 * 3600 - 60,
+        oldest={**found["seen"]["oldest"], "last_seen_up": now - 50 * 3600},
+    )
     path = tmp_path / "old.html"
     path.write_bytes(html.page(found, now - 2 * 3600 + 180))
     browser.open(path)
@@ -252,7 +284,11 @@ def test_states_have_colours_of_their_own(browser, small):
     for scheme in ("light", "dark"):
         browser.media(prefers_color_scheme=scheme)
         browser.open(small[0])
-        for kind, hue in (("down", range(15)), ("disabled", range(25, 50)), ("maintenance", range(200, 225))):
+        for kind, hue in (
+            ("down", range(15)),
+            ("disabled", range(25, 50)),
+            ("maintenance", range(200, 225)),
+        ):
             colour, mark = browser.ask(
                 "const e = document.querySelector('#hosts-table .state.' + arguments[0]);"
                 "return [getComputedStyle(e).color, getComputedStyle(e, '::before').content]",
@@ -286,8 +322,12 @@ def test_the_bar_stays_in_sight(browser, small):
     browser.size(1280, 500)
     browser.open(small[0])
     browser.ask("document.getElementById('decisions').scrollIntoView()")
-    assert browser.ask("return [scrollY > 500, document.getElementById('bar').getBoundingClientRect().top]") == [True, 0]
-    top = browser.ask("return document.getElementById('decisions-title').getBoundingClientRect().bottom")
+    assert browser.ask(
+        "return [scrollY > 500, document.getElementById('bar').getBoundingClientRect().top]"
+    ) == [True, 0]
+    top = browser.ask(
+        "return document.getElementById('decisions-title').getBoundingClientRect().bottom"
+    )
     assert top > browser.ask("return document.getElementById('bar').getBoundingClientRect().bottom")
 
 
@@ -301,10 +341,19 @@ def test_it_is_whole_without_scripts(browser, stores, store, hosts, instances):
         document = browser.command("DOM.getDocument", depth=0)["root"]["nodeId"]
 
         def count(selector):
-            return len(browser.command("DOM.querySelectorAll", nodeId=document, selector=selector)["nodeIds"])
+            return len(
+                browser.command("DOM.querySelectorAll", nodeId=document, selector=selector)[
+                    "nodeIds"
+                ]
+            )
 
-        assert count("#hosts-table > tbody.host > tr[id^=host-]") == hosts and count("tr[id^=i-]") == instances
-        (box,) = browser.command("DOM.querySelectorAll", nodeId=document, selector="#search")["nodeIds"]
+        assert (
+            count("#hosts-table > tbody.host > tr[id^=host-]") == hosts
+            and count("tr[id^=i-]") == instances
+        )
+        (box,) = browser.command("DOM.querySelectorAll", nodeId=document, selector="#search")[
+            "nodeIds"
+        ]
         with pytest.raises(AssertionError, match="box model"):
             browser.command("DOM.getBoxModel", nodeId=box)
     finally:
@@ -317,10 +366,21 @@ def test_a_decision_is_opened_by_the_keyboard(browser, decided):
     browser.open(decided[0])
     assert browser.ask("return document.querySelectorAll('details.decision[open]').length") == 0
     browser.ask("document.querySelectorAll('details.decision summary')[1].focus()")
-    browser.command("Input.dispatchKeyEvent", type="keyDown", key=" ", code="Space", text=" ", windowsVirtualKeyCode=32)
-    browser.command("Input.dispatchKeyEvent", type="keyUp", key=" ", code="Space", windowsVirtualKeyCode=32)
+    browser.command(
+        "Input.dispatchKeyEvent",
+        type="keyDown",
+        key=" ",
+        code="Space",
+        text=" ",
+        windowsVirtualKeyCode=32,
+    )
+    browser.command(
+        "Input.dispatchKeyEvent", type="keyUp", key=" ", code="Space", windowsVirtualKeyCode=32
+    )
     assert browser.ask("return document.querySelectorAll('details.decision')[1].open")
-    assert "No valid host for big" in browser.ask("return document.querySelectorAll('details.decision')[1].innerText")
+    assert "No valid host for big" in browser.ask(
+        "return document.querySelectorAll('details.decision')[1].innerText"
+    )
     assert browser.console() == []
 
 
@@ -330,20 +390,38 @@ def test_names_and_landmarks_for_a_screen_reader(browser, small):
     roles = {}
     for node in nodes:
         if not node.get("ignored"):
-            roles.setdefault(node["role"]["value"], []).append(node.get("name", {}).get("value", ""))
+            roles.setdefault(node["role"]["value"], []).append(
+                node.get("name", {}).get("value", "")
+            )
     for landmark in ("banner", "navigation", "main", "contentinfo", "search"):
         assert len(roles[landmark]) == 1, landmark
-    assert all(roles["table"]) and all(roles["image"]) and all(roles["link"]) and all(roles["searchbox"])
-    assert any(re.match("kvm5: vCPU 25 %, memory 12 %, disk 0 %; down; 1 instance$", name) for name in roles["link"])
+    assert (
+        all(roles["table"])
+        and all(roles["image"])
+        and all(roles["link"])
+        and all(roles["searchbox"])
+    )
+    assert any(
+        re.match("kvm5: vCPU 25 %, memory 12 %, disk 0 %; down; 1 instance$", name)
+        for name in roles["link"]
+    )
 
 
 def test_the_keyboard_reaches_everything(browser, small):
     browser.open(small[0])
     seen = []
     for _step in range(12):
-        browser.command("Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9)
-        browser.command("Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9)
-        seen.append(browser.ask("const e = document.activeElement; return [e.textContent, getComputedStyle(e).outlineStyle]"))
+        browser.command(
+            "Input.dispatchKeyEvent", type="keyDown", key="Tab", code="Tab", windowsVirtualKeyCode=9
+        )
+        browser.command(
+            "Input.dispatchKeyEvent", type="keyUp", key="Tab", code="Tab", windowsVirtualKeyCode=9
+        )
+        seen.append(
+            browser.ask(
+                "const e = document.activeElement; return [e.textContent, getComputedStyle(e).outlineStyle]"
+            )
+        )
     assert seen[0][0] == "Skip to the report" and seen[1][0] == "Summary"
     assert {outline for _text, outline in seen} == {"solid"}
 
@@ -360,10 +438,14 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     (source,) = SOURCE.findall(path.read_text())
     assert len(wanted) == 1000 and browser.ask(FIGURES, source) == wanted
     shown = browser.ask(FIGURES)
-    assert list(shown) == [f"kvm{number:04}" for number in range(200)] and shown == {name: wanted[name] for name in shown}
+    assert list(shown) == [f"kvm{number:04}" for number in range(200)] and shown == {
+        name: wanted[name] for name in shown
+    }
     says = "return document.getElementById('pager-says').textContent"
     browser.ask("document.getElementById('next').click()")
-    assert browser.ask(says) == "Hosts 201–400 of 1,000" and list(browser.ask(FIGURES))[0] == "kvm0200"
+    assert (
+        browser.ask(says) == "Hosts 201–400 of 1,000" and list(browser.ask(FIGURES))[0] == "kvm0200"
+    )
     browser.ask(f"location.hash = '#i-{uuid_of('vm-0918-3')}'")
     here = "return new Promise(done => setTimeout(() => done(document.querySelector('.here').textContent), 400))"
     assert "vm-0918-3" in browser.ask(here) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
@@ -372,7 +454,9 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     # The sum counts all hosts, not only the visible hosts.
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
-    first = browser.ask("return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each => each.value)")
+    first = browser.ask(
+        "return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each => each.value)"
+    )
     assert first == ["20"] * 47 + ["19"]
     browser.ask("window.dispatchEvent(new Event('beforeprint'))")
     assert browser.ask(FIGURES) == wanted
@@ -394,7 +478,9 @@ def test_names_are_texts_in_a_large_fleet_too(browser, small, tmp_path, monkeypa
     name = formatting.clean(pages.NASTY)
     (hit,) = type_into_filter(browser, "alert(")["hits"]
     assert hit == f"{name} on kvm2, running"
-    row = browser.ask(f"return document.getElementById('i-{uuid_of(pages.NASTY)}').cells[0].textContent")
+    row = browser.ask(
+        f"return document.getElementById('i-{uuid_of(pages.NASTY)}').cells[0].textContent"
+    )
     assert row == name and browser.console() == []
 
 
@@ -422,19 +508,30 @@ def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_
     path.write_bytes(html.page(found, pages.NOW))
     browser.command("Performance.enable", timeDomain="threadTicks")
     browser.open(path)
-    work = {each["name"]: each["value"] for each in browser.command("Performance.getMetrics")["metrics"]}
+    work = {
+        each["name"]: each["value"] for each in browser.command("Performance.getMetrics")["metrics"]
+    }
     assert browser.console() == []
     spent = browser.ask("return performance.getEntriesByType('navigation')[0].loadEventEnd")
     record_property("load_ms", round(spent))
     record_property("processor_ms", round(1000 * work["TaskDuration"]))
-    print(f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms")
+    print(
+        f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms"
+    )
     # The clock time depends on the load of the machine.
     assert 1000 * work["TaskDuration"] < 3000
     assert path.stat().st_size < 12e6
-    assert browser.ask("return document.getElementById('pager-says').textContent") == "Hosts 1–200 of 10,000"
-    assert browser.ask("return document.querySelectorAll('#hosts-packed, #hosts-waiting').length") == 0
+    assert (
+        browser.ask("return document.getElementById('pager-says').textContent")
+        == "Hosts 1–200 of 10,000"
+    )
+    assert (
+        browser.ask("return document.querySelectorAll('#hosts-packed, #hosts-waiting').length") == 0
+    )
     result = type_into_filter(browser, "vm-9999-")
     assert result["hosts"] == ["kvm9999"] and len(result["hits"]) == 10
     for wanted in ("vm-9999-", "1"):
         record_property(f"search_ms_{wanted}", browser.ask(SEARCH_MS, wanted))
-        print(f"search for {wanted}: {browser.ask(SEARCH_MS, wanted):.0f} ms after the pause of 150 ms")
+        print(
+            f"search for {wanted}: {browser.ask(SEARCH_MS, wanted):.0f} ms after the pause of 150 ms"
+        )

@@ -35,7 +35,9 @@ def test_columns_line_up():
 
 
 def test_wide_characters_and_control_characters():
-    lines = align(["NAME", "X"], [["データ", "a"], ["e\u0301te\u0301", "b"], ["two\nlines\t\x1b[31m", "c"]])
+    lines = align(
+        ["NAME", "X"], [["データ", "a"], ["e\u0301te\u0301", "b"], ["two\nlines\t\x1b[31m", "c"]]
+    )
     assert width("データ") == 6 and width("e\u0301te\u0301") == 3
     assert len({width(line) for line in lines}) == 1
     assert lines[3].startswith("two lines [31m")
@@ -57,7 +59,10 @@ def test_columns_that_may_be_left_out_are_when_the_lines_do_not_fit():
     table = (["NAME", "FREE", "ZONE", "WHY"], [["kvm1", "12 GiB", "east", "broken"]])
     whole = within(align(*table, optional=("FREE", "ZONE")), 30)
     assert whole == ["NAME  FREE    ZONE  WHY", "kvm1  12 GiB  east  broken"]
-    assert within(align(*table, optional=("FREE", "ZONE"), indent=" "), 26) == [" NAME  ZONE  WHY", " kvm1  east  broken"]
+    assert within(align(*table, optional=("FREE", "ZONE"), indent=" "), 26) == [
+        " NAME  ZONE  WHY",
+        " kvm1  east  broken",
+    ]
     assert within(align(*table, optional=("FREE", "ZONE")), 12) == ["NAME  WHY", "kvm1  broken"]
 
 
@@ -66,7 +71,16 @@ WORKERS = [f"production-cluster-eu-west-worker-{number}" for number in (1, 2)]
 
 def instances_named(names, most, **more):
     rows = [
-        {"name": name, "state": "running", "host": "kvm1", "node": "kvm1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1, **more}
+        {
+            "name": name,
+            "state": "running",
+            "host": "kvm1",
+            "node": "kvm1",
+            "vcpus": 1,
+            "memory_mb": 64,
+            "disk_gb": 1,
+            **more,
+        }
         for name in names
     ]
     return within(instances_table(rows, NODES), most)
@@ -74,17 +88,27 @@ def instances_named(names, most, **more):
 
 def test_names_are_whole_where_there_is_room():
     for most in (200, 120, None):
-        heading, *lines = instances_named(WORKERS, most, server_group="web", project="shop", labels={"tier": "front"})
-        assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("LABELS"), heading
+        heading, *lines = instances_named(
+            WORKERS, most, server_group="web", project="shop", labels={"tier": "front"}
+        )
+        assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("LABELS"), (
+            heading
+        )
     # Other columns are dropped first.
-    heading, *lines = instances_named(WORKERS, 74, server_group="web", project="shop", labels={"tier": "front"})
+    heading, *lines = instances_named(
+        WORKERS, 74, server_group="web", project="shop", labels={"tier": "front"}
+    )
     assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("DISK"), heading
 
 
 def test_names_without_room_are_cut_in_the_middle():
     lines = instances_named([*WORKERS, "db"], 68)[1:]
     first, second, third = (line.split()[0] for line in lines)
-    assert first == "production-clu...u-west-worker-1" and second == "production-clu...u-west-worker-2" and third == "db"
+    assert (
+        first == "production-clu...u-west-worker-1"
+        and second == "production-clu...u-west-worker-2"
+        and third == "db"
+    )
     assert width(first) == 32 and max(map(width, lines)) <= 68
 
 
@@ -98,7 +122,14 @@ def test_names_of_a_plan_stay_different():
 
 @pytest.mark.parametrize(
     ("state", "alarming"),
-    [("up", None), ("down", BAD), ("up, disabled", NOTABLE), ("up, maintenance", NOTABLE), ("down, maintenance", BAD), ("running", None)]
+    [
+        ("up", None),
+        ("down", BAD),
+        ("up, disabled", NOTABLE),
+        ("up, maintenance", NOTABLE),
+        ("down, maintenance", BAD),
+        ("running", None),
+    ]
     + [("missing", BAD), ("crashed", BAD), ("paused", NOTABLE), ("shutoff", None)],
 )
 def test_a_row_knows_how_alarming_its_state_is(state, alarming):
@@ -113,7 +144,14 @@ def test_two_names_never_become_the_same():
 
 
 def test_a_filter_that_gives_no_reason_is_named():
-    rejected = {"host": "kvm1", "node": "kvm1", "count": 0, "short": None, "rejected_by": "OwnFilter", "reason": None}
+    rejected = {
+        "host": "kvm1",
+        "node": "kvm1",
+        "count": 0,
+        "short": None,
+        "rejected_by": "OwnFilter",
+        "reason": None,
+    }
     found = {"name": "small", "total": 0, "short": None, "with_loss": None, "hosts": [rejected]}
     assert capacity_lines([found])[-1] == "kvm1         0  rejected by OwnFilter"
 
@@ -153,7 +191,15 @@ def test_a_folded_line_is_never_too_wide_and_loses_nothing(line, most):
 
 @pytest.mark.parametrize(
     ("gib", "text"),
-    [(0, "0 GiB"), (1.5, "1.5 GiB"), (2000, "1.95 TiB"), (2048, "2 TiB"), (4000, "3.91 TiB"), (1023, "1,023 GiB"), (40960, "40 TiB")],
+    [
+        (0, "0 GiB"),
+        (1.5, "1.5 GiB"),
+        (2000, "1.95 TiB"),
+        (2048, "2 TiB"),
+        (4000, "3.91 TiB"),
+        (1023, "1,023 GiB"),
+        (40960, "40 TiB"),
+    ],
 )
 def test_sizes(gib, text):
     assert formatting.disk(gib) == text
@@ -191,7 +237,16 @@ def test_how_long_ago(seconds, text):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(1.5, "1.5 s"), (119, "119 s"), (120, "2 min"), (7199, "2 h"), (7200, "2 h"), (12600, "3 h 30 min"), (None, None)]
+    ("seconds", "text"),
+    [
+        (1.5, "1.5 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (7199, "2 h"),
+        (7200, "2 h"),
+        (12600, "3 h 30 min"),
+        (None, None),
+    ],
 )
 def test_durations(seconds, text):
     assert formatting.duration(seconds) == text
@@ -207,7 +262,15 @@ def node(**sizes):
 def listed(name, state="up", status="enabled", seen=940, **more):
     sizes = more.pop("sizes", None)
     nodes = [] if sizes is None else [{**node(**sizes), "uuid": name}]
-    base = {"host": name, "state": state, "status": status, "maintenance": False, "last_seen_up": seen, "instances": 0, "nodes": nodes}
+    base = {
+        "host": name,
+        "state": state,
+        "status": status,
+        "maintenance": False,
+        "last_seen_up": seen,
+        "instances": 0,
+        "nodes": nodes,
+    }
     return {**base, **({} if sizes is None else node(**sizes)), **more}
 
 
@@ -218,8 +281,18 @@ KVM2 = {"vcpus": (0, 256), "memory_mb": (1536, 65024), "disk_gb": (0, 1000)}
 def test_hosts():
     hosts = [
         listed("kvm1", sizes=KVM1, zones=["az1", "az2"], instances=1),
-        listed("kvm2", status="disabled", sizes=KVM2, disabled_reason="new fan", zones=[], seen=None),
-        listed("kvm3", "down", "disabled", down_reason="no route", maintenance=True, disabled_reason="patch", seen=1000 - 2 * 86400),
+        listed(
+            "kvm2", status="disabled", sizes=KVM2, disabled_reason="new fan", zones=[], seen=None
+        ),
+        listed(
+            "kvm3",
+            "down",
+            "disabled",
+            down_reason="no route",
+            maintenance=True,
+            disabled_reason="patch",
+            seen=1000 - 2 * 86400,
+        ),
     ]
     assert hosts_table(hosts, 1000)[:2] == [
         "HOST  STATE              ZONE          VCPU           MEMORY            DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
@@ -257,7 +330,9 @@ def test_the_plan_of_an_evacuation_is_a_table():
         "  db1       kvm1  ->  kvm3/kvm3-b",
         "  x         kvm1  ->  kvm3",
     ]
-    assert evacuation_lines("kvm1", {**plan, "restarts": []}) == ["No instance of kvm1 is to be restarted."]
+    assert evacuation_lines("kvm1", {**plan, "restarts": []}) == [
+        "No instance of kvm1 is to be restarted."
+    ]
 
 
 def test_no_hosts():
@@ -266,7 +341,13 @@ def test_no_hosts():
 
 def test_hosts_come_in_the_order_of_their_numbers():
     rows = [listed(name) for name in ("kvm10", "kvm2", "b1", "kvm1-b", "kvm1")]
-    assert [line.split()[0] for line in hosts_table(rows, 1000)[1:]] == ["b1", "kvm1", "kvm1-b", "kvm2", "kvm10"]
+    assert [line.split()[0] for line in hosts_table(rows, 1000)[1:]] == [
+        "b1",
+        "kvm1",
+        "kvm1-b",
+        "kvm2",
+        "kvm10",
+    ]
 
 
 #: kvm2 has two nodes.
@@ -286,7 +367,14 @@ def test_instances():
             "server_group": "web",
             "project": None,
         },
-        {"name": "x", "state": "building", "host": "kvm2", "node": "kvm2-lxc", "vcpus": 10, "memory_mb": 512},
+        {
+            "name": "x",
+            "state": "building",
+            "host": "kvm2",
+            "node": "kvm2-lxc",
+            "vcpus": 10,
+            "memory_mb": 512,
+        },
     ]
     assert instances_table(rows, NODES) == [
         "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT",

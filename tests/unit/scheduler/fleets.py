@@ -9,7 +9,9 @@ import uuid
 
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import (
+    RequestSpec,
+)
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
@@ -66,12 +68,23 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
         "instances": {},
         "instance_names": {},
         "server_groups": {
-            name: {"uuid": uuid_of(name), "policy": policy, "max_server_per_host": most, "members": []}
+            name: {
+                "uuid": uuid_of(name),
+                "policy": policy,
+                "max_server_per_host": most,
+                "members": [],
+            }
             for name, (policy, most) in (groups or {}).items()
         },
         "resources": {},
     }
-    columns.update({key: [each.get(key) for each in rows] for key in OPTIONAL if any(key in each for each in rows)})
+    columns.update(
+        {
+            key: [each.get(key) for each in rows]
+            for key in OPTIONAL
+            if any(key in each for each in rows)
+        }
+    )
     if aggregates:
         columns["aggregates"] = [
             {
@@ -92,7 +105,11 @@ def fleet(*hosts, instances=(), groups=None, aggregates=None):
             "step_size": [each.get("step_size", {}).get(key, 1) for each in rows],
         }
     for each in instances:
-        index = next(i for i in range(len(rows)) if names[i] == each["host"] and each.get("node", nodes[i]) == nodes[i])
+        index = next(
+            i
+            for i in range(len(rows))
+            if names[i] == each["host"] and each.get("node", nodes[i]) == nodes[i]
+        )
         key = each.get("uuid") or uuid_of(each["name"])
         columns["instances"][key] = index
         columns["instance_names"].setdefault(each["name"], []).append(key)
@@ -116,7 +133,15 @@ def provide(columns, rc, *providers):
     """
     column = columns["resources"].setdefault(rc, {})
     size = len(columns["host"])
-    usual = {"total": 0, "reserved": 0, "used": 0, "min_unit": 1, "max_unit": 10**6, "step_size": 1, "ratio": 1.0}
+    usual = {
+        "total": 0,
+        "reserved": 0,
+        "used": 0,
+        "min_unit": 1,
+        "max_unit": 10**6,
+        "step_size": 1,
+        "ratio": 1.0,
+    }
     for key, value in usual.items():
         column.setdefault(key, [value] * size)
     found = {"uuid": [], "name": [], **{key: [] for key in usual}}
@@ -131,7 +156,9 @@ def provide(columns, rc, *providers):
 
     for row in range(size):
         if column["total"][row]:
-            own = add(columns["uuid"][row], columns["host"][row], {key: column[key][row] for key in usual})
+            own = add(
+                columns["uuid"][row], columns["host"][row], {key: column[key][row] for key in usual}
+            )
             pairs.append((row, own, False))
             shown[row] = own
     for each in providers:
@@ -154,7 +181,10 @@ def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, aliases=None, **more)
 
     :param aliases: names of PCI devices, as a policy has them.
     """
-    return RequestSpec.from_request({"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}, aliases=aliases)
+    return RequestSpec.from_request(
+        {"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more},
+        aliases=aliases,
+    )
 
 
 # Fleets for property tests. Small numbers, so that hosts are often nearly full.

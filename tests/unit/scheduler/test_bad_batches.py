@@ -15,22 +15,37 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import extra_spec_operators, json_query, request_spec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    extra_spec_operators,
+    json_query,
+    request_spec,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attributes import NAMES
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
-from ansible_collections.drover.compute.tests.unit.scheduler.test_bad_input import JUNK, NESTED, OPTIONS
+from ansible_collections.drover.compute.tests.unit.scheduler.test_bad_input import (
+    JUNK,
+    NESTED,
+    OPTIONS,
+)
 
-EVERYTHING = Policy.from_mapping({"enabled_filters": list(find("host_filters")), "image_props_weight_multiplier": 1.0})
+EVERYTHING = Policy.from_mapping(
+    {"enabled_filters": list(find("host_filters")), "image_props_weight_multiplier": 1.0}
+)
 #: Text that can make a database or a terminal fail.
-ODD_TEXT = st.sampled_from(["\x00", "a\x00b", "\ud800", "a\nb", "x" * 5000, "'; --", "{{ x }}", "%s", "\u202e"])
+ODD_TEXT = st.sampled_from(
+    ["\x00", "a\x00b", "\ud800", "a\nb", "x" * 5000, "'; --", "{{ x }}", "%s", "\u202e"]
+)
 VALUES = JUNK | ODD_TEXT | st.lists(ODD_TEXT, max_size=2)
 
 QUERIES = st.recursive(
-    VALUES | st.sampled_from([f"${name}" for name in NAMES] + ["$stats.x", "$cpu_info.a.b", "$", "$.", "$nothing"]),
+    VALUES
+    | st.sampled_from(
+        [f"${name}" for name in NAMES] + ["$stats.x", "$cpu_info.a.b", "$", "$.", "$nothing"]
+    ),
     lambda inner: st.builds(
         lambda operator, arguments: [operator, *arguments],
         st.sampled_from([*json_query.OPERATORS, "", "!="]),
@@ -66,8 +81,22 @@ SPECS = st.dictionaries(
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     store = Store.open(f"sqlite:///{tmp_path_factory.mktemp('fuzz')}/store.db")
-    nodes = [{"host": f"kvm{n}", "vcpus": 8, "memory_mb": 8192, "local_gb": 100, "host_ip": f"10.0.0.{n}"} for n in (1, 2)]
-    nodes[0].update(stats={"x": "1"}, metrics={"load": 1.0}, cpu_info={"a": {"b": "c"}}, hypervisor_version=8000000)
+    nodes = [
+        {
+            "host": f"kvm{n}",
+            "vcpus": 8,
+            "memory_mb": 8192,
+            "local_gb": 100,
+            "host_ip": f"10.0.0.{n}",
+        }
+        for n in (1, 2)
+    ]
+    nodes[0].update(
+        stats={"x": "1"},
+        metrics={"load": 1.0},
+        cpu_info={"a": {"b": "c"}},
+        hypervisor_version=8000000,
+    )
     with store.write() as connection:
         record.record(connection, node_data.reports(nodes, "kvm1", {}), time.time())
         aggregates.ensure(connection, "g", {"a": "1,x", "max_io_ops_per_host": "odd"}, ["kvm1"])
@@ -104,7 +133,10 @@ def test_any_key_of_a_request(store, key, value, data):
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(
-        VALUES | st.dictionaries(st.sampled_from(request_spec.KEYS) | st.text(max_size=4), VALUES, max_size=4),
+        VALUES
+        | st.dictionaries(
+            st.sampled_from(request_spec.KEYS) | st.text(max_size=4), VALUES, max_size=4
+        ),
         max_size=3,
     )
 )
@@ -123,7 +155,10 @@ def test_any_query(store, query, as_text):
 @settings(max_examples=80, deadline=None)
 @given(SPECS)
 def test_any_extra_specs(store, specs):
-    said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "flavor": {"name": "m", "extra_specs": specs}}])
+    said = answer(
+        store,
+        [{"name": "x", "vcpus": 1, "memory_mb": 1, "flavor": {"name": "m", "extra_specs": specs}}],
+    )
     assert said is None or any(f"'{key}'" in said for key in specs), said
 
 
@@ -131,4 +166,8 @@ def test_any_extra_specs(store, specs):
 @given(st.dictionaries(st.sampled_from(OPTIONS), VALUES, min_size=1, max_size=2))
 def test_any_policy_of_a_request(store, scheduler):
     said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, "scheduler": scheduler}])
-    assert said is None or "Request 'x', under 'scheduler': The scheduler policy" in said or "metric" in said, said
+    assert (
+        said is None
+        or "Request 'x', under 'scheduler': The scheduler policy" in said
+        or "metric" in said
+    ), said

@@ -10,11 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers, prefilters, request_fields, request_spec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import (
+    drivers,
+    prefilters,
+    request_fields,
+    request_spec,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import DRIVER_OPTIONS, Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import (
+    DRIVER_OPTIONS,
+    Policy,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import (
+    RequestSpec,
+)
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 SCALARS = st.one_of(
@@ -27,7 +39,9 @@ SCALARS = st.one_of(
 )
 JUNK = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 REQUEST_KEYS = st.sampled_from(request_spec.KEYS)
@@ -39,12 +53,26 @@ NESTED = {
     "server_group": request_fields.GROUP_KEYS,
 }
 OPTIONS = sorted(
-    {option for kind in ("host_filters", "weighers") for each in find(kind).values() for option in each.options}
+    {
+        option
+        for kind in ("host_filters", "weighers")
+        for each in find(kind).values()
+        for option in each.options
+    }
     | set(prefilters.OPTIONS)
     | set(DRIVER_OPTIONS)
-    | {"enabled_filters", "weighers", "driver", "max_attempts", "host_subset_size", "shuffle_best_same_weighed_hosts"}
+    | {
+        "enabled_filters",
+        "weighers",
+        "driver",
+        "max_attempts",
+        "host_subset_size",
+        "shuffle_best_same_weighed_hosts",
+    }
 )
-STATES = fleet(host("a", stats={"x": "1"}), host("b", host_ip="10.0.0.1"), aggregates={"g": {"a": "b"}})
+STATES = fleet(
+    host("a", stats={"x": "1"}), host("b", host_ip="10.0.0.1"), aggregates={"g": {"a": "b"}}
+)
 
 
 def answer(specs, policy):
@@ -77,12 +105,16 @@ def test_policies(key, value):
     try:
         policy = Policy.from_mapping({key: value})
     except DroverError as problem:
-        assert str(problem).endswith(".") and (key in str(problem) or "scheduler policy" in str(problem))
+        assert str(problem).endswith(".") and (
+            key in str(problem) or "scheduler policy" in str(problem)
+        )
     else:
         answer([request()], policy)
 
 
-@pytest.mark.parametrize("asked", [None, 5, "x", [], {}, {"name": ""}, {"name": "x"}, {"name": "x", "colour": 1}])
+@pytest.mark.parametrize(
+    "asked", [None, 5, "x", [], {}, {"name": ""}, {"name": "x"}, {"name": "x", "colour": 1}]
+)
 def test_what_is_no_request(asked):
     with pytest.raises(DroverError):
         RequestSpec.expand(asked)

@@ -10,17 +10,39 @@ import copy
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, PolicyError, RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    read_aliases,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    NoValidHost,
+    PolicyError,
+    RequestError,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 POLICY = Policy.from_mapping({})
-PF = {"address": "0000:3b:00.0", "vendor_id": "8086", "product_id": "37c8", "dev_type": "type-PF", "numa_node": 0}
+PF = {
+    "address": "0000:3b:00.0",
+    "vendor_id": "8086",
+    "product_id": "37c8",
+    "dev_type": "type-PF",
+    "numa_node": 0,
+}
 VF = {**PF, "address": "0000:3b:00.1", "dev_type": "type-VF", "parent_addr": PF["address"]}
-GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 0}
+GPU = {
+    "address": "0000:81:00.0",
+    "vendor_id": "10de",
+    "product_id": "2204",
+    "dev_type": "type-PCI",
+    "numa_node": 0,
+}
 ALIASES = read_aliases(
     [
         {"name": "gpu", "vendor_id": "10de", "product_id": "2204"},
@@ -39,20 +61,32 @@ def document(*pci, instances=()):
         "pcpus": [2, 3, 4, 5],
         "siblings": [[0, 1], [2, 3], [4, 5]],
         "memory_mb": 4096,
-        "pages": [{"size_kb": 4, "total": 786432, "reserved": 0}, {"size_kb": 2048, "total": 256, "reserved": 0}],
+        "pages": [
+            {"size_kb": 4, "total": 786432, "reserved": 0},
+            {"size_kb": 2048, "total": 256, "reserved": 0},
+        ],
     }
     return {"cells": [cell], "pci": pci, "device_spec": [{}], "instances": instances}
 
 
 def states_of(*documents):
-    columns = fleet(*[host(f"kvm{number}", numa=each) for number, each in enumerate(documents, start=1)])
+    columns = fleet(
+        *[host(f"kvm{number}", numa=each) for number, each in enumerate(documents, start=1)]
+    )
     size = len(documents)
     columns["resources"]["PCPU"] = {"total": [4] * size, "ratio": [1.0] * size}
     return HostStates(columns)
 
 
 def asked(name="web", specs=None, vcpus=2, **more):
-    return request(name, vcpus=vcpus, memory_mb=256, flavor={"name": "f", "extra_specs": specs or {}}, aliases=ALIASES, **more)
+    return request(
+        name,
+        vcpus=vcpus,
+        memory_mb=256,
+        flavor={"name": "f", "extra_specs": specs or {}},
+        aliases=ALIASES,
+        **more,
+    )
 
 
 def hosts_of(states, specs):
@@ -74,7 +108,10 @@ def test_each_instance_of_a_batch_takes_cpus_of_its_own():
 def test_a_batch_that_finds_no_host_leaves_all_as_it_was():
     states = states_of(document(GPU), None)
     before = copy.deepcopy(states.numa.usage(0))
-    specs = [asked("one", {**PINNED, "pci_passthrough:alias": "gpu:1"}), asked("two", {"pci_passthrough:alias": "gpu:1"})]
+    specs = [
+        asked("one", {**PINNED, "pci_passthrough:alias": "gpu:1"}),
+        asked("two", {"pci_passthrough:alias": "gpu:1"}),
+    ]
     with pytest.raises(NoValidHost, match="has too few free PCI devices of the requested kind"):
         hosts_of(states, specs)
     assert states.numa.usage(0) == before
@@ -104,10 +141,20 @@ def test_a_wish_is_not_ignored_where_cells_are_not_read():
 
 
 def test_what_instances_have_is_not_given_again():
-    held = {"guest": 0, "host": 0, "memory_mb": 300, "page_kb": 2048, "shared": [], "pins": {"0": 2}, "reserved": []}
+    held = {
+        "guest": 0,
+        "host": 0,
+        "memory_mb": 300,
+        "page_kb": 2048,
+        "shared": [],
+        "pins": {"0": 2},
+        "reserved": [],
+    }
     states = states_of(document(instances=[{"cells": [held]}]), document())
     assert hosts_of(states, [asked(specs={"hw:mem_page_size": "2048"})]) == ["kvm2"]
-    with pytest.raises(NoValidHost, match="its NUMA cell 0 comes nearest and has 106 of 128 free pages of 2048 KiB"):
+    with pytest.raises(
+        NoValidHost, match="its NUMA cell 0 comes nearest and has 106 of 128 free pages of 2048 KiB"
+    ):
         hosts_of(states, [asked("big", {"hw:mem_page_size": "2048"})])
 
 
@@ -123,11 +170,23 @@ def test_devices_are_kept_for_those_who_ask_for_them():
 
 def test_a_forced_host_has_no_ratios_but_has_to_fit():
     states = states_of(document(), document())
-    assert hosts_of(states, [asked(f"web{number}", {"hw:numa_nodes": "1"}, force_hosts=["kvm1"]) for number in range(3)]) == ["kvm1"] * 3
+    assert (
+        hosts_of(
+            states,
+            [
+                asked(f"web{number}", {"hw:numa_nodes": "1"}, force_hosts=["kvm1"])
+                for number in range(3)
+            ],
+        )
+        == ["kvm1"] * 3
+    )
     with pytest.raises(NoValidHost):
         hosts_of(states, [asked("other", {"hw:numa_nodes": "1"}, force_hosts=["kvm1"], vcpus=3)])
     with pytest.raises(NoValidHost):
-        hosts_of(states_of(document(), document()), [asked(f"web{number}", {"hw:numa_nodes": "1"}, host="kvm1") for number in range(3)])
+        hosts_of(
+            states_of(document(), document()),
+            [asked(f"web{number}", {"hw:numa_nodes": "1"}, host="kvm1") for number in range(3)],
+        )
 
 
 def test_a_thread_policy_is_a_trait_for_placement():
@@ -142,7 +201,10 @@ def test_a_thread_policy_is_a_trait_for_placement():
 @pytest.mark.parametrize(
     ("specs", "words"),
     [
-        ({"hw:cpu_policy": "shared", "hw:cpu_thread_policy": "require"}, "^Request 'web': The thread policy require is for pinned vCPUs"),
+        (
+            {"hw:cpu_policy": "shared", "hw:cpu_thread_policy": "require"},
+            "^Request 'web': The thread policy require is for pinned vCPUs",
+        ),
         ({"hw:cpu_realtime": "yes"}, "real-time vCPUs, which drover does not have"),
         ({"pci_passthrough:alias": "gpus:1"}, r"does not exist \(did you mean gpu\?\)"),
     ],

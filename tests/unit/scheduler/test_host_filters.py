@@ -8,9 +8,18 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
+    ServerGroupRequest,
+)
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    fleet,
+    host,
+    request,
+    uuid_of,
+)
 
 
 def passing(name, columns, spec, options=None):
@@ -20,7 +29,11 @@ def passing(name, columns, spec, options=None):
     mask = each.passes(states, spec)
     assert len(mask) == states.size
     passed = [states.label(i) for i in range(states.size) if mask[i]]
-    rejection_reason = {states.label(i): each.rejection_reason(states, spec, i) for i in range(states.size) if not mask[i]}
+    rejection_reason = {
+        states.label(i): each.rejection_reason(states, spec, i)
+        for i in range(states.size)
+        if not mask[i]
+    }
     return passed, rejection_reason
 
 
@@ -33,7 +46,11 @@ def test_compute_filter_wants_enabled_and_up():
     )
     passed, rejection_reason = passing("ComputeFilter", columns, request())
     assert passed == ["a"]
-    assert rejection_reason == {"b": "disabled, 'patching'", "c": "down, forced down", "d": "disabled and down, unreachable"}
+    assert rejection_reason == {
+        "b": "disabled, 'patching'",
+        "c": "down, forced down",
+        "d": "disabled and down, unreachable",
+    }
 
 
 ZONED = [host("a", zones=["az1"]), host("b", zones=["az1", "az2"]), host("c")]
@@ -44,7 +61,9 @@ ZONED = [host("a", zones=["az1"]), host("b", zones=["az1", "az2"]), host("c")]
     [(None, ["a", "b", "c"]), ("az1", ["a", "b"]), ("az2", ["b"]), ("nova", ["c"]), ("az9", [])],
 )
 def test_availability_zone(zone, passes):
-    passed, rejection_reason = passing("AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone=zone))
+    passed, rejection_reason = passing(
+        "AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone=zone)
+    )
     assert passed == passes
     if zone == "az9":
         assert rejection_reason["a"] == "zone: asked az9, which no host is in (zones: az1, az2)"
@@ -55,7 +74,9 @@ def test_availability_zone(zone, passes):
 
 def test_the_zone_of_hosts_without_one_is_an_option():
     options = {"default_availability_zone": "az2"}
-    passed, _lacks = passing("AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone="az2"), options)
+    passed, _lacks = passing(
+        "AvailabilityZoneFilter", fleet(*ZONED), request(availability_zone="az2"), options
+    )
     assert passed == ["b", "c"]
 
 
@@ -149,11 +170,15 @@ def test_same_host_and_different_host(named, same, different):
     assert all(text.startswith("same_host: ") for text in rejection_reason.values())
     passed, rejection_reason = passing("DifferentHostFilter", PEERS, spec)
     assert passed == different
-    assert all(text.startswith("different_host: the host holds ") for text in rejection_reason.values())
+    assert all(
+        text.startswith("different_host: the host holds ") for text in rejection_reason.values()
+    )
 
 
 def test_a_hint_nobody_can_follow_says_so():
-    _passed, rejection_reason = passing("SameHostFilter", PEERS, request(hints={"same_host": "nobody"}))
+    _passed, rejection_reason = passing(
+        "SameHostFilter", PEERS, request(hints={"same_host": "nobody"})
+    )
     assert rejection_reason["a"] == "same_host: no host holds nobody"
 
 
@@ -166,12 +191,18 @@ def grouped(policy, most=None):
     return fleet(host("a"), host("b"), host("c"), instances=members, groups={"g": (policy, most)})
 
 
-@pytest.mark.parametrize(("most", "passes"), [(None, ["c"]), (1, ["c"]), (2, ["b", "c"]), (3, ["a", "b", "c"])])
+@pytest.mark.parametrize(
+    ("most", "passes"), [(None, ["c"]), (1, ["c"]), (2, ["b", "c"]), (3, ["a", "b", "c"])]
+)
 def test_anti_affinity(most, passes):
-    passed, rejection_reason = passing("ServerGroupAntiAffinityFilter", grouped("anti-affinity", most), request(server_group="g"))
+    passed, rejection_reason = passing(
+        "ServerGroupAntiAffinityFilter", grouped("anti-affinity", most), request(server_group="g")
+    )
     assert passed == passes
     if most == 2:
-        assert rejection_reason == {"a": "anti-affinity: the host holds 2 of server group g, 2 allowed"}
+        assert rejection_reason == {
+            "a": "anti-affinity: the host holds 2 of server group g, 2 allowed"
+        }
 
 
 def test_anti_affinity_lets_an_instance_stay_where_it_is():
@@ -180,7 +211,9 @@ def test_anti_affinity_lets_an_instance_stay_where_it_is():
 
 
 def test_affinity():
-    passed, rejection_reason = passing("ServerGroupAffinityFilter", grouped("affinity"), request(server_group="g"))
+    passed, rejection_reason = passing(
+        "ServerGroupAffinityFilter", grouped("affinity"), request(server_group="g")
+    )
     assert passed == ["a", "b"]
     assert rejection_reason == {"c": "affinity: server group g is on a, b"}
 
@@ -193,9 +226,14 @@ def test_the_first_member_may_go_anywhere(name, policy):
     assert passing(name, columns, request())[0] == ["a", "b"]
 
 
-@pytest.mark.parametrize(("policy", "other"), [("affinity", "anti-affinity"), ("anti-affinity", "affinity")])
+@pytest.mark.parametrize(
+    ("policy", "other"), [("affinity", "anti-affinity"), ("anti-affinity", "affinity")]
+)
 def test_each_group_filter_minds_its_own_policy(policy, other):
-    name = {"affinity": "ServerGroupAffinityFilter", "anti-affinity": "ServerGroupAntiAffinityFilter"}[other]
+    name = {
+        "affinity": "ServerGroupAffinityFilter",
+        "anti-affinity": "ServerGroupAntiAffinityFilter",
+    }[other]
     assert passing(name, grouped(policy), request(server_group="g"))[0] == ["a", "b", "c"]
 
 
@@ -208,7 +246,10 @@ def test_members_count_per_host_and_not_per_compute_node():
         instances=[{"name": "m1", "host": "a", "node": "a-1", "group": "g"}],
     )
     assert passing("ServerGroupAntiAffinityFilter", columns, request(server_group="g"))[0] == ["b"]
-    assert passing("SameHostFilter", columns, request(hints={"same_host": "m1"}))[0] == ["a/a-1", "a/a-2"]
+    assert passing("SameHostFilter", columns, request(hints={"same_host": "m1"}))[0] == [
+        "a/a-1",
+        "a/a-2",
+    ]
 
 
 def test_a_new_group_counts_its_members_of_the_batch():

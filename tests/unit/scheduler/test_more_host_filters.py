@@ -11,7 +11,9 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
@@ -40,7 +42,10 @@ def specs(**extra_specs):
 
 
 def test_all_hosts_passes_every_host():
-    assert passing("AllHostsFilter", fleet(host("a", disabled="x"), host("b", down="y")), request()) == "ab"
+    assert (
+        passing("AllHostsFilter", fleet(host("a", disabled="x"), host("b", down="y")), request())
+        == "ab"
+    )
 
 
 TOLD = fleet(
@@ -125,7 +130,9 @@ def test_compute_capabilities(key, text, passes):
 )
 def test_operators(text, value, matches):
     columns = fleet(host("a", stats={"x": value}))
-    assert passing("ComputeCapabilitiesFilter", columns, specs(capabilities__x=text)) == ("a" if matches else "")
+    assert passing("ComputeCapabilitiesFilter", columns, specs(capabilities__x=text)) == (
+        "a" if matches else ""
+    )
 
 
 @pytest.mark.parametrize("text", ["=", ">= much", "<in>", "<or>", "s=="])
@@ -141,14 +148,23 @@ GROUPED = fleet(
     host("c", aggregates=["gold"]),
     host("d"),
     aggregates={
-        "ssd": {"ssd": "true", "tier": "gold, silver", "max_instances_per_host": "2", "max_io_ops_per_host": "x"},
+        "ssd": {
+            "ssd": "true",
+            "tier": "gold, silver",
+            "max_instances_per_host": "2",
+            "max_io_ops_per_host": "x",
+        },
         "odd": {
             "tier": "odd",
             "max_instances_per_host": "1",
             "cpu_allocation_ratio": "2",
             "hw_disk_bus": "virtio,scsi",
         },
-        "gold": {"filter_tenant_id": "p1,p2", "filter_tenant_id_b": "p3", "instance_type": "m1.big, m1.huge"},
+        "gold": {
+            "filter_tenant_id": "p1,p2",
+            "filter_tenant_id_b": "p3",
+            "instance_type": "m1.big, m1.huge",
+        },
         "empty": {"ssd": "false"},
     },
 )
@@ -178,7 +194,11 @@ def test_aggregate_instance_extra_specs(wanted, passes):
         ({"hw_disk_bus": "virtio"}, {}, "abcd"),
         ({"hw_disk_bus": "ide"}, {}, "bcd"),
         ({"hw_vif_model": "e1000"}, {}, "abcd"),
-        ({"hw_disk_bus": "ide"}, {"aggregate_image_properties_isolation_namespace": "hw_disk"}, "abcd"),
+        (
+            {"hw_disk_bus": "ide"},
+            {"aggregate_image_properties_isolation_namespace": "hw_disk"},
+            "abcd",
+        ),
         (
             {"hw_disk_bus": "ide"},
             {
@@ -190,15 +210,22 @@ def test_aggregate_instance_extra_specs(wanted, passes):
     ],
 )
 def test_aggregate_image_properties_isolation(image, options, passes):
-    assert passing("AggregateImagePropertiesIsolation", GROUPED, flavored(image=image), **options) == passes
+    assert (
+        passing("AggregateImagePropertiesIsolation", GROUPED, flavored(image=image), **options)
+        == passes
+    )
 
 
-@pytest.mark.parametrize(("project", "passes"), [("p1", "abcd"), ("p3", "abcd"), ("p4", "abd"), (None, "abd")])
+@pytest.mark.parametrize(
+    ("project", "passes"), [("p1", "abcd"), ("p3", "abcd"), ("p4", "abd"), (None, "abd")]
+)
 def test_aggregate_multi_tenancy_isolation(project, passes):
     assert passing("AggregateMultiTenancyIsolation", GROUPED, request(project=project)) == passes
 
 
-@pytest.mark.parametrize(("flavor", "passes"), [("m1.big", "abcd"), ("m1.huge", "abcd"), ("m1", "abd")])
+@pytest.mark.parametrize(
+    ("flavor", "passes"), [("m1.big", "abcd"), ("m1.huge", "abcd"), ("m1", "abd")]
+)
 def test_aggregate_type_affinity(flavor, passes):
     assert passing("AggregateTypeAffinityFilter", GROUPED, flavored(flavor)) == passes
     assert passing("AggregateTypeAffinityFilter", GROUPED, request()) == "abd"
@@ -218,7 +245,11 @@ def test_aggregate_core_takes_the_least_ratio(vcpus, passes):
 def test_aggregate_ratios_are_read_by_their_own_keys(name, key):
     amount = {"Core": "vcpus", "Ram": "memory_mb", "Disk": "disk_gb"}[name]
     node = {amount: 100}
-    columns = fleet(host("a", **node, aggregates=["low"]), host("b", **node), aggregates={"low": {f"{key}_allocation_ratio": "0.5"}})
+    columns = fleet(
+        host("a", **node, aggregates=["low"]),
+        host("b", **node),
+        aggregates={"low": {f"{key}_allocation_ratio": "0.5"}},
+    )
     assert passing(f"Aggregate{name}Filter", columns, request(**{amount: 51})) == "b"
     assert passing(f"Aggregate{name}Filter", columns, request(**{amount: 50})) == "ab"
 
@@ -241,8 +272,16 @@ def test_type_affinity_wants_no_other_flavor():
 
 
 RUNS = fleet(
-    host("a", supported_instances=[["x86_64", "kvm", "hvm"], ["x86_64", "qemu", "hvm"]], hypervisor_version=1002003),
-    host("b", supported_instances='[["aarch64", "qemu", "hvm"]]', cpu_info={"maxphysaddr": {"bits": 40}}),
+    host(
+        "a",
+        supported_instances=[["x86_64", "kvm", "hvm"], ["x86_64", "qemu", "hvm"]],
+        hypervisor_version=1002003,
+    ),
+    host(
+        "b",
+        supported_instances='[["aarch64", "qemu", "hvm"]]',
+        cpu_info={"maxphysaddr": {"bits": 40}},
+    ),
     host("c", supported_instances=[["i686", "xen", "xen"]], hypervisor_version=2000000),
     host("d"),
 )
@@ -292,7 +331,10 @@ def test_isolated_hosts(images, restrict, image, passes):
         "isolated_hosts": ["a"],
         "restrict_isolated_hosts_to_isolated_images": restrict,
     }
-    assert passing("IsolatedHostsFilter", fleet(host("a"), host("b")), request(image=image), **options) == passes
+    assert (
+        passing("IsolatedHostsFilter", fleet(host("a"), host("b")), request(image=image), **options)
+        == passes
+    )
 
 
 ASKED = fleet(
@@ -393,7 +435,12 @@ def test_a_query_that_compares_text_with_numbers():
     ],
 )
 def test_simple_cidr_affinity(hints, passes):
-    columns = fleet(host("a", host_ip="10.0.1.1"), host("b", host_ip="10.0.2.1"), host("c"), host("d", host_ip="fe80::1"))
+    columns = fleet(
+        host("a", host_ip="10.0.1.1"),
+        host("b", host_ip="10.0.2.1"),
+        host("c"),
+        host("d", host_ip="fe80::1"),
+    )
     assert passing("SimpleCIDRAffinityFilter", columns, request(hints=hints)) == passes
 
 
@@ -423,7 +470,9 @@ def test_io_ops_and_its_aggregate_form():
     assert passing("IoOpsFilter", columns, request()) == "ab"
     # not a number: the option
     assert passing("AggregateIoOpsFilter", columns, request()) == "ab"
-    columns["aggregates"] = [{"name": "x", "metadata": {"max_io_ops_per_host": "9"}, "hosts": ["c", "d"]}]
+    columns["aggregates"] = [
+        {"name": "x", "metadata": {"max_io_ops_per_host": "9"}, "hosts": ["c", "d"]}
+    ]
     assert passing("AggregateIoOpsFilter", columns, request()) == "abc"
 
 
@@ -434,8 +483,13 @@ def test_metrics_must_all_be_reported():
         host("c"),
     )
     assert passing("MetricsFilter", columns, request()) == "abc"
-    assert passing("MetricsFilter", columns, request(), metrics_weight_setting={"load": 1.0}) == "ab"
-    assert passing("MetricsFilter", columns, request(), metrics_weight_setting="load=1.0, temp=-1") == "a"
+    assert (
+        passing("MetricsFilter", columns, request(), metrics_weight_setting={"load": 1.0}) == "ab"
+    )
+    assert (
+        passing("MetricsFilter", columns, request(), metrics_weight_setting="load=1.0, temp=-1")
+        == "a"
+    )
 
 
 @pytest.mark.parametrize(
@@ -448,10 +502,16 @@ def test_metrics_must_all_be_reported():
     ],
 )
 def test_retry(retry, passes):
-    assert passing("RetryFilter", fleet(host("a"), host("b"), host("c")), request(retry=retry)) == passes
+    assert (
+        passing("RetryFilter", fleet(host("a"), host("b"), host("c")), request(retry=retry))
+        == passes
+    )
 
 
-@pytest.mark.parametrize(("name", "key", "amount"), [("Core", "vcpus", 8), ("Ram", "memory_mb", 7000), ("Disk", "disk_gb", 60)])
+@pytest.mark.parametrize(
+    ("name", "key", "amount"),
+    [("Core", "vcpus", 8), ("Ram", "memory_mb", 7000), ("Disk", "disk_gb", 60)],
+)
 def test_exact_filters_want_equality(name, key, amount):
     columns = fleet(
         host("a", used={"memory_mb": 1000, "disk_gb": 40}, memory_mb=8000),

@@ -13,9 +13,17 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, hosts, request, requests
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    CLASSES,
+    fleet,
+    hosts,
+    request,
+    requests,
+)
 
 DRIVERS = st.sampled_from(["filter_scheduler", "chance", "simple", "least_cost"])
 #: Host filters that require equality. More room may break it: they exist for that.
@@ -56,7 +64,11 @@ def decorated(draw):
             ]
         )
     )
-    specs = draw(st.sampled_from([{}, {"capabilities:rack": "1"}, {"aggregate_instance_extra_specs:ssd": "true"}]))
+    specs = draw(
+        st.sampled_from(
+            [{}, {"capabilities:rack": "1"}, {"aggregate_instance_extra_specs:ssd": "true"}]
+        )
+    )
     return request(
         vcpus=draw(st.integers(1, 3)),
         memory_mb=draw(st.integers(1, 6)),
@@ -71,7 +83,13 @@ def build(found):
 
 
 @settings(max_examples=60, deadline=None)
-@given(tagged_hosts(), decorated(), st.integers(0, 7), st.sampled_from(sorted(CLASSES.values())), st.integers(1, 9))
+@given(
+    tagged_hosts(),
+    decorated(),
+    st.integers(0, 7),
+    st.sampled_from(sorted(CLASSES.values())),
+    st.integers(1, 9),
+)
 def test_more_room_never_makes_a_host_fail(found, spec, number, what, more):
     roomier = [dict(each) for each in found]
     index = number % len(found)
@@ -90,14 +108,20 @@ def test_the_order_of_hosts_in_the_store_never_matters(found, spec, driver, seed
     order = list(range(len(found)))
     random.Random(seed).shuffle(order)
     mixed = {
-        key: [value[old] for old in order] if isinstance(value, list) and key != "aggregates" else value for key, value in columns.items()
+        key: [value[old] for old in order]
+        if isinstance(value, list) and key != "aggregates"
+        else value
+        for key, value in columns.items()
     }
     mixed["resources"] = {
-        rc: {field: [values[old] for old in order] for field, values in each.items()} for rc, each in columns["resources"].items()
+        rc: {field: [values[old] for old in order] for field, values in each.items()}
+        for rc, each in columns["resources"].items()
     }
     for each in mixed["aggregates"]:
         each["hosts"] = each["hosts"][::-1]
-    policy = Policy.from_mapping({"driver": driver, "enabled_filters": sorted(set(find("host_filters")) - EXACT)})
+    policy = Policy.from_mapping(
+        {"driver": driver, "enabled_filters": sorted(set(find("host_filters")) - EXACT)}
+    )
     assert outcome(columns, [spec], policy) == outcome(mixed, [spec], policy)
 
 
@@ -113,7 +137,9 @@ def outcome(columns, batch, policy):
 @given(tagged_hosts(), requests(), DRIVERS, st.booleans())
 def test_a_batch_never_puts_more_on_a_host_than_fits(found, batch, driver, bare):
     states = HostStates(build(found))
-    policy = Policy.from_mapping({"driver": driver, "max_cores": 99, **({"enabled_filters": []} if bare else {})})
+    policy = Policy.from_mapping(
+        {"driver": driver, "max_cores": 99, **({"enabled_filters": []} if bare else {})}
+    )
     before = {rc: column.used.copy() for rc, column in states.resources.items()}
     try:
         drivers.schedule(states, batch, policy)
@@ -127,15 +153,26 @@ def test_a_batch_never_puts_more_on_a_host_than_fits(found, batch, driver, bare)
 
 
 @settings(max_examples=80, deadline=None)
-@given(tagged_hosts(), decorated(), DRIVERS, st.sets(st.integers(0, 7)), st.sets(st.integers(0, 7), min_size=1))
+@given(
+    tagged_hosts(),
+    decorated(),
+    DRIVERS,
+    st.sets(st.integers(0, 7)),
+    st.sets(st.integers(0, 7), min_size=1),
+)
 def test_force_and_ignore_always_hold(found, spec, driver, ignored, forced):
     names = [each["host"] for each in found]
     more = {
-        "ignore_hosts": tuple(name.upper() for number, name in enumerate(names) if number in ignored),
-        "force_hosts": tuple(name for number, name in enumerate(names) if number in forced) or (names[0],),
+        "ignore_hosts": tuple(
+            name.upper() for number, name in enumerate(names) if number in ignored
+        ),
+        "force_hosts": tuple(name for number, name in enumerate(names) if number in forced)
+        or (names[0],),
     }
     spec = type(spec)(**{**vars(spec), **more})
-    picked = outcome(build(found), [spec], Policy.from_mapping({"driver": driver, "max_attempts": 9}))
+    picked = outcome(
+        build(found), [spec], Policy.from_mapping({"driver": driver, "max_attempts": 9})
+    )
     for host, _node, _weight, alternates in picked or ():
         for each in [host, *(spare["host"] for spare in alternates)]:
             assert each in more["force_hosts"] and each.upper() not in more["ignore_hosts"]
@@ -145,7 +182,9 @@ def test_force_and_ignore_always_hold(found, spec, driver, ignored, forced):
 @given(tagged_hosts(), requests(), st.booleans())
 def test_explaining_changes_nothing(found, batch, is_equivalent):
     if is_equivalent:
-        batch = [type(batch[0])(**{**vars(batch[0]), "name": each.name, "uuid": None}) for each in batch]
+        batch = [
+            type(batch[0])(**{**vars(batch[0]), "name": each.name, "uuid": None}) for each in batch
+        ]
     policy = Policy.from_mapping()
     answers = []
     for explain in (True, False):

@@ -21,10 +21,14 @@ CASES = json.loads(pathlib.Path(__file__).with_name("nova_cases.json").read_text
 
 @pytest.mark.parametrize("carry", [False, True], ids=["fresh", "carry"])
 def test_decisions_and_weights_are_nova_s(tmp_path, carry):
-    benchmark = importlib.import_module("ansible_collections.drover.compute.tests.benchmarks.schedule")
+    benchmark = importlib.import_module(
+        "ansible_collections.drover.compute.tests.benchmarks.schedule"
+    )
     store = Store.open(f"sqlite:///{tmp_path}/store.db")
     fleet_file.load(store, CASES["fleet"])
-    runner = benchmark.Runner(store, Policy.from_mapping(CASES["policy"]), CASES["requests"], carry, top=8)
+    runner = benchmark.Runner(
+        store, Policy.from_mapping(CASES["policy"]), CASES["requests"], carry, top=8
+    )
     for number, theirs in enumerate(CASES["carry" if carry else "fresh"]):
         ours = runner.run(number)[0]
         assert differences(theirs, ours) == [], number

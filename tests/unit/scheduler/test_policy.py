@@ -50,7 +50,9 @@ def test_multipliers_by_name_and_by_nova_s_option():
         ("RAMWeigher", -1.0),
     ]
     policy = Policy.from_mapping({"weighers": ["RAMWeigher"], "ram_weight_multiplier": 2})
-    assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [("RAMWeigher", 2.0)]
+    assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [
+        ("RAMWeigher", 2.0)
+    ]
 
 
 def test_order_of_filters_is_the_user_s_and_requiring_adds_at_the_end():
@@ -64,15 +66,27 @@ def test_order_of_filters_is_the_user_s_and_requiring_adds_at_the_end():
     ("mapping", "says"),
     [
         ([], "must be a mapping"),
-        ({"filters": []}, "unknown key filters (did you mean enabled_filters?). Known: enabled_filters, weighers"),
+        (
+            {"filters": []},
+            "unknown key filters (did you mean enabled_filters?). Known: enabled_filters, weighers",
+        ),
         ({"enabled_filters": "RamFilter"}, "must be a list of names out of: AggregateCoreFilter"),
-        ({"enabled_filters": ["RamFilter", "Nonsense"]}, "names 'Nonsense' under 'enabled_filters'"),
+        (
+            {"enabled_filters": ["RamFilter", "Nonsense"]},
+            "names 'Nonsense' under 'enabled_filters'",
+        ),
         ({"enabled_filters": ["RamFilter", "RamFilter"]}, "names RamFilter twice"),
-        ({"enabled_filters": [["RamFilter"]]}, "does not exist (did you mean RamFilter?); there are:"),
+        (
+            {"enabled_filters": [["RamFilter"]]},
+            "does not exist (did you mean RamFilter?); there are:",
+        ),
         ({"weighers": ["RamFilter"]}, "there are: BuildFailureWeigher, CPUWeigher"),
         ({"weighers": {"RAMWeigher": "much"}}, "'weighers.RAMWeigher' must be a number"),
         ({"weighers": {"RAMWeigher": float("nan")}}, "must be a number"),
-        ({"weighers": {"RAMWeigher": 1}, "ram_weight_multiplier": 2}, "multiplier of RAMWeigher twice"),
+        (
+            {"weighers": {"RAMWeigher": 1}, "ram_weight_multiplier": 2},
+            "multiplier of RAMWeigher twice",
+        ),
         ({"max_attempts": 0}, "'max_attempts' must be a whole number of at least 1"),
         ({"host_subset_size": 1.5}, "'host_subset_size' must be a whole number"),
         ({"default_availability_zone": 3}, "'default_availability_zone' must be text"),

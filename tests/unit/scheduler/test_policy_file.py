@@ -12,9 +12,16 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import render
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError, SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    PolicyError,
+    SchedulerError,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
@@ -27,8 +34,16 @@ GUIDES = "".join((DOCS / name).read_text() for name in ("scheduler.md", "schedul
     [
         ("enabled_filters:\n  - RamFilter\n  - Nonsense\n", "line 3, column 5", "names 'Nonsense'"),
         ("max_attempts: 2\nfilters: []\n", "line 2, column 1", "unknown key filters"),
-        ("weighers:\n  RAMWeigher: 1\n  CPUWeigher: much\n", "line 3, column 3", "must be a number"),
-        ("drover_scheduler:\n  max_attempts: 0\n", "line 2, column 3", "a whole number of at least 1"),
+        (
+            "weighers:\n  RAMWeigher: 1\n  CPUWeigher: much\n",
+            "line 3, column 3",
+            "must be a number",
+        ),
+        (
+            "drover_scheduler:\n  max_attempts: 0\n",
+            "line 2, column 3",
+            "a whole number of at least 1",
+        ),
         ("a: [1\nb: 2\n", "line 2, column", "a list that begins with [ has no ] at its end"),
         ("- RamFilter\n", "line 1, column 1", "must be a mapping"),
     ],
@@ -38,7 +53,9 @@ def test_errors_name_line_and_column(tmp_path, text, where, says):
     path.write_text(text)
     with pytest.raises(PolicyError) as caught:
         policy_file.load(str(path))
-    assert str(path) in str(caught.value) and where in str(caught.value) and says in str(caught.value)
+    assert (
+        str(path) in str(caught.value) and where in str(caught.value) and says in str(caught.value)
+    )
 
 
 def test_a_file_that_is_not_there(tmp_path):
@@ -51,7 +68,9 @@ def test_a_good_file(tmp_path):
     path.write_text("enabled_filters: [ComputeFilter]\nweighers: {RAMWeigher: -1}\n")
     policy = policy_file.load(str(path))
     assert [each.name for each in policy.filters] == ["ComputeFilter"]
-    assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [("RAMWeigher", -1.0)]
+    assert [(each.name, multiplier) for each, multiplier in policy.weighers] == [
+        ("RAMWeigher", -1.0)
+    ]
     path.write_text("")
     assert policy_file.load(str(path)).max_attempts == 3
 
@@ -62,14 +81,21 @@ def write(folder, kind, name, text):
 
 
 def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
-    blocks = dict(re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDES, re.S))
+    blocks = dict(
+        re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDES, re.S)
+    )
     assert len(blocks) == 4
     for path, text in blocks.items():
         kind, name = path.split("/")
         write(tmp_path, kind, name, text)
     filters = ["EvenHostFilter", "RoomyFilter", "SpareFilter"]
-    policy = Policy.from_mapping({"enabled_filters": filters, "spare_mb": 2048, "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)])
-    columns = fleet(host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100))
+    policy = Policy.from_mapping(
+        {"enabled_filters": filters, "spare_mb": 2048, "weighers": {"NameWeigher": 2.0}},
+        [str(tmp_path)],
+    )
+    columns = fleet(
+        host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100)
+    )
     (chosen,) = schedule(HostStates(columns), [request()], policy)
     assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == (
         "kvm4",
@@ -86,7 +112,9 @@ def test_a_filter_that_raises_names_itself_and_the_host(tmp_path):
         "class BadFilter:\n    def host_passes(self, host, spec):\n        return 1 / 0\n",
     )
     policy = Policy.from_mapping({"enabled_filters": ["BadFilter"]}, [str(tmp_path)])
-    with pytest.raises(SchedulerError, match="The host filter BadFilter failed on host a: ZeroDivisionError"):
+    with pytest.raises(
+        SchedulerError, match="The host filter BadFilter failed on host a: ZeroDivisionError"
+    ):
         schedule(HostStates(fleet(host("a"))), [request()], policy)
 
 
@@ -96,7 +124,11 @@ def test_a_filter_that_raises_names_itself_and_the_host(tmp_path):
         ("x_filter.py", "class Other: pass\n", "has no class XFilter"),
         ("x_filter.py", "class XFilter: pass\n", "has neither a method passes nor host_passes"),
         ("x_filter.py", "import nothing_of_that_name\n", "cannot be loaded: ModuleNotFoundError"),
-        ("y_filter.py", "", "names 'XFilter' under 'enabled_filters', which does not exist .did you mean YFilter.*; there are: .*YFilter"),
+        (
+            "y_filter.py",
+            "",
+            "names 'XFilter' under 'enabled_filters', which does not exist .did you mean YFilter.*; there are: .*YFilter",
+        ),
     ],
 )
 def test_own_filters_that_cannot_be_used(tmp_path, name, text, says):
@@ -106,12 +138,17 @@ def test_own_filters_that_cannot_be_used(tmp_path, name, text, says):
 
 
 def test_a_collection_s_filter_that_is_not_there():
-    with pytest.raises(PolicyError, match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter"):
+    with pytest.raises(
+        PolicyError,
+        match="ansible_collections.acme.cloud.plugins.plugin_utils.host_filters.gpu_filter",
+    ):
         Policy.from_mapping({"enabled_filters": ["acme.cloud.GpuFilter"]})
 
 
 def test_rendering():
-    (chosen,) = schedule(HostStates(fleet(host("a"), host("b", memory_mb=64))), [request()], Policy.from_mapping())
+    (chosen,) = schedule(
+        HostStates(fleet(host("a"), host("b", memory_mb=64))), [request()], Policy.from_mapping()
+    )
     assert render(chosen) == [
         "web1 goes to a; alternates: b",
         "hosts: 2",

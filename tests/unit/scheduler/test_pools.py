@@ -10,10 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, provide, request, uuid_of
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    fleet,
+    host,
+    provide,
+    request,
+    uuid_of,
+)
 
 POLICY = Policy.from_mapping({})
 ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
@@ -28,14 +38,23 @@ def pooled(pools, *hosts, instances=()):
             columns["resources"]["DISK_GB"]["total"][row] = 0
             known.setdefault(each, []).append(columns["host"][row])
     shared = [
-        {"name": f"pool{number}", "total": total, "used": used, "max_unit": total, "hosts": names, "shared": True}
+        {
+            "name": f"pool{number}",
+            "total": total,
+            "used": used,
+            "max_unit": total,
+            "hosts": names,
+            "shared": True,
+        }
         for (number, total, used), names in known.items()
     ]
     return provide(columns, "DISK_GB", *shared)
 
 
 def test_what_one_host_takes_is_gone_for_all():
-    states = HostStates(pooled([(7, 10, 0), (7, 10, 0), None], host("a"), host("b"), host("c", disk_gb=5)))
+    states = HostStates(
+        pooled([(7, 10, 0), (7, 10, 0), None], host("a"), host("b"), host("c", disk_gb=5))
+    )
     made = schedule(states, [request(f"web{n}", disk_gb=5) for n in range(3)], POLICY)
     assert sorted(each["host"] for each in made if each["host"] == "c") == ["c"]
     disk = states.resources["DISK_GB"]
@@ -47,7 +66,15 @@ def test_what_one_host_takes_is_gone_for_all():
 
 def test_a_move_within_a_pool_needs_no_room_in_it():
     instances = [{"name": "web", "host": "a", "disk_gb": 0}]
-    states = HostStates(pooled([(0, 10, 10), (0, 10, 10), (1, 10, 5)], host("a"), host("b"), host("c"), instances=instances))
+    states = HostStates(
+        pooled(
+            [(0, 10, 10), (0, 10, 10), (1, 10, 5)],
+            host("a"),
+            host("b"),
+            host("c"),
+            instances=instances,
+        )
+    )
     spec = request("web", disk_gb=6, uuid=uuid_of("web"))
     assert states.fits(spec, "DISK_GB").tolist() == [True, True, False]
     used = states.resources["DISK_GB"].used

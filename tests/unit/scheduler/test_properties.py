@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler import fleets
 
@@ -31,7 +35,10 @@ def attempt(columns, batch, policy):
 
 def load(columns, rc, index, amount):
     column = columns["resources"][rc]
-    return column["used"][index] + amount <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
+    return (
+        column["used"][index] + amount
+        <= (column["total"][index] - column["reserved"][index]) * column["ratio"][index]
+    )
 
 
 @given(fleets.hosts(), fleets.requests(), POLICIES)
@@ -49,7 +56,10 @@ def test_a_batch_never_breaks_a_rule(nodes, batch, policy):
     for spec, selection in zip(batch, chosen):
         index = row[selection["provider"]]
         assert not columns["disabled"][index] and columns["up"][index]
-        assert (selection["host"], selection["node"]) == (columns["host"][index], columns["node"][index])
+        assert (selection["host"], selection["node"]) == (
+            columns["host"][index],
+            columns["node"][index],
+        )
         for rc, amount in spec.resources.items():
             sums[index, rc] = sums.get((index, rc), 0) + amount
         if spec.server_group:
@@ -60,7 +70,14 @@ def test_a_batch_never_breaks_a_rule(nodes, batch, policy):
     for (index, rc), amount in sums.items():
         assert load(columns, rc, index, amount)
     assert len(set(members.get("close", []))) <= 1
-    most = next((s.server_group.max_server_per_host for s in batch if s.server_group and s.server_group.name == "apart"), 1)
+    most = next(
+        (
+            s.server_group.max_server_per_host
+            for s in batch
+            if s.server_group and s.server_group.name == "apart"
+        ),
+        1,
+    )
     for name in members.get("apart", []):
         assert members["apart"].count(name) <= most
 
@@ -81,7 +98,10 @@ def test_any_alternate_fits_beside_the_rest_of_the_batch(nodes, batch):
 @given(fleets.hosts(), fleets.requests(), POLICIES)
 @settings(max_examples=50, deadline=None)
 def test_same_input_same_answer(nodes, batch, policy):
-    assert attempt(fleets.fleet(*nodes), batch, policy)[0] == attempt(fleets.fleet(*nodes), batch, policy)[0]
+    assert (
+        attempt(fleets.fleet(*nodes), batch, policy)[0]
+        == attempt(fleets.fleet(*nodes), batch, policy)[0]
+    )
 
 
 @given(fleets.hosts(), fleets.requests(), st.randoms(use_true_random=False))
@@ -97,7 +117,9 @@ def test_release_undoes_consume(nodes, batch, rng):
         states.consume(index, spec)
     assert states.num_instances.sum() == len(batch)
     for rc, key in fleets.CLASSES.items():
-        assert states.resources[rc].used.sum() == sum(spec.resources.get(rc, 0) for spec in batch), key
+        assert states.resources[rc].used.sum() == sum(
+            spec.resources.get(rc, 0) for spec in batch
+        ), key
     rng.shuffle(placed)
     for index, spec in placed:
         assert index in states.where(spec.key)
@@ -126,10 +148,14 @@ def test_more_room_never_makes_a_host_fail(nodes, batch, which):
     assert (passes(fleets.fleet(*nodes)) >= before).all()
 
 
-@given(fleets.hosts(), fleets.requests(most=1), st.sets(st.sampled_from([f"kvm{i}" for i in range(8)])))
+@given(
+    fleets.hosts(), fleets.requests(most=1), st.sets(st.sampled_from([f"kvm{i}" for i in range(8)]))
+)
 @settings(max_examples=75, deadline=None)
 def test_ignored_hosts_are_never_taken(nodes, batch, ignored):
-    spec = fleets.request("vm", batch[0].resources["VCPU"], ignore_hosts=sorted(name.upper() for name in ignored))
+    spec = fleets.request(
+        "vm", batch[0].resources["VCPU"], ignore_hosts=sorted(name.upper() for name in ignored)
+    )
     chosen, _states = attempt(fleets.fleet(*nodes), [spec], {})
     for place in [chosen[0], *chosen[0]["alternates"]] if chosen else []:
         assert place["host"] not in ignored

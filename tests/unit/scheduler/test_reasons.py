@@ -10,18 +10,34 @@ import random
 import numpy as np
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    read_aliases,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import NEAREST, explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import (
+    NEAREST,
+    explain_failure,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    fleet,
+    host,
+    request,
+    uuid_of,
+)
 
 FLEETS = 60
 AGGREGATES = {
     "ssd": {"ssd": "true", "ram_allocation_ratio": "0.5", "hw_disk_bus": "virtio"},
-    "limits": {"max_io_ops_per_host": "3", "max_instances_per_host": "1", "disk_allocation_ratio": "0.5"},
+    "limits": {
+        "max_io_ops_per_host": "3",
+        "max_instances_per_host": "1",
+        "disk_allocation_ratio": "0.5",
+    },
     "tenants": {"filter_tenant_id": "p1", "instance_type": "m1", "cpu_allocation_ratio": "0.5"},
 }
 GROUPS = {"apart": ("anti-affinity", 1), "close": ("affinity", None)}
@@ -46,7 +62,10 @@ SPECS = (
 )
 #: Only for the filters that read them, because these run for such a request with any list of host
 #: filters.
-CELLS = {"NUMATopologyFilter": {"hw:numa_nodes": "1"}, "PciPassthroughFilter": {"pci_passthrough:alias": "gpu:1"}}
+CELLS = {
+    "NUMATopologyFilter": {"hw:numa_nodes": "1"},
+    "PciPassthroughFilter": {"pci_passthrough:alias": "gpu:1"},
+}
 GPU = {"vendor_id": "10de", "product_id": "2204"}
 HINTS = (
     {"same_host": ["one"]},
@@ -78,7 +97,9 @@ def a_fleet(rng):
                 host_ip=rng.choice([None, "10.0.0.1", "10.0.9.1"]),
                 stats=rng.choice([None, {"rack": "1"}, {"rack": "2"}]),
                 metrics=rng.choice([None, [], [{"name": "cpu.percent", "value": 1}]]),
-                supported_instances=rng.choice([None, [["x86_64", "kvm", "hvm"]], [["aarch64", "qemu", "hvm"]]]),
+                supported_instances=rng.choice(
+                    [None, [["x86_64", "kvm", "hvm"]], [["aarch64", "qemu", "hvm"]]]
+                ),
                 numa=rng.choice([None, a_document(rng)]),
                 cpu_info=rng.choice([None, {"maxphysaddr": {"bits": 40}}]),
                 **more,
@@ -86,7 +107,12 @@ def a_fleet(rng):
         )
     names = [each["host"] for each in nodes]
     guests = [
-        {"name": name, "host": rng.choice(names), "flavor": rng.choice(["m1", "m2"]), "group": rng.choice([None, "apart", "close"])}
+        {
+            "name": name,
+            "host": rng.choice(names),
+            "flavor": rng.choice(["m1", "m2"]),
+            "group": rng.choice([None, "apart", "close"]),
+        }
         for name in ("one", "two", "three")[: rng.randint(0, 3)]
     ]
     return fleet(*nodes, instances=guests, groups=GROUPS, aggregates=AGGREGATES)
@@ -96,14 +122,20 @@ def a_document(rng):
     """Return the cells and devices of a host."""
     cpus = list(range(rng.randint(0, 8)))
     cell = {"id": 0, "cpus": cpus, "pcpus": [], "siblings": [], "memory_mb": 4096, "pages": []}
-    pci = [{**GPU, "address": f"0000:{bus:02x}:00.0", "numa_node": 0, "dev_type": "type-PCI"} for bus in range(rng.randint(0, 1))]
+    pci = [
+        {**GPU, "address": f"0000:{bus:02x}:00.0", "numa_node": 0, "dev_type": "type-PCI"}
+        for bus in range(rng.randint(0, 1))
+    ]
     return {"cells": [cell], "pci": pci, "device_spec": [{}]}
 
 
 def a_request(rng, name):
     more = {}
     if rng.random() < 0.6:
-        more["flavor"] = {"name": rng.choice(["m1", "m2"]), "extra_specs": rng.choice(SPECS) if rng.random() < 0.5 else {}}
+        more["flavor"] = {
+            "name": rng.choice(["m1", "m2"]),
+            "extra_specs": rng.choice(SPECS) if rng.random() < 0.5 else {},
+        }
     if rng.random() < 0.6:
         more["image"] = {"name": rng.choice(["special", "plain"]), "properties": rng.choice(IMAGES)}
     if rng.random() < 0.4:
@@ -116,9 +148,20 @@ def a_request(rng, name):
         more["retry"] = [["kvm0", "kvm0"]]
     if name in CELLS and rng.random() < 0.8:
         more["flavor"] = {"name": "m1", "extra_specs": CELLS[name]}
-    sizes = {"vcpus": rng.randint(1, 5), "memory_mb": rng.choice([1, 64]), "disk_gb": rng.randint(0, 6)}
+    sizes = {
+        "vcpus": rng.randint(1, 5),
+        "memory_mb": rng.choice([1, 64]),
+        "disk_gb": rng.randint(0, 6),
+    }
     aliases = read_aliases([{**GPU, "name": "gpu"}])
-    return request("web", aliases=aliases, uuid=uuid_of("web"), project=rng.choice([None, "p1", "p2"]), **sizes, **more)
+    return request(
+        "web",
+        aliases=aliases,
+        uuid=uuid_of("web"),
+        project=rng.choice([None, "p1", "p2"]),
+        **sizes,
+        **more,
+    )
 
 
 @pytest.mark.parametrize("name", sorted(find("host_filters")))

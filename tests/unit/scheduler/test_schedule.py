@@ -10,11 +10,23 @@ import random
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    NoValidHost,
+    RequestError,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import (
+    fleet,
+    host,
+    request,
+    uuid_of,
+)
 
 # Raw values of N3.2, worked out by hand:
 #      CPU total*ratio-(reserved+used)   RAM total-reserved-used    disk 1024*min(free, least)
@@ -32,7 +44,14 @@ THREE = [
         used={"vcpus": 4, "memory_mb": 8192, "disk_gb": 40},
     ),
     host("b", 16, 32768, 200, reserved={"vcpus": 2, "memory_mb": 1024}, disk_available_least_gb=50),
-    host("c", 8, 8192, 500, ratio={"vcpus": 2.0}, used={"vcpus": 8, "memory_mb": 4096, "disk_gb": 100}),
+    host(
+        "c",
+        8,
+        8192,
+        500,
+        ratio={"vcpus": 2.0},
+        used={"vcpus": 8, "memory_mb": 4096, "disk_gb": 100},
+    ),
 ]
 
 
@@ -102,7 +121,9 @@ def test_overcommitted_hosts_weigh_nothing_and_the_scale_starts_at_zero():
 
 def test_only_hosts_that_passed_are_normalised_over():
     huge = host("z", 128, 1048576, 9000, disabled="new")
-    assert shown(decide(fleet(*THREE, huge), request())[0]) == shown(decide(fleet(*THREE), request())[0])
+    assert shown(decide(fleet(*THREE, huge), request())[0]) == shown(
+        decide(fleet(*THREE), request())[0]
+    )
 
 
 def test_one_host_is_not_weighed():
@@ -119,19 +140,25 @@ def test_equal_weights_go_by_host_and_node_whatever_the_order_of_the_columns():
     for seed in range(5):
         order = list(range(4))
         random.Random(seed).shuffle(order)
-        mixed = {**columns, "instances": {key: order.index(old) for key, old in columns["instances"].items()}}
+        mixed = {
+            **columns,
+            "instances": {key: order.index(old) for key, old in columns["instances"].items()},
+        }
         for key in columns:
             if isinstance(columns[key], list):
                 mixed[key] = [columns[key][old] for old in order]
         mixed["resources"] = {
-            rc: {field: [values[old] for old in order] for field, values in column.items()} for rc, column in columns["resources"].items()
+            rc: {field: [values[old] for old in order] for field, values in column.items()}
+            for rc, column in columns["resources"].items()
         }
         assert [(each["host"], each["node"]) for each in decide(mixed, *batch)] == expected
 
 
 def test_counts_of_each_filter_in_the_order_in_which_they_ran():
     nodes = [host("a", disabled="x"), host("b", memory_mb=16), host("c"), host("Dd")]
-    (chosen,) = decide(fleet(*nodes), request(ignore_hosts=["dD"]), enabled_filters=["RamFilter", "ComputeFilter"])
+    (chosen,) = decide(
+        fleet(*nodes), request(ignore_hosts=["dD"]), enabled_filters=["RamFilter", "ComputeFilter"]
+    )
     assert chosen["explanation"]["filters"] == [
         {"name": "ignore_hosts", "before": 4, "after": 3, "rejected": 1},
         {"name": "RamFilter", "before": 3, "after": 2, "rejected": 1},
@@ -141,7 +168,9 @@ def test_counts_of_each_filter_in_the_order_in_which_they_ran():
 
 
 def test_requested_host_by_name_of_host_or_node():
-    columns = fleet(host("a", node="a-1"), host("a", node="a-2", memory_mb=64), host("b", memory_mb=65536))
+    columns = fleet(
+        host("a", node="a-1"), host("a", node="a-2", memory_mb=64), host("b", memory_mb=65536)
+    )
     assert decide(columns, request(host="a"))[0]["node"] == "a-1"
     assert decide(columns, request(host="a-2"))[0]["node"] == "a-2"
     with pytest.raises(NoValidHost, match="there is no host q: there are a, b"):
@@ -161,7 +190,11 @@ def test_alternates_stay_in_the_cell_and_are_max_attempts_less_one():
 
 def test_alternates_of_a_batch_still_pass_the_filters_when_the_batch_is_placed():
     nodes = [host(name, memory_mb=128) for name in ("a", "b", "c")]
-    batch = [request("big", memory_mb=128), request("small1", memory_mb=64), request("small2", memory_mb=64)]
+    batch = [
+        request("big", memory_mb=128),
+        request("small1", memory_mb=64),
+        request("small2", memory_mb=64),
+    ]
     chosen = decide(fleet(*nodes), *batch)
     assert hosts_of(chosen) == ["a", "b", "c"]
     # No other host leaves room for big; the small ones have each other's half-empty host.
@@ -185,16 +218,28 @@ def test_alternates_keep_the_server_group_s_policy():
 def test_server_groups_grow_inside_a_batch():
     apart = {"name": "g", "policy": "anti-affinity"}
     nodes = [host("a", memory_mb=65536), host("b"), host("c")]
-    batch = [request("vm0", server_group="g"), request("vm1", server_group=apart), request("vm2", server_group="g")]
+    batch = [
+        request("vm0", server_group="g"),
+        request("vm1", server_group=apart),
+        request("vm2", server_group="g"),
+    ]
     chosen = decide(fleet(*nodes), *batch)
     assert sorted(hosts_of(chosen)) == ["a", "b", "c"]
-    assert chosen[0]["server_group"] == {"name": "g", "policy": "anti-affinity", "max_server_per_host": 1}
+    assert chosen[0]["server_group"] == {
+        "name": "g",
+        "policy": "anti-affinity",
+        "max_server_per_host": 1,
+    }
     with pytest.raises(NoValidHost, match="number 4 of 4 in the batch; the 3 before it would fit"):
         decide(fleet(*nodes), *batch, request("vm3", server_group="g"))
 
 
 def test_hints_see_the_instances_of_the_batch():
-    batch = [request("db"), request("app", hints={"different_host": "db"}), request("log", hints={"same_host": "app"})]
+    batch = [
+        request("db"),
+        request("app", hints={"different_host": "db"}),
+        request("log", hints={"same_host": "app"}),
+    ]
     chosen = decide(fleet(host("a"), host("b")), *batch)
     assert hosts_of(chosen) == ["a", "b", "b"]
 
@@ -204,8 +249,14 @@ def test_hints_see_the_instances_of_the_batch():
     [
         ("h", "Server group 'h' is not in the store (it has: g)"),
         ({"name": "h"}, "give name and policy"),
-        ({"name": "g", "policy": "affinity"}, "has policy anti-affinity in the store, but a request says affinity"),
-        ({"name": "g", "policy": "anti-affinity", "max_server_per_host": 3}, "max_server_per_host 2 in the store"),
+        (
+            {"name": "g", "policy": "affinity"},
+            "has policy anti-affinity in the store, but a request says affinity",
+        ),
+        (
+            {"name": "g", "policy": "anti-affinity", "max_server_per_host": 3},
+            "max_server_per_host 2 in the store",
+        ),
     ],
 )
 def test_groups_that_contradict_the_store(group, says):
@@ -216,7 +267,10 @@ def test_groups_that_contradict_the_store(group, says):
 
 
 def test_groups_that_contradict_each_other_in_a_batch():
-    batch = [request(f"vm{p}", server_group={"name": "g", "policy": p}) for p in ("affinity", "anti-affinity")]
+    batch = [
+        request(f"vm{p}", server_group={"name": "g", "policy": p})
+        for p in ("affinity", "anti-affinity")
+    ]
     with pytest.raises(RequestError, match="in another request"):
         decide(fleet(host("a")), *batch)
 
@@ -238,7 +292,10 @@ def test_a_dropped_host_is_looked_at_again_for_the_next_instance():
 def test_a_batch_is_all_or_nothing_and_leaves_the_states_as_they_were():
     states = HostStates(fleet(host("a", memory_mb=128), host("b", memory_mb=128)))
     before = snapshot(states)
-    batch = [request(f"vm{i}", memory_mb=128, server_group={"name": "g", "policy": "anti-affinity"}) for i in range(3)]
+    batch = [
+        request(f"vm{i}", memory_mb=128, server_group={"name": "g", "policy": "anti-affinity"})
+        for i in range(3)
+    ]
     with pytest.raises(NoValidHost):
         schedule(states, batch, Policy.from_mapping())
     assert snapshot(states) == before
@@ -258,7 +315,9 @@ def test_host_subset_spreads_over_instances_and_is_the_same_every_time():
     columns = fleet(*[host(f"kvm{i}") for i in range(8)])
 
     def picks():
-        return [decide(columns, request(f"vm{i}"), host_subset_size=4)[0]["host"] for i in range(40)]
+        return [
+            decide(columns, request(f"vm{i}"), host_subset_size=4)[0]["host"] for i in range(40)
+        ]
 
     assert picks() == picks()
     assert set(picks()) == {"kvm0", "kvm1", "kvm2", "kvm3"}
@@ -316,14 +375,23 @@ def test_failure_names_the_counts_and_the_nearest_misses():
 
 def test_a_few_rejected_hosts_that_are_not_near_are_named_with_the_count():
     nodes = [host("a", disabled="bad fan")] + [host(name, memory_mb=60) for name in "bcd"]
-    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(refusal(fleet(*nodes), request()))
+    assert "ComputeFilter rejected 1 (a: disabled, 'bad fan'), RamFilter rejected 3;" in str(
+        refusal(fleet(*nodes), request())
+    )
 
 
 def test_nearest_is_who_falls_at_the_fewest_filters_and_by_the_least():
-    nodes = [host("a", vcpus=1, memory_mb=1000), host("b", memory_mb=4000), host("c", memory_mb=2000)]
+    nodes = [
+        host("a", vcpus=1, memory_mb=1000),
+        host("b", memory_mb=4000),
+        host("c", memory_mb=2000),
+    ]
     failure = refusal(fleet(*nodes), request(vcpus=2, memory_mb=4096))
     assert [each["host"] for each in failure.explanation["nearest"]] == ["b", "c", "a"]
-    assert [lack["filter"] for lack in failure.explanation["nearest"][2]["lacks"]] == ["CoreFilter", "RamFilter"]
+    assert [lack["filter"] for lack in failure.explanation["nearest"][2]["lacks"]] == [
+        "CoreFilter",
+        "RamFilter",
+    ]
 
 
 def test_ignored_hosts_are_no_near_misses():
@@ -336,13 +404,18 @@ def test_a_request_no_host_could_ever_hold():
     nodes = [host("small", memory_mb=1024), host("big", 16, 4096, 50, used={"memory_mb": 4000})]
     failure = refusal(fleet(*nodes), request(memory_mb=8192))
     assert failure.explanation["never"]
-    assert "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it is empty" in str(failure)
+    assert (
+        "no host could ever hold it: the biggest for it, big, has 16 vCPU, 4096 MiB, 50 GiB when it is empty"
+        in str(failure)
+    )
     assert not refusal(fleet(*nodes), request(memory_mb=2048)).explanation["never"]
 
 
 def test_an_empty_store_says_what_to_do():
     failure = refusal(fleet(), request())
-    assert "the store has no compute node; run the playbook drover.compute.discover first" in str(failure)
+    assert "the store has no compute node; run the playbook drover.compute.discover first" in str(
+        failure
+    )
 
 
 def test_a_zone_nobody_has_lists_the_zones():

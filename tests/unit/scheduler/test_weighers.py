@@ -7,11 +7,21 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError, SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    PolicyError,
+    SchedulerError,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import (
+    schedule,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import (
+    HostStates,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import normalise, weigh
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import (
+    normalise,
+    weigh,
+)
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 try:
@@ -29,7 +39,9 @@ def weights(name, columns, spec=None, **options):
         states.add_group(spec.server_group)
     found, parts = weigh(states, spec, policy, np.arange(states.size))
     raw = parts[0][2]
-    return (list(raw) if isinstance(raw, np.ndarray) else [raw] * states.size), pytest.approx(list(found), abs=1e-12)
+    return (list(raw) if isinstance(raw, np.ndarray) else [raw] * states.size), pytest.approx(
+        list(found), abs=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,7 +69,10 @@ def test_figures_of_hosts():
     columns["num_instances"] = [3, 1, 2]
     assert weights("IoOpsWeigher", columns) == ([2, 4, 0], [-0.5, -1, 0])
     assert weights("NumInstancesWeigher", columns) == ([3, 1, 2], [0, 0, 0])
-    assert weights("NumInstancesWeigher", columns, num_instances_weight_multiplier=-2) == ([3, 1, 2], [-2, 0, -1])
+    assert weights("NumInstancesWeigher", columns, num_instances_weight_multiplier=-2) == (
+        [3, 1, 2],
+        [-2, 0, -1],
+    )
     assert weights("BuildFailureWeigher", columns) == ([1, 0, 0], [-1000000, 0, 0])
     assert weights("HypervisorVersionWeigher", columns) == ([8, 0, 4], [1, 0, 0.5])
     assert weights("PCIWeigher", columns) == ([100, 100, 100], [0, 0, 0])
@@ -70,7 +85,10 @@ def test_peers_1_hosts_with_devices_are_kept_for_requests_for_devices():
         host("b", free_pci_devices=1),
         host("c", free_pci_devices=0, aggregates=["plain"]),
         host("d", free_pci_devices=1000),
-        aggregates={"plain": {"pci_weight_multiplier": "1.5"}, "gpus": {"pci_weight_multiplier": "0.5"}},
+        aggregates={
+            "plain": {"pci_weight_multiplier": "1.5"},
+            "gpus": {"pci_weight_multiplier": "0.5"},
+        },
     )
     raw, found = weights("PCIWeigher", columns)
     assert raw == [96, 99, 100, 1]
@@ -102,7 +120,11 @@ def test_soft_groups_grow_inside_a_batch():
     policy = Policy.from_mapping({"weighers": ["ServerGroupSoftAntiAffinityWeigher"]})
     chosen = schedule(HostStates(fleet(host("a"), host("b"))), batch, policy)
     assert [each["host"] for each in chosen] == ["a", "b", "a"]
-    assert chosen[0]["server_group"] == {"name": "g", "policy": "soft-anti-affinity", "max_server_per_host": None}
+    assert chosen[0]["server_group"] == {
+        "name": "g",
+        "policy": "soft-anti-affinity",
+        "max_server_per_host": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -133,14 +155,23 @@ def test_image_properties():
     spec = request(image={"name": "i", "properties": {"os": "x", "bus": "v", "n": 1}})
     name, on = "ImagePropertiesWeigher", {"image_props_weight_multiplier": 1}
     assert weights(name, columns, spec, **on) == ([3, 2], [1, 0])
-    assert weights(name, columns, spec, image_props_weight_setting={"bus": 2}, **on) == ([2, 2], [0, 0])
+    assert weights(name, columns, spec, image_props_weight_setting={"bus": 2}, **on) == (
+        [2, 2],
+        [0, 0],
+    )
     # 0 in the option skips the work even if an aggregate sets a multiplier
-    columns["aggregates"] = [{"name": "g", "metadata": {"image_props_weight_multiplier": "5"}, "hosts": ["a", "b"]}]
+    columns["aggregates"] = [
+        {"name": "g", "metadata": {"image_props_weight_multiplier": "5"}, "hosts": ["a", "b"]}
+    ]
     assert weights(name, columns, spec) == ([0, 0], [0, 0])
 
 
 def test_metrics():
-    columns = fleet(host("a", metrics=[{"name": "load", "value": 3}]), host("b", metrics={"load": 1, "temp": 2}), host("c"))
+    columns = fleet(
+        host("a", metrics=[{"name": "load", "value": 3}]),
+        host("b", metrics={"load": 1, "temp": 2}),
+        host("c"),
+    )
     name = "MetricsWeigher"
     assert weights(name, columns) == ([0, 0, 0], [0, 0, 0])
     with pytest.raises(SchedulerError, match="Host c does not report the metric load"):
@@ -152,7 +183,11 @@ def test_metrics():
     free = {**setting, "metrics_weight_setting": {"load": 2, "temp": 0}}
     assert weights(name, columns, **free)[0] == [6, 2, -10000]
     assert weights(name, columns, metrics_weight_multiplier=0, **setting)[0] == [6, 0, 0]
-    assert weights(name, columns, metrics_weight_multiplier=3, **free)[1] == [3, pytest.approx(3 * 10002 / 10006), 0]
+    assert weights(name, columns, metrics_weight_multiplier=3, **free)[1] == [
+        3,
+        pytest.approx(3 * 10002 / 10006),
+        0,
+    ]
 
 
 def test_peers_2_a_metric_that_is_there_twice_has_the_sum_of_its_ratios():
@@ -164,7 +199,10 @@ def test_peers_2_a_metric_that_is_there_twice_has_the_sum_of_its_ratios():
 @pytest.mark.parametrize("option", ["image_props_weight_setting", "least_cost_functions"])
 def test_peers_2_other_names_that_are_there_twice_are_refused(option):
     name = "noop" if option == "least_cost_functions" else "hw_disk_bus"
-    with pytest.raises(PolicyError, match=f"'{option}' must be a mapping of name to number.*in which {name} is once"):
+    with pytest.raises(
+        PolicyError,
+        match=f"'{option}' must be a mapping of name to number.*in which {name} is once",
+    ):
         Policy.from_mapping({option: f"{name}=1, {name}=2"})
 
 
@@ -181,12 +219,16 @@ def test_multipliers_of_aggregates():
     )
     # the least of several; unreadable means the option
     assert weights("RAMWeigher", columns, ram_weight_multiplier=2)[1] == [-3, 2, 2]
-    columns["aggregates"] = [{"name": "x", "metadata": {"build_failure_weight_multiplier": "5"}, "hosts": ["a"]}]
+    columns["aggregates"] = [
+        {"name": "x", "metadata": {"build_failure_weight_multiplier": "5"}, "hosts": ["a"]}
+    ]
     columns["failed_builds"] = [1, 1, 0]
     assert weights("BuildFailureWeigher", columns)[1] == [-5, -1000000, 0]
 
 
 @pytest.mark.parametrize("option", ["pci", "soft_affinity", "soft_anti_affinity"])
 def test_multipliers_that_may_not_be_negative(option):
-    with pytest.raises(PolicyError, match=f"'{option}_weight_multiplier' is -1; it may not be negative"):
+    with pytest.raises(
+        PolicyError, match=f"'{option}_weight_multiplier' is -1; it may not be negative"
+    ):
         Policy.from_mapping({f"{option}_weight_multiplier": -1})

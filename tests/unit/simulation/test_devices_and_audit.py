@@ -18,16 +18,40 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import node
 
-POLICY = Policy.from_mapping({"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204"}]})
+POLICY = Policy.from_mapping(
+    {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204"}]}
+)
 SPECS = [{"vendor_id": "10de", "product_id": "2204", "live_migratable": True}]
-GPU = {"name": "gpu", "vcpus": 1, "memory_mb": 64, "extra_specs": {"pci_passthrough:alias": "gpu:1"}}
-CELLS = {"name": "pinned", "vcpus": 1, "memory_mb": 64, "extra_specs": {"hw:cpu_policy": "dedicated"}}
+GPU = {
+    "name": "gpu",
+    "vcpus": 1,
+    "memory_mb": 64,
+    "extra_specs": {"pci_passthrough:alias": "gpu:1"},
+}
+CELLS = {
+    "name": "pinned",
+    "vcpus": 1,
+    "memory_mb": 64,
+    "extra_specs": {"hw:cpu_policy": "dedicated"},
+}
 
 
-@pytest.fixture(params=[{}, {"pci_report_in_placement": True}, {"numa_report_in_placement": True}], ids=["plain", "pci", "numa"])
+@pytest.fixture(
+    params=[{}, {"pci_report_in_placement": True}, {"numa_report_in_placement": True}],
+    ids=["plain", "pci", "numa"],
+)
 def store(request, prepared_url):
-    options = {"pci_device_specs": SPECS, "mdev_types": ["nvidia-11"], "cpu_shared_set": "0-3", "cpu_dedicated_set": "4-7", **request.param}
-    fleets.discover(prepared_url, *(node(host=name, options=options, **machines.devices()) for name in ("kvm1", "kvm2")))
+    options = {
+        "pci_device_specs": SPECS,
+        "mdev_types": ["nvidia-11"],
+        "cpu_shared_set": "0-3",
+        "cpu_dedicated_set": "4-7",
+        **request.param,
+    }
+    fleets.discover(
+        prepared_url,
+        *(node(host=name, options=options, **machines.devices()) for name in ("kvm1", "kvm2")),
+    )
     return Store.open(prepared_url)
 
 
@@ -51,14 +75,23 @@ def test_devices_go_with_hosts_and_instances(store):
             {"maintenance": ["kvm2"]},
         )
         # Each host has one.
-        assert added["hosts"] == ["new-1", "new-2"] and more["placed"] == 4 and more["left_out"][0]["count"] == 1
+        assert (
+            added["hosts"] == ["new-1", "new-2"]
+            and more["placed"] == 4
+            and more["left_out"][0]["count"] == 1
+        )
         assert lost["moved"] == 0 and len(lost["left_out"]) == 1 and len(kept["left_out"]) == 1
         (again,) = made(fleet, {"add_instances": {**GPU, "name": "again"}})
         assert again["placed"] == 0
         (bought, placed, moved) = made(
-            fleet, {"add_hosts": {"like": "new-1"}}, {"add_instances": {**GPU, "name": "last"}}, {"remove_hosts": ["new-2"]}
+            fleet,
+            {"add_hosts": {"like": "new-1"}},
+            {"add_instances": {**GPU, "name": "last"}},
+            {"remove_hosts": ["new-2"]},
         )
-        assert bought["hosts"] == ["new-3"] and placed["placed"] == 1 and len(moved["left_out"]) == 1
+        assert (
+            bought["hosts"] == ["new-3"] and placed["placed"] == 1 and len(moved["left_out"]) == 1
+        )
 
 
 def test_pinned_cpus_move_with_their_instances(store):

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (
+    Question,
+    simulate,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
@@ -31,7 +34,11 @@ def fleets_nearly_full(draw):
         while left:
             units = draw(st.integers(1, min(4, left)))
             left -= units
-            guests.append(domain(f"{number}-{len(guests)}", memory_mb=units * 100, vcpus=draw(st.integers(1, 2))))
+            guests.append(
+                domain(
+                    f"{number}-{len(guests)}", memory_mb=units * 100, vcpus=draw(st.integers(1, 2))
+                )
+            )
         kept = guests[: draw(st.integers(0, len(guests)))]
         found.append(host(f"kvm{number}", *kept, memory_mb=ROOM, vcpus=12))
     return found
@@ -65,10 +72,23 @@ def test_a_loss_counts_what_instances_require(tmp_path):
     fleets.discover(url, host("kvm1", traits=["CUSTOM_SSD"]), host("kvm2"), host("kvm3"))
     store = Store.open(url)
     with store.write() as connection:
-        flavors.ensure(connection, "ssd", {"vcpus": 1, "memory_mb": 64, "disk_gb": 0, "extra_specs": {"trait:CUSTOM_SSD": "required"}}, 0.0)
+        flavors.ensure(
+            connection,
+            "ssd",
+            {
+                "vcpus": 1,
+                "memory_mb": 64,
+                "disk_gb": 0,
+                "extra_specs": {"trait:CUSTOM_SSD": "required"},
+            },
+            0.0,
+        )
     question = Question(POLICY, [SMALL])
     for asked in ({"flavor": "ssd"}, {**SMALL, "extra_specs": {"trait:CUSTOM_SSD": "required"}}):
         added = {"add_instances": {**asked, "name": "web"}}
         after = simulate(store, [added], question)["after"]
-        assert after["unbearable"] == ["kvm1"] and after["capacity"][0]["with_loss"]["survives"] is False
+        assert (
+            after["unbearable"] == ["kvm1"]
+            and after["capacity"][0]["with_loss"]["survives"] is False
+        )
         assert simulate(store, [added, {"lose_hosts": ["kvm1"]}], question)["left_out"] == 1

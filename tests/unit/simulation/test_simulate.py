@@ -9,7 +9,10 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import (
+    Question,
+    simulate,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
@@ -21,7 +24,12 @@ SMALL = {"name": "small", "vcpus": 1, "memory_mb": 1000, "disk_gb": 0}
 def store(prepared_url):
     fleets.discover(
         prepared_url,
-        host("kvm1", domain("a", memory_mb=2000), domain("b", memory_mb=1000), availability_zone="one"),
+        host(
+            "kvm1",
+            domain("a", memory_mb=2000),
+            domain("b", memory_mb=1000),
+            availability_zone="one",
+        ),
         host("kvm2", domain("c", memory_mb=1000), availability_zone="one"),
         host("kvm3", availability_zone="two"),
     )
@@ -29,11 +37,17 @@ def store(prepared_url):
 
 
 def simulated(store, *changes, **options):
-    return simulate(store, list(changes), Question(Policy.from_mapping(), **{"flavors": [SMALL], **options}))
+    return simulate(
+        store, list(changes), Question(Policy.from_mapping(), **{"flavors": [SMALL], **options})
+    )
 
 
 def used(state, zone, resource_class="MEMORY_MB"):
-    return next(each["used"] for each in state["totals"] if (each["zone"], each["resource_class"]) == (zone, resource_class))
+    return next(
+        each["used"]
+        for each in state["totals"]
+        if (each["zone"], each["resource_class"]) == (zone, resource_class)
+    )
 
 
 def test_nothing_changes_without_changes(store):
@@ -47,7 +61,10 @@ def test_instances_are_placed_as_many_as_fit(store):
     before = fleets.figures(store.url.render_as_string(hide_password=False))
     found = simulated(store, {"add_instances": {**SMALL, "count": 10}})
     assert found["placed"] == 8 and found["left_out"] == 2
-    assert found["changes"][0]["left_out"][0]["name"] == "small" and "RamFilter rejected" in found["changes"][0]["left_out"][0]["reason"]
+    assert (
+        found["changes"][0]["left_out"][0]["name"] == "small"
+        and "RamFilter rejected" in found["changes"][0]["left_out"][0]["reason"]
+    )
     assert found["after"]["capacity"][0]["total"] == 0 and found["after"]["instances"] == 11
     assert fleets.figures(store.url.render_as_string(hide_password=False)) == before
 
@@ -55,7 +72,10 @@ def test_instances_are_placed_as_many_as_fit(store):
 def test_a_lost_host_is_restarted_elsewhere_and_gone(store):
     found = simulated(store, {"lose_hosts": ["kvm1"]})
     assert found["moved"] == 2 and found["left_out"] == 0
-    assert found["after"]["hosts"] == 2 and used(found["after"], "one") + used(found["after"], "two") == 4000
+    assert (
+        found["after"]["hosts"] == 2
+        and used(found["after"], "one") + used(found["after"], "two") == 4000
+    )
 
 
 def test_what_does_not_fit_is_left_out(store):
@@ -72,7 +92,9 @@ def test_a_zone_may_have_several_aggregates(store, prepared_url):
         aggregates.ensure(connection, "more", {"availability_zone": "two"}, hosts=["kvm2"])
     found = simulated(store, {"lose_hosts": {"availability_zone": "two"}})
     assert found["changes"][0]["hosts"] == ["kvm2", "kvm3"] and found["after"]["hosts"] == 1
-    assert simulated(store, {"lose_hosts": {"aggregate": "more"}})["changes"][0]["hosts"] == ["kvm2"]
+    assert simulated(store, {"lose_hosts": {"aggregate": "more"}})["changes"][0]["hosts"] == [
+        "kvm2"
+    ]
 
 
 def test_hosts_like_another_have_its_room_and_none_of_its_instances(store):
@@ -83,9 +105,21 @@ def test_hosts_like_another_have_its_room_and_none_of_its_instances(store):
 
 
 def test_hosts_of_a_size_are_added_as_the_module_compute_node_takes_them(store):
-    size = {"vcpus": 8, "memory_mb": 8192, "local_gb": 100, "availability_zone": "two", "cpu_allocation_ratio": 1.0}
-    found = simulated(store, {"add_hosts": {"name": "big", **size}}, {"lose_hosts": ["kvm1", "kvm2", "kvm3"]})
-    assert found["changes"][0]["hosts"] == ["big"] and found["moved"] == 3 and found["after"]["instances"] == 3
+    size = {
+        "vcpus": 8,
+        "memory_mb": 8192,
+        "local_gb": 100,
+        "availability_zone": "two",
+        "cpu_allocation_ratio": 1.0,
+    }
+    found = simulated(
+        store, {"add_hosts": {"name": "big", **size}}, {"lose_hosts": ["kvm1", "kvm2", "kvm3"]}
+    )
+    assert (
+        found["changes"][0]["hosts"] == ["big"]
+        and found["moved"] == 3
+        and found["after"]["instances"] == 3
+    )
 
 
 def test_a_host_in_maintenance_is_empty_and_stays(store):
@@ -96,17 +130,25 @@ def test_a_host_in_maintenance_is_empty_and_stays(store):
 
 def test_removed_hosts_are_emptied_first(store):
     found = simulated(store, {"remove_hosts": ["kvm2"]}, {"remove_hosts": ["kvm1"]})
-    assert found["moved"] >= 3 and found["after"]["hosts"] == 1 and used(found["after"], "two") == 4000
+    assert (
+        found["moved"] >= 3 and found["after"]["hosts"] == 1 and used(found["after"], "two") == 4000
+    )
 
 
 def test_growth_is_of_the_kinds_that_there_are(store):
     found = simulated(store, {"grow": 100})
-    assert found["placed"] == 3 and used(found["after"], "one") + used(found["after"], "two") == 8000
+    assert (
+        found["placed"] == 3 and used(found["after"], "one") + used(found["after"], "two") == 8000
+    )
 
 
 def test_a_policy_decides_what_follows(store):
     spread = simulated(store, {"add_instances": {**SMALL, "count": 2}})
-    packed = simulated(store, {"scheduler": {"weighers": {"RAMWeigher": -1.0}}}, {"add_instances": {**SMALL, "count": 2}})
+    packed = simulated(
+        store,
+        {"scheduler": {"weighers": {"RAMWeigher": -1.0}}},
+        {"add_instances": {**SMALL, "count": 2}},
+    )
     assert used(spread["after"], "two") == 1000 and used(packed["after"], "two") == 0
 
 
@@ -123,14 +165,20 @@ def test_a_policy_decides_what_follows(store):
         ({"add_hosts": {"like": "kvm1", "name": "kvm2"}}, "there is a host kvm2 already"),
         ({"add_hosts": {"vcpus": 4, "memory_mb": 4096, "host": "other"}}, "unknown key host"),
         ({"add_hosts": {"vcpu": 4, "memory_mb": 4096}}, "did you mean vcpus?"),
-        ({"lose_hosts": {"aggregate": "rack"}}, "there is no aggregate rack in the fleet as it is then"),
+        (
+            {"lose_hosts": {"aggregate": "rack"}},
+            "there is no aggregate rack in the fleet as it is then",
+        ),
         ({"add_instances": {**SMALL, "uuid": fleets.uuid_of("a")}}, "a has the uuid"),
         ({"grow": "much"}, "percent"),
         ({"grow": -5}, "percent"),
         ({"add_instances": {"flavor": "none"}}, "none"),
         ({"scheduler": {"weighers": {"RamWeigher": 1}}}, "RAMWeigher"),
         ("lose_hosts", "mapping with one key"),
-        ({"add_hosts": {"vcpus": -1}}, r"^Change 1 \(add_hosts\): vcpus must be a whole number from 0 to 65536"),
+        (
+            {"add_hosts": {"vcpus": -1}},
+            r"^Change 1 \(add_hosts\): vcpus must be a whole number from 0 to 65536",
+        ),
         ({"scheduler": {"host_subset_size": -1}}, r"^Change 1 \(scheduler\): "),
         ({"add_instances": {**SMALL, "count": 0}}, r"^Change 1 \(add_instances\): Request 'small'"),
     ],
@@ -141,17 +189,37 @@ def test_a_wrong_change_is_refused_with_what_is_wrong(store, change, sentence):
 
 
 def test_a_host_that_is_gone_is_no_host_to_copy(store):
-    with pytest.raises(DroverError, match=r"^Change 2 \(add_hosts\): there is no host kvm1 in the fleet as it is then"):
+    with pytest.raises(
+        DroverError,
+        match=r"^Change 2 \(add_hosts\): there is no host kvm1 in the fleet as it is then",
+    ):
         simulated(store, {"lose_hosts": "kvm1"}, {"add_hosts": {"like": "kvm1"}})
 
 
 def test_a_definition_asks_for_all_that_it_may(store, prepared_url):
     pools = [{"name": "ssd", "traits": ["CUSTOM_SSD"]}]
-    seen = {"name": "ssd", "path": "/ssd", "capacity_gb": 50, "allocation_gb": 0, "type": "dir", "active": True}
-    fleets.discover(prepared_url, host("kvm3", availability_zone="two", pools=[seen]), storage_pools=pools)
-    wanted = {"name": "db", "vcpus": 1, "memory_mb": 500, "count": 4, "disks": [{"size_gb": 20, "pool": "ssd", "traits": ["CUSTOM_SSD"]}]}
+    seen = {
+        "name": "ssd",
+        "path": "/ssd",
+        "capacity_gb": 50,
+        "allocation_gb": 0,
+        "type": "dir",
+        "active": True,
+    }
+    fleets.discover(
+        prepared_url, host("kvm3", availability_zone="two", pools=[seen]), storage_pools=pools
+    )
+    wanted = {
+        "name": "db",
+        "vcpus": 1,
+        "memory_mb": 500,
+        "count": 4,
+        "disks": [{"size_gb": 20, "pool": "ssd", "traits": ["CUSTOM_SSD"]}],
+    }
     found = simulated(store, {"add_instances": wanted})
-    assert (found["placed"], found["left_out"]) == (2, 2) and found["changes"][0]["left_out"][0]["count"] == 2
+    assert (found["placed"], found["left_out"]) == (2, 2) and found["changes"][0]["left_out"][0][
+        "count"
+    ] == 2
     assert used(found["after"], "two", "CUSTOM_DISK_GB_SSD") == 40
     with pytest.raises(DroverError, match="diskz"):
         simulated(store, {"add_instances": {**wanted, "diskz": []}})

@@ -13,7 +13,13 @@ import uuid
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, host_columns, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    bulk,
+    host_columns,
+    instances_for_plans,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 NOW = 1_800_000_000.0
@@ -47,9 +53,13 @@ def identify(url, name, **facts):
     """Set facts of the nodes of a host: host_uuid, system_uuid, firmware_uuid, machine_id."""
     table = tables.compute_nodes
     with Store.open(url).write() as connection:
-        for row in connection.execute(sa.select(table.c.id, table.c.facts).where(table.c.host == name)).all():
+        for row in connection.execute(
+            sa.select(table.c.id, table.c.facts).where(table.c.host == name)
+        ).all():
             connection.execute(
-                sa.update(table).where(table.c.id == row.id).values(facts={**(row.facts or {}), **facts}, host_uuid=facts.get("host_uuid"))
+                sa.update(table)
+                .where(table.c.id == row.id)
+                .values(facts={**(row.facts or {}), **facts}, host_uuid=facts.get("host_uuid"))
             )
 
 
@@ -65,7 +75,14 @@ def selection(name, *places, vcpus=1, memory_mb=64, disk_gb=0, **more):
     alternates."""
     first, *others = [{"host": place, "node": place} for place in places]
     resources = {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb}
-    return {"name": name, "uuid": uuid_of(name), **first, "alternates": others, "resources": resources, **more}
+    return {
+        "name": name,
+        "uuid": uuid_of(name),
+        **first,
+        "alternates": others,
+        "resources": resources,
+        **more,
+    }
 
 
 def claim(url, *selections, now=NOW):
@@ -94,7 +111,11 @@ def columns(url, now=NOW, service_down_time=0):
         if isinstance(value, dict):
             return {key: plain(each) for key, each in value.items()}
         value = value.tolist() if hasattr(value, "tolist") else value
-        return [value[row] for row in order] if isinstance(value, list) and len(value) == size else value
+        return (
+            [value[row] for row in order]
+            if isinstance(value, list) and len(value) == size
+            else value
+        )
 
     instances = {key: order.index(row) for key, row in found.pop("instances").items()}
     kept = {key: found.pop(key) for key in ("instance_names", "server_groups", "aggregates")}
@@ -152,7 +173,12 @@ def holdings(url):
     allocations, providers = tables.allocations, tables.resource_providers
     roots = providers.alias("roots")
     query = (
-        sa.select(tables.consumers.c.uuid, nodes.c.host, tables.resource_classes.c.name, allocations.c.used)
+        sa.select(
+            tables.consumers.c.uuid,
+            nodes.c.host,
+            tables.resource_classes.c.name,
+            allocations.c.used,
+        )
         .select_from(tables.consumers)
         .outerjoin(allocations, allocations.c.consumer_id == tables.consumers.c.id)
         .outerjoin(providers, providers.c.id == allocations.c.provider_id)
@@ -234,7 +260,9 @@ def race(*functions):
                 answer += traceback.format_exc()
         answers.put((number, answer))
 
-    workers = [context.Process(target=work, args=each, daemon=True) for each in enumerate(functions)]
+    workers = [
+        context.Process(target=work, args=each, daemon=True) for each in enumerate(functions)
+    ]
     for worker in workers:
         worker.start()
     results = {}
@@ -243,7 +271,9 @@ def race(*functions):
             number, answer = answers.get(timeout=RACE_SECONDS)
             results[number] = answer
     except queue.Empty:
-        results.update({number: "no answer" for number in range(len(workers)) if number not in results})
+        results.update(
+            {number: "no answer" for number in range(len(workers)) if number not in results}
+        )
     for worker in workers:
         worker.join(5)
         worker.kill()

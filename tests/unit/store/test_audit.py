@@ -12,12 +12,20 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit, findings
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 
 PROOF = certainty.word("a test")
@@ -29,7 +37,9 @@ WEB = uuid_of("web")
 @pytest.fixture
 def fleet_url(prepared_url):
     """Fill a store: kvm1 with web and mail, kvm2 with nothing, kvm3 with db."""
-    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2), domain("mail")), host("kvm2"))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("web", vcpus=2), domain("mail")), host("kvm2")
+    )
     fleets.discover(prepared_url, host("kvm3", domain("db", disk_gb=3)))
     return prepared_url
 
@@ -57,7 +67,9 @@ def write(url, statement):
 def hold(url, uuid, place, consumer_type=allocations.INSTANCE, now=NOW, **amounts):
     """Let a consumer hold exactly these amounts on a host, without any check."""
     with Store.open(url).write() as connection:
-        allocations.replace(connection, {uuid: {provider(connection, place): amounts}}, now, consumer_type)
+        allocations.replace(
+            connection, {uuid: {provider(connection, place): amounts}}, now, consumer_type
+        )
 
 
 def provider(connection, place):
@@ -73,8 +85,18 @@ def node_id(url, place):
 
 def show(url, place, name, state="running"):
     """Let a host show a domain."""
-    row = {"compute_node_id": node_id(url, place), "uuid": uuid_of(name), "name": name, "state": state}
-    write(url, sa.insert(tables.domains).values(**row, persistent=True, autostart=False, facts={}, seen_at=NOW))
+    row = {
+        "compute_node_id": node_id(url, place),
+        "uuid": uuid_of(name),
+        "name": name,
+        "state": state,
+    }
+    write(
+        url,
+        sa.insert(tables.domains).values(
+            **row, persistent=True, autostart=False, facts={}, seen_at=NOW
+        ),
+    )
 
 
 def hide(url, name):
@@ -88,7 +110,9 @@ def expire(url, name, when):
 
 def begin(url, name, to, now=NOW):
     with Store.open(url).write() as connection:
-        return migration_claims.begin(connection, uuid_of(name), to, to, "live-migration", now)["uuid"]
+        return migration_claims.begin(connection, uuid_of(name), to, to, "live-migration", now)[
+            "uuid"
+        ]
 
 
 def counted_right(url):
@@ -98,9 +122,9 @@ def counted_right(url):
         sums = {
             (row.provider_id, row.class_id): row.use
             for row in connection.execute(
-                sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("use")).group_by(
-                    table.c.provider_id, table.c.class_id
-                )
+                sa.select(
+                    table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("use")
+                ).group_by(table.c.provider_id, table.c.class_id)
             )
         }
         rows = connection.execute(sa.select(inventories)).all()
@@ -111,7 +135,15 @@ def test_a_sound_store(fleet_url):
     before = fleets.snapshot(fleet_url)
     for found in (look(fleet_url), heal(fleet_url), heal(fleet_url, release_expired=True)):
         checked = {"hosts": 3, "instances": 3, "allocations": 7}
-        assert found == {"changed": False, "findings": [], "mended": [], "left": [], "counts": {}, "sound": True, "checked": checked}
+        assert found == {
+            "changed": False,
+            "findings": [],
+            "mended": [],
+            "left": [],
+            "counts": {},
+            "sound": True,
+            "checked": checked,
+        }
     assert fleets.snapshot(fleet_url) == before
 
 
@@ -119,7 +151,9 @@ def test_an_empty_store(prepared_url):
     assert look(prepared_url)["sound"] is True
 
 
-@pytest.mark.parametrize("damage", ["missing", "wrong", "doubled", "elsewhere", "elsewhere and wrong", "record"])
+@pytest.mark.parametrize(
+    "damage", ["missing", "wrong", "doubled", "elsewhere", "elsewhere and wrong", "record"]
+)
 def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
     right = fleets.holdings(fleet_url)
     if damage == "missing":
@@ -139,16 +173,25 @@ def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
         table = tables.instances
         write(
             fleet_url,
-            sa.update(table).where(table.c.uuid == WEB).values(compute_node_id=node_id(fleet_url, "kvm2"), state="missing"),
+            sa.update(table)
+            .where(table.c.uuid == WEB)
+            .values(compute_node_id=node_id(fleet_url, "kvm2"), state="missing"),
         )
-    kind = {"missing": "allocation_missing", "wrong": "allocation_wrong", "doubled": "allocation_doubled"}
+    kind = {
+        "missing": "allocation_missing",
+        "wrong": "allocation_wrong",
+        "doubled": "allocation_doubled",
+    }
     kind = kind.get(damage, "wrong_host")
     before = fleets.snapshot(fleet_url)
     found = look(fleet_url)
     assert kinds(found) == [(kind, "web")]
     assert (found["changed"], found["mended"], found["sound"]) == (False, [], False)
     assert found["findings"][0]["host"] == "kvm1"
-    assert found["findings"][0]["heal"] == "gives it VCPU 2, MEMORY_MB 64 on kvm1, over capacity or not"
+    assert (
+        found["findings"][0]["heal"]
+        == "gives it VCPU 2, MEMORY_MB 64 on kvm1, over capacity or not"
+    )
     assert fleets.snapshot(fleet_url) == before
     found = heal(fleet_url)
     assert (found["changed"], kinds(found, "mended"), found["left"]) == (True, [(kind, "web")], [])
@@ -168,7 +211,10 @@ def test_the_room_of_an_open_order_is_kept(fleet_url):
     for found in (look(fleet_url), heal(fleet_url)):
         assert kinds(found) == [("order_open", "web")] and found["sound"], found
         (finding,) = found["findings"]
-        assert "has a device attached" in finding["why"] and finding["heal"] == "leaves it: an open order keeps its room"
+        assert (
+            "has a device attached" in finding["why"]
+            and finding["heal"] == "leaves it: an open order keeps its room"
+        )
     assert fleets.snapshot(fleet_url) == before
 
 
@@ -183,7 +229,9 @@ def test_what_runs_gets_its_room_over_capacity(fleet_url):
     assert fleets.used(fleet_url)["kvm1"] == 6
 
 
-@pytest.mark.parametrize("shown", [["kvm1", "kvm2"], [], ["kvm1"]], ids=["twice", "nowhere", "moving"])
+@pytest.mark.parametrize(
+    "shown", [["kvm1", "kvm2"], [], ["kvm1"]], ids=["twice", "nowhere", "moving"]
+)
 def test_what_is_not_certain_is_left(fleet_url, shown):
     """The domain is on two hosts, on none, or on its way."""
     if shown == ["kvm1"]:
@@ -210,14 +258,22 @@ def test_a_domain_on_two_hosts_names_both(fleet_url):
     show(fleet_url, "kvm3", "web", "shutoff")
     (found,) = look(fleet_url)["findings"]
     assert (found["kind"], found["host"]) == ("domain_doubled", "kvm1, kvm3")
-    assert found["why"] == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0 s ago)."
+    assert (
+        found["why"]
+        == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0 s ago)."
+    )
     assert "fence one by hand" in found["heal"]
 
 
 def test_hostile_c3_reports_of_different_times_are_no_double(fleet_url):
     """The old report of one host is compared with the new report of another."""
     show(fleet_url, "kvm3", "web")
-    write(fleet_url, sa.update(tables.compute_nodes).where(tables.compute_nodes.c.host == "kvm1").values(updated_at=NOW - 2400))
+    write(
+        fleet_url,
+        sa.update(tables.compute_nodes)
+        .where(tables.compute_nodes.c.host == "kvm1")
+        .values(updated_at=NOW - 2400),
+    )
     (found,) = look(fleet_url)["findings"]
     assert (found["kind"], found["level"]) == ("domain_seen_twice", "information")
     assert "running on kvm1 (read 40 min ago), running on kvm3 (read 0 s ago)" in found["why"]
@@ -263,7 +319,9 @@ def test_a_resize_that_waits_to_be_confirmed_holds_both_sizes(fleet_url):
 
 def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
     with Store.open(fleet_url).write() as connection:
-        opened = migration_claims.begin(connection, WEB, "kvm2", None, migration_claims.EVACUATION, NOW)
+        opened = migration_claims.begin(
+            connection, WEB, "kvm2", None, migration_claims.EVACUATION, NOW
+        )
         migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW)
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
@@ -292,7 +350,10 @@ def test_an_allocation_of_a_domain_that_is_no_instance_is_left(fleet_url):
     hold(fleet_url, uuid_of("stranger"), "kvm2", VCPU=1)
     show(fleet_url, "kvm2", "stranger")
     before = fleets.snapshot(fleet_url)
-    assert kinds(heal(fleet_url), "left") == [("allocation_of_nobody", None), ("stranger", "stranger")]
+    assert kinds(heal(fleet_url), "left") == [
+        ("allocation_of_nobody", None),
+        ("stranger", "stranger"),
+    ]
     assert fleets.snapshot(fleet_url) == before
 
 
@@ -321,8 +382,13 @@ def test_walk_f01_a_claim_of_a_build_that_no_run_is_at(fleet_url):
         claims.claim(connection, [chosen], NOW, actor="root@here, process 1")
     assert look(fleet_url)["findings"] == []
     ended = look(fleet_url, has_ended=lambda holder: holder == "root@here, process 1")["findings"]
-    assert [(each["kind"], each["name"], each["host"]) for each in ended] == [("claim_unattended", "new", "kvm2")]
-    assert "by root@here, process 1, which has ended" in ended[0]["why"] and "instance_delete" in ended[0]["advice"]
+    assert [(each["kind"], each["name"], each["host"]) for each in ended] == [
+        ("claim_unattended", "new", "kvm2")
+    ]
+    assert (
+        "by root@here, process 1, which has ended" in ended[0]["why"]
+        and "instance_delete" in ended[0]["advice"]
+    )
 
 
 def test_an_expired_claim_of_a_domain_that_was_seen_stays(fleet_url):
@@ -349,7 +415,11 @@ def test_a_claim_without_an_instance_lives_until_it_expires(fleet_url):
 def test_strangers_and_missing_instances(fleet_url):
     write(fleet_url, sa.delete(tables.instances).where(tables.instances.c.uuid == uuid_of("mail")))
     hide(fleet_url, "db")
-    assert kinds(look(fleet_url)) == [("instance_missing", "db"), ("allocation_of_nobody", None), ("stranger", "mail")]
+    assert kinds(look(fleet_url)) == [
+        ("instance_missing", "db"),
+        ("allocation_of_nobody", None),
+        ("stranger", "mail"),
+    ]
 
 
 def test_a_miscount_is_counted_again(fleet_url):
@@ -376,7 +446,10 @@ def test_a_miscount_and_other_damage_together(fleet_url):
 def test_nodes_and_providers_that_lost_each_other(fleet_url):
     nodes, providers = tables.compute_nodes, tables.resource_providers
     write(fleet_url, sa.update(nodes).where(nodes.c.host == "kvm2").values(host="gone"))
-    write(fleet_url, sa.update(providers).where(providers.c.name == "kvm3").values(uuid=uuid_of("other")))
+    write(
+        fleet_url,
+        sa.update(providers).where(providers.c.name == "kvm3").values(uuid=uuid_of("other")),
+    )
     before = fleets.snapshot(fleet_url)
     found = heal(fleet_url)
     assert kinds(found) == [
@@ -401,18 +474,45 @@ def share_disk(url):
     """Let the three hosts share one pool with all their disk space."""
     with Store.open(url).write() as connection:
         providers = {name: provider(connection, name) for name in ("kvm1", "kvm2", "kvm3")}
-        connection.execute(sa.insert(tables.resource_providers).values(uuid=uuid_of("pool"), name="pool", generation=0))
+        connection.execute(
+            sa.insert(tables.resource_providers).values(
+                uuid=uuid_of("pool"), name="pool", generation=0
+            )
+        )
         pool = provider(connection, "pool")
-        disk = connection.execute(sa.select(tables.resource_classes.c.id).where(tables.resource_classes.c.name == "DISK_GB")).scalar_one()
-        connection.execute(sa.delete(tables.inventories).where(tables.inventories.c.class_id == disk))
-        row = {"total": 9, "reserved": 0, "min_unit": 1, "max_unit": 9, "step_size": 1, "allocation_ratio": 1.0}
-        connection.execute(sa.insert(tables.inventories).values(provider_id=pool, class_id=disk, **row))
+        disk = connection.execute(
+            sa.select(tables.resource_classes.c.id).where(
+                tables.resource_classes.c.name == "DISK_GB"
+            )
+        ).scalar_one()
+        connection.execute(
+            sa.delete(tables.inventories).where(tables.inventories.c.class_id == disk)
+        )
+        row = {
+            "total": 9,
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 9,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+        connection.execute(
+            sa.insert(tables.inventories).values(provider_id=pool, class_id=disk, **row)
+        )
         connection.execute(sa.insert(tables.traits).values(name="MISC_SHARES_VIA_AGGREGATE"))
-        trait = connection.execute(sa.select(tables.traits.c.id).where(tables.traits.c.name == "MISC_SHARES_VIA_AGGREGATE")).scalar_one()
-        connection.execute(sa.insert(tables.provider_traits).values(provider_id=pool, trait_id=trait))
-        connection.execute(sa.insert(tables.placement_aggregates).values(id=1, uuid=uuid_of("storage")))
+        trait = connection.execute(
+            sa.select(tables.traits.c.id).where(tables.traits.c.name == "MISC_SHARES_VIA_AGGREGATE")
+        ).scalar_one()
+        connection.execute(
+            sa.insert(tables.provider_traits).values(provider_id=pool, trait_id=trait)
+        )
+        connection.execute(
+            sa.insert(tables.placement_aggregates).values(id=1, uuid=uuid_of("storage"))
+        )
         for key in (pool, *providers.values()):
-            connection.execute(sa.insert(tables.provider_aggregates).values(provider_id=key, aggregate_id=1))
+            connection.execute(
+                sa.insert(tables.provider_aggregates).values(provider_id=key, aggregate_id=1)
+            )
         node = providers["kvm3"]
         right = {node: {"VCPU": 1, "MEMORY_MB": 64}, pool: {"DISK_GB": 3}}
         allocations.replace(connection, {uuid_of("db"): right}, NOW)
@@ -435,7 +535,9 @@ def test_dedicated_cpus_and_own_classes_are_kept(fleet_url):
     assert kinds(look(fleet_url)) == [("over_capacity", "kvm1")] * 2
     hold(fleet_url, WEB, "kvm1", PCPU=1, MEMORY_MB=64, CUSTOM_LICENCE=1)
     heal(fleet_url)
-    assert fleets.holdings(fleet_url)[WEB] == {"kvm1": {"PCPU": 2, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}}
+    assert fleets.holdings(fleet_url)[WEB] == {
+        "kvm1": {"PCPU": 2, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}
+    }
 
 
 def test_check_mode_says_it_and_writes_nothing(fleet_url):
@@ -453,7 +555,11 @@ def test_findings_are_plain_and_in_order(fleet_url):
     begin(fleet_url, "mail", "kvm2", NOW - 30 * HOUR)
     found = look(fleet_url)
     assert json.loads(json.dumps(found)) == found
-    assert [each["kind"] for each in found["findings"]] == ["domain_doubled", "allocation_of_nobody", "migration_old"]
+    assert [each["kind"] for each in found["findings"]] == [
+        "domain_doubled",
+        "allocation_of_nobody",
+        "migration_old",
+    ]
     assert {each["kind"] for each in found["findings"]} <= set(findings.KINDS)
     assert all(each["advice"] and each["why"].endswith(".") for each in found["findings"])
 
@@ -465,7 +571,10 @@ def test_the_number_of_queries_does_not_grow(prepared_url):
 
     fleets.discover(prepared_url, host("kvm0", domain("a")))
     first = count()
-    fleets.discover(prepared_url, *(host(f"kvm{n}", *(domain(f"{n}-{m}") for m in range(4))) for n in range(300)))
+    fleets.discover(
+        prepared_url,
+        *(host(f"kvm{n}", *(domain(f"{n}-{m}") for m in range(4))) for n in range(300)),
+    )
     for number in range(20):
         hold(prepared_url, uuid_of(f"{number}-1"), "kvm0", VCPU=1)
     assert count() == first <= 16
@@ -479,18 +588,29 @@ def test_any_damage_is_mended_or_said(prepared_url, seed):
     names = [f"i{number}" for number in range(12)]
     hosts = ["kvm1", "kvm2", "kvm3"]
     for place in hosts:
-        fleets.discover(prepared_url, host(place, *(domain(name) for name in names[hosts.index(place) :: 3])))
+        fleets.discover(
+            prepared_url, host(place, *(domain(name) for name in names[hosts.index(place) :: 3]))
+        )
     for name in chance.sample(names, 5):
         damage = chance.choice(["hold", "hold", "hide", "show", "forget"])
         if damage == "hold":
-            hold(prepared_url, uuid_of(name), chance.choice(hosts), VCPU=chance.randint(0, 2), MEMORY_MB=64)
+            hold(
+                prepared_url,
+                uuid_of(name),
+                chance.choice(hosts),
+                VCPU=chance.randint(0, 2),
+                MEMORY_MB=64,
+            )
         elif damage == "hide":
             hide(prepared_url, name)
         elif damage == "show":
             place = next(place for place in hosts if place != hosts[names.index(name) % 3])
             show(prepared_url, place, name)
         else:
-            write(prepared_url, sa.delete(tables.instances).where(tables.instances.c.uuid == uuid_of(name)))
+            write(
+                prepared_url,
+                sa.delete(tables.instances).where(tables.instances.c.uuid == uuid_of(name)),
+            )
     table = tables.domains
     with Store.open(prepared_url).read() as connection:
         domains = connection.execute(sa.select(table)).all()
@@ -512,7 +632,9 @@ PAGES = "<numatune><memory nodeset='0'/></numatune><memoryBacking><hugepages><pa
 def test_cpus_pages_and_devices_that_two_have(prepared_url):
     domains = [
         machines.domain("web", 2, 64, machines.pins(1, 9, cell=0), [("pci", "0000:3b:00.0")]),
-        machines.domain("db", 2, 64, machines.pins(9, 10, cell=0), [("pci", "0000:3b:00.0"), ("usb", "0x1:0x2")]),
+        machines.domain(
+            "db", 2, 64, machines.pins(9, 10, cell=0), [("pci", "0000:3b:00.0"), ("usb", "0x1:0x2")]
+        ),
         machines.domain("odd", 2, 64, machines.pins(0, 7)),
         machines.domain("big", 1, 3000, PAGES),
         machines.domain("large", 1, 2000, PAGES),
@@ -522,8 +644,14 @@ def test_cpus_pages_and_devices_that_two_have(prepared_url):
     found = {each["kind"]: (each["name"], each["why"]) for each in look(prepared_url)["findings"]}
     assert found == {
         "pins_overlap": ("db", "CPU 9 of kvm1 is pinned for db, web."),
-        "pins_outside": ("odd", "It is pinned to CPU 0, which kvm1 does not keep for pinned vCPUs."),
-        "pages_exceeded": (None, "big, large have 2500 pages of 2048 KiB in cell 0 of kvm1, which has 2048."),
+        "pins_outside": (
+            "odd",
+            "It is pinned to CPU 0, which kvm1 does not keep for pinned vCPUs.",
+        ),
+        "pages_exceeded": (
+            None,
+            "big, large have 2500 pages of 2048 KiB in cell 0 of kvm1, which has 2048.",
+        ),
         "device_doubled": ("db", "The device 0000:3b:00.0 of kvm1 is in db, web."),
     }
     assert heal(prepared_url)["mended"] == []
@@ -531,9 +659,22 @@ def test_cpus_pages_and_devices_that_two_have(prepared_url):
 
 def test_a_sound_host_with_pins_and_an_emulator_of_its_own(prepared_url):
     """The emulator's CPU is beside the CPUs of the vCPUs, in the allocation too."""
-    domains = [machines.domain("web", 2, 64, machines.pins(1, 9, cell=0, emulator="2"), [("pci", "0000:3b:00.0")])]
+    domains = [
+        machines.domain(
+            "web", 2, 64, machines.pins(1, 9, cell=0, emulator="2"), [("pci", "0000:3b:00.0")]
+        )
+    ]
     fleets.discover(prepared_url, machines.node(*domains, options=SETS))
     assert look(prepared_url)["findings"] == []
-    provider_id = sa.select(tables.resource_providers.c.id).where(tables.resource_providers.c.name == "kvm1").scalar_subquery()
-    write(prepared_url, sa.update(tables.allocations).where(tables.allocations.c.used == 3).values(used=5, provider_id=provider_id))
+    provider_id = (
+        sa.select(tables.resource_providers.c.id)
+        .where(tables.resource_providers.c.name == "kvm1")
+        .scalar_subquery()
+    )
+    write(
+        prepared_url,
+        sa.update(tables.allocations)
+        .where(tables.allocations.c.used == 3)
+        .values(used=5, provider_id=provider_id),
+    )
     assert kinds(look(prepared_url))[0] == ("allocation_wrong", "web")

@@ -23,8 +23,12 @@ def test_rows_are_read_by_any_number_of_values_in_the_order_of_the_query(store, 
     names = [f"CUSTOM_N{number:04}" for number in range(count)]
     with store.write() as connection:
         ids = bulk.ids_by(connection, tables.traits.c.name, [*names, "CUSTOM_OTHER"])
-        query = sa.select(tables.traits.c.name, tables.traits.c.id).order_by(tables.traits.c.name.desc())
+        query = sa.select(tables.traits.c.name, tables.traits.c.id).order_by(
+            tables.traits.c.name.desc()
+        )
         by_name = bulk.among(connection, query, tables.traits.c.name, [*names, "it's not there"])
         assert [row.name for row in by_name] == names[::-1]
-        by_id = bulk.among(connection, query, tables.traits.c.id, [ids[name] for name in names] + [10**9])
+        by_id = bulk.among(
+            connection, query, tables.traits.c.id, [ids[name] for name in names] + [10**9]
+        )
         assert [tuple(row) for row in by_id] == [(name, ids[name]) for name in names[::-1]]

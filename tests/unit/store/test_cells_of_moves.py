@@ -14,16 +14,26 @@ import pytest
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import (
+    EvacuationRestarts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
-from ansible_collections.drover.compute.tests.unit.store.test_claims_of_cells import FEW, PINNED, SETS, decide, write
+from ansible_collections.drover.compute.tests.unit.store.test_claims_of_cells import (
+    FEW,
+    PINNED,
+    SETS,
+    decide,
+    write,
+)
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import node
 
@@ -45,7 +55,9 @@ def url(prepared_url):
         machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)),
         machines.domain("b", 1, 64, "<domain><vcpu cpuset='0,4,8,12'>1</vcpu></domain>"),
     ]
-    fleets.discover(prepared_url, node(*guests, options=SETS), node(host="kvm2", options=FEW), node(host="kvm3"))
+    fleets.discover(
+        prepared_url, node(*guests, options=SETS), node(host="kvm2", options=FEW), node(host="kvm3")
+    )
     return prepared_url
 
 
@@ -54,7 +66,9 @@ def test_the_order_of_a_move_has_the_cells_of_the_destination(url, kind):
     opened = write(url, migration_claims.begin, uuid_of("a"), "kvm2", None, kind, NOW)
     found = read(url, orders.order, opened["uuid"])["numa"]
     assert pins(found) == {"0": 5, "1": 13} and found["memory"] == {"mode": "strict", "nodes": [1]}
-    assert found["cells"] == [{"id": 0, "cpus": [0, 1], "memory_mb": 64, "mode": "strict", "nodes": [1]}]
+    assert found["cells"] == [
+        {"id": 0, "cpus": [0, 1], "memory_mb": 64, "mode": "strict", "nodes": [1]}
+    ]
     # The next run gives the same order after a kill, for any reports of the hosts during the move.
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
     fleets.discover(url, node(guest, options=SETS), node(host="kvm2", options=FEW))
@@ -75,8 +89,15 @@ def test_a_check_before_the_claim_has_what_the_store_knows_here(url):
 
 def resize(url, host, **asked):
     (wanted,) = decide(url, "c", **asked)
-    target = {"flavor": None, "resources": wanted["resources"], "host_request": wanted.get("host_request")}
-    write(url, lambda connection: connection.execute(sa.update(tables.instances).values(state="active")))
+    target = {
+        "flavor": None,
+        "resources": wanted["resources"],
+        "host_request": wanted.get("host_request"),
+    }
+    write(
+        url,
+        lambda connection: connection.execute(sa.update(tables.instances).values(state="active")),
+    )
     opened = write(url, migration_claims.begin_resize, uuid_of("a"), host, None, target, NOW)
     return read(url, resizes.describe, opened["uuid"])
 
@@ -114,7 +135,11 @@ def test_sizes_without_cells_leave_the_domain_as_it_is(url):
 
 def test_an_evacuated_instance_is_started_on_cpus_of_its_new_host(url):
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
-    fleets.discover(url, node({**guest, "xml": f"<domain>{machines.pins(1, 2, cell=0)}</domain>"}, options=SETS), now=NOW + 1)
+    fleets.discover(
+        url,
+        node({**guest, "xml": f"<domain>{machines.pins(1, 2, cell=0)}</domain>"}, options=SETS),
+        now=NOW + 1,
+    )
     opened = write(url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", NOW)
     given = []
 
@@ -143,7 +168,12 @@ def test_an_evacuated_instance_is_started_on_cpus_of_its_new_host(url):
 
     with pytest.raises(DroverError, match="that was all"):
         EvacuationRestarts(Dead()).start(
-            "kvm2", [opened["uuid"]], Hypervisor(), 1, 60, Starting(Ports(Dead.store, Hypervisors(), None, None, time))
+            "kvm2",
+            [opened["uuid"]],
+            Hypervisor(),
+            1,
+            60,
+            Starting(Ports(Dead.store, Hypervisors(), None, None, time)),
         )
     ((module, arguments),) = given
     assert module == "_domain_restart"

@@ -10,7 +10,9 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -34,11 +36,20 @@ def in_store(url, function, *arguments):
 
 
 def release(url, *names):
-    return in_store(url, claims.release, [fleets.uuid_of(name) for name in names], PROOF, fleets.NOW)
+    return in_store(
+        url, claims.release, [fleets.uuid_of(name) for name in names], PROOF, fleets.NOW
+    )
 
 
 def reclaim(url, name, *hosts):
-    return in_store(url, claims.reclaim, fleets.uuid_of(name), [{"host": host} for host in hosts], PROOF, fleets.NOW)
+    return in_store(
+        url,
+        claims.reclaim,
+        fleets.uuid_of(name),
+        [{"host": host} for host in hosts],
+        PROOF,
+        fleets.NOW,
+    )
 
 
 def set_host(url, name, *arguments):
@@ -69,7 +80,9 @@ def set_host(url, name, *arguments):
 def test_what_fits_and_what_does_not(prepared_url, node, fits, too_much):
     fleets.discover(prepared_url, fleets.host("kvm1", **node))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(DroverError, match="No room for big .*kvm1: (VCPU|MEMORY_MB|DISK_GB): asked"):
+    with pytest.raises(
+        DroverError, match="No room for big .*kvm1: (VCPU|MEMORY_MB|DISK_GB): asked"
+    ):
         fleets.claim(prepared_url, selection("big", "kvm1", **too_much))
     assert fleets.snapshot(prepared_url) == before
     assert fleets.claim(prepared_url, selection("big", "kvm1", **fits))[0]["host"] == "kvm1"
@@ -112,7 +125,9 @@ def test_all_or_none(fleet_url):
 
 
 def test_a_batch_counts_what_it_claimed_itself(fleet_url):
-    found = fleets.claim(fleet_url, *(selection(f"web{number}", "kvm1", "kvm2", vcpus=2) for number in range(4)))
+    found = fleets.claim(
+        fleet_url, *(selection(f"web{number}", "kvm1", "kvm2", vcpus=2) for number in range(4))
+    )
     assert [item["host"] for item in found] == ["kvm1", "kvm1", "kvm2", "kvm2"]
     assert fleets.used(fleet_url) == {"kvm1": 4, "kvm2": 4}
 
@@ -124,7 +139,9 @@ def test_a_claim_says_all_that_a_build_needs(fleet_url):
     assert (found["host"], found["node"], found["provider"]) == ("kvm1", "kvm1", provider)
     assert found["resources"] == {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 0}
     assert [place["host"] for place in found["alternates"]] == ["kvm2", "kvm3"]
-    assert fleets.holdings(fleet_url) == {fleets.uuid_of("web"): {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}}
+    assert fleets.holdings(fleet_url) == {
+        fleets.uuid_of("web"): {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}
+    }
 
 
 def test_alternates_are_tried_in_their_order(fleet_url):
@@ -156,17 +173,28 @@ def test_a_claim_is_idempotent_by_uuid(fleet_url):
 def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url, more, said):
     def claim(**wanted):
         return in_store(
-            fleet_url, lambda connection: claims.claim(connection, [selection("web", "kvm1", **wanted)], fleets.NOW, defined=True)
+            fleet_url,
+            lambda connection: claims.claim(
+                connection, [selection("web", "kvm1", **wanted)], fleets.NOW, defined=True
+            ),
         )
 
     (first,) = claim()
     before = fleets.figures(fleet_url)
-    with pytest.raises(DroverError, match=f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or built"):
+    with pytest.raises(
+        DroverError,
+        match=f"Instance web .* was begun and is not built yet.*: {said}. Nothing was claimed or built",
+    ):
         claim(**more)
     assert fleets.figures(fleet_url) == before
     assert [each["new"] for each in (first, *claim())] == [True, False]
     # Only a resize changes a built instance, and place does not change it.
-    fleets.discover(fleet_url, fleets.host("kvm1", fleets.domain("web")), fleets.host("kvm2"), fleets.host("kvm3"))
+    fleets.discover(
+        fleet_url,
+        fleets.host("kvm1", fleets.domain("web")),
+        fleets.host("kvm2"),
+        fleets.host("kvm3"),
+    )
     assert claim(**more)[0]["host"] == "kvm1"
 
 
@@ -177,11 +205,17 @@ def test_only_the_new_ones_of_a_batch_are_claimed(fleet_url):
     assert fleets.used(fleet_url) == {"kvm1": 2}
 
 
-@pytest.mark.parametrize("place", [{"host": "gone"}, {"host": "gone", "node": "gone"}, {"host": "kvm1", "node": "kvm2"}])
+@pytest.mark.parametrize(
+    "place", [{"host": "gone"}, {"host": "gone", "node": "gone"}, {"host": "kvm1", "node": "kvm2"}]
+)
 def test_an_unknown_place_claims_nothing(fleet_url, place):
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="not in the store.*nothing was claimed"):
-        fleets.claim(fleet_url, selection("good", "kvm1"), {**selection("web", "kvm1"), "node": None, **place})
+        fleets.claim(
+            fleet_url,
+            selection("good", "kvm1"),
+            {**selection("web", "kvm1"), "node": None, **place},
+        )
     assert fleets.snapshot(fleet_url) == before
 
 
@@ -192,7 +226,9 @@ def test_a_host_with_one_node_need_not_name_it(prepared_url):
 
 
 def test_a_host_with_several_nodes_must_name_one(prepared_url):
-    fleets.discover(prepared_url, *(fleets.host("kvm1", hypervisor_hostname=node) for node in ("a", "b")))
+    fleets.discover(
+        prepared_url, *(fleets.host("kvm1", hypervisor_hostname=node) for node in ("a", "b"))
+    )
     with pytest.raises(DroverError, match="several compute nodes: a, b"):
         fleets.claim(prepared_url, {**selection("web", "kvm1"), "node": None})
     assert fleets.claim(prepared_url, {**selection("web", "kvm1"), "node": "b"})[0]["node"] == "b"
@@ -236,15 +272,22 @@ def make_group(url, name, policy, most=None):
 def test_anti_affinity_is_checked_again_at_the_claim(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"))
-    with pytest.raises(DroverError, match=r"server group web \(anti-affinity\) has 1 of at most 1 there"):
+    with pytest.raises(
+        DroverError, match=r"server group web \(anti-affinity\) has 1 of at most 1 there"
+    ):
         fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))
-    assert fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))[0]["host"] == "kvm2"
+    assert (
+        fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))[0]["host"]
+        == "kvm2"
+    )
     # Other groups do not matter.
     assert fleets.claim(fleet_url, selection("db", "kvm1"))[0]["host"] == "kvm1"
 
 
 def test_anti_affinity_holds_within_a_batch(fleet_url):
-    batch = [selection(f"web{number}", "kvm1", "kvm2", "kvm3", server_group="web") for number in range(3)]
+    batch = [
+        selection(f"web{number}", "kvm1", "kvm2", "kvm3", server_group="web") for number in range(3)
+    ]
     make_group(fleet_url, "web", "anti-affinity")
     assert [item["host"] for item in fleets.claim(fleet_url, *batch)] == ["kvm1", "kvm2", "kvm3"]
     with pytest.raises(DroverError, match="No room for web3"):
@@ -262,26 +305,45 @@ def test_affinity_is_checked_again_at_the_claim(fleet_url):
     fleets.claim(fleet_url, selection("db1", "kvm2", server_group="db"))
     with pytest.raises(DroverError, match=r"server group db \(affinity\) is on other hosts"):
         fleets.claim(fleet_url, selection("db2", "kvm1", "kvm3", server_group="db"))
-    assert fleets.claim(fleet_url, selection("db2", "kvm1", "kvm2", server_group="db"))[0]["host"] == "kvm2"
+    assert (
+        fleets.claim(fleet_url, selection("db2", "kvm1", "kvm2", server_group="db"))[0]["host"]
+        == "kvm2"
+    )
 
 
 def test_members_that_are_moving_count_on_both_hosts(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"))
     fleets.build(fleet_url)
-    move = in_store(fleet_url, migration_claims.begin, fleets.uuid_of("web1"), "kvm2", None, "live-migration", fleets.NOW)
+    move = in_store(
+        fleet_url,
+        migration_claims.begin,
+        fleets.uuid_of("web1"),
+        "kvm2",
+        None,
+        "live-migration",
+        fleets.NOW,
+    )
     with pytest.raises(DroverError) as caught:
         fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))
     assert [text.split(":")[0] for text in caught.value.details["refusals"]] == ["kvm1", "kvm2"]
     in_store(fleet_url, migration_claims.finish, move["uuid"], PROOF, "running", fleets.NOW)
-    assert fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))[0]["host"] == "kvm1"
+    assert (
+        fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))[0]["host"] == "kvm1"
+    )
 
 
 def test_a_move_keeps_to_its_server_group(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
     make_group(fleet_url, "db", "affinity")
-    fleets.claim(fleet_url, selection("web1", "kvm1", server_group="web"), selection("web2", "kvm2", server_group="web"))
-    fleets.claim(fleet_url, *(selection(name, "kvm1", server_group="db") for name in ("db1", "db2")))
+    fleets.claim(
+        fleet_url,
+        selection("web1", "kvm1", server_group="web"),
+        selection("web2", "kvm2", server_group="web"),
+    )
+    fleets.claim(
+        fleet_url, *(selection(name, "kvm1", server_group="db") for name in ("db1", "db2"))
+    )
     fleets.build(fleet_url)
     begin = [migration_claims.begin, fleets.uuid_of("web1"), "kvm2", None, "migration", fleets.NOW]
     with pytest.raises(DroverError, match="server group web"):
@@ -289,20 +351,50 @@ def test_a_move_keeps_to_its_server_group(fleet_url):
     begin[2] = "kvm3"
     assert in_store(fleet_url, *begin)["destination"] == "kvm3"
     # The first member may leave the others behind, and then the others must follow.
-    in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db1"), "kvm3", None, "migration", fleets.NOW)
+    in_store(
+        fleet_url,
+        migration_claims.begin,
+        fleets.uuid_of("db1"),
+        "kvm3",
+        None,
+        "migration",
+        fleets.NOW,
+    )
     with pytest.raises(DroverError, match="server group db"):
-        in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db2"), "kvm2", None, "migration", fleets.NOW)
-    assert in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db2"), "kvm3", None, "migration", fleets.NOW)["new"]
+        in_store(
+            fleet_url,
+            migration_claims.begin,
+            fleets.uuid_of("db2"),
+            "kvm2",
+            None,
+            "migration",
+            fleets.NOW,
+        )
+    assert in_store(
+        fleet_url,
+        migration_claims.begin,
+        fleets.uuid_of("db2"),
+        "kvm3",
+        None,
+        "migration",
+        fleets.NOW,
+    )["new"]
 
 
 def test_a_group_given_with_the_selection_is_made(fleet_url):
     group = {"name": "web", "policy": "anti-affinity", "max_server_per_host": 2}
-    fleets.claim(fleet_url, selection("web1", "kvm1", server_group=group), selection("web2", "kvm1", server_group=group))
+    fleets.claim(
+        fleet_url,
+        selection("web1", "kvm1", server_group=group),
+        selection("web2", "kvm1", server_group=group),
+    )
     found = fleets.columns(fleet_url)["server_groups"]["web"]
     assert (found["policy"], found["max_server_per_host"]) == ("anti-affinity", 2)
     assert sorted(found["members"]) == sorted(map(fleets.uuid_of, ("web1", "web2")))
     with pytest.raises(DroverError, match="exists with policy anti-affinity"):
-        fleets.claim(fleet_url, selection("web3", "kvm2", server_group={"name": "web", "policy": "affinity"}))
+        fleets.claim(
+            fleet_url, selection("web3", "kvm2", server_group={"name": "web", "policy": "affinity"})
+        )
 
 
 def test_an_unknown_group_is_refused(fleet_url):
@@ -333,7 +425,9 @@ def test_reclaim_moves_the_room_to_the_next_alternate(fleet_url):
     fleets.claim(fleet_url, selection("other", "kvm2", vcpus=4))
     found = reclaim(fleet_url, "web", "kvm2", "kvm3")
     assert (found["host"], found["alternates"]) == ("kvm3", [])
-    assert found["resources"] == {name: amount for name, amount in first["resources"].items() if amount}
+    assert found["resources"] == {
+        name: amount for name, amount in first["resources"].items() if amount
+    }
     assert fleets.used(fleet_url) == {"kvm2": 4, "kvm3": 4}
     assert fleets.where(fleet_url)["web"] == "kvm3"
 
@@ -350,7 +444,10 @@ def test_reclaim_without_room_keeps_what_there_is(fleet_url):
 
 def test_reclaim_keeps_to_the_server_group(fleet_url):
     make_group(fleet_url, "web", "anti-affinity")
-    fleets.claim(fleet_url, *(selection(f"web{number}", f"kvm{number}", server_group="web") for number in (1, 2)))
+    fleets.claim(
+        fleet_url,
+        *(selection(f"web{number}", f"kvm{number}", server_group="web") for number in (1, 2)),
+    )
     assert reclaim(fleet_url, "web1", "kvm2", "kvm3")["host"] == "kvm3"
 
 
@@ -385,7 +482,15 @@ def test_release_refuses_what_is_moving(fleet_url):
     # for ever.
     fleets.claim(fleet_url, selection("web", "kvm1"))
     fleets.build(fleet_url)
-    in_store(fleet_url, migration_claims.begin, fleets.uuid_of("web"), "kvm2", None, "migration", fleets.NOW)
+    in_store(
+        fleet_url,
+        migration_claims.begin,
+        fleets.uuid_of("web"),
+        "kvm2",
+        None,
+        "migration",
+        fleets.NOW,
+    )
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="web .*migration"):
         release(fleet_url, "web")
@@ -400,7 +505,9 @@ def attempt(url, *selections):
     try:
         return [item["host"] for item in fleets.claim(url, *selections)]
     except DroverError as problem:
-        return str(problem).split(" (", maxsplit=1)[0] if "No room" in str(problem) else str(problem)
+        return (
+            str(problem).split(" (", maxsplit=1)[0] if "No room" in str(problem) else str(problem)
+        )
 
 
 def test_two_processes_race_for_the_last_room(prepared_url):
@@ -408,9 +515,14 @@ def test_two_processes_race_for_the_last_room(prepared_url):
         fleets.empty(prepared_url)
         fleets.discover(prepared_url, fleets.host("kvm1", vcpus=2))
         fleets.claim(prepared_url, selection("before", "kvm1"))
-        works = [lambda name=name: attempt(prepared_url, selection(name, "kvm1")) for name in ("a", "b")]
+        works = [
+            lambda name=name: attempt(prepared_url, selection(name, "kvm1")) for name in ("a", "b")
+        ]
         answers = fleets.race(*works)
-        assert sorted(map(str, answers)) in (["No room for a", "['kvm1']"], ["No room for b", "['kvm1']"])
+        assert sorted(map(str, answers)) in (
+            ["No room for a", "['kvm1']"],
+            ["No room for b", "['kvm1']"],
+        )
         assert fleets.used(prepared_url) == {"kvm1": 2}
 
 
@@ -420,7 +532,9 @@ def test_eight_processes_race_for_five_places(prepared_url):
     def work(number):
         # Half of the processes use the opposite order, and the locks must not be taken in that
         # order.
-        return attempt(prepared_url, selection(f"web{number}", *(places if number % 2 else places[::-1])))
+        return attempt(
+            prepared_url, selection(f"web{number}", *(places if number % 2 else places[::-1]))
+        )
 
     for _dummy in ROUNDS:
         fleets.empty(prepared_url)
@@ -448,7 +562,9 @@ def test_processes_racing_into_one_server_group(fleet_url):
     group = {"name": "web", "policy": "anti-affinity"}
 
     def work(number):
-        return attempt(fleet_url, selection(f"web{number}", "kvm1", "kvm2", "kvm3", server_group=group))
+        return attempt(
+            fleet_url, selection(f"web{number}", "kvm1", "kvm2", "kvm3", server_group=group)
+        )
 
     answers = fleets.race(*(lambda number=number: work(number) for number in range(6)))
     won = sorted(answer[0] for answer in answers if isinstance(answer, list))
@@ -470,4 +586,6 @@ def test_processes_that_fall_over_to_each_others_hosts_do_not_hang(prepared_url)
     assert fleets.race(*(lambda number=number: work(number) for number in range(4))) == ["done"] * 4
     # After five turns each instance is on the other host.
     assert fleets.used(prepared_url) == {"kvm1": 2, "kvm2": 2}
-    assert fleets.where(prepared_url) == {name: f"kvm{(number + 1) % 2 + 1}" for number, name in enumerate(names)}
+    assert fleets.where(prepared_url) == {
+        name: f"kvm{(number + 1) % 2 + 1}" for number, name in enumerate(names)
+    }

@@ -11,12 +11,25 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, resize_destination, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    capacity,
+    resize_destination,
+    scheduling,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, flavors, instance_lookup, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    devices,
+    flavors,
+    instance_lookup,
+    numa,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
@@ -35,7 +48,10 @@ POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204
 
 def decide(url, *names, policy=None, **more):
     """Return selections of equal instances."""
-    requests = [{"name": each, "uuid": uuid_of(each), "vcpus": 2, "memory_mb": 64, "disk_gb": 1, **more} for each in names]
+    requests = [
+        {"name": each, "uuid": uuid_of(each), "vcpus": 2, "memory_mb": 64, "disk_gb": 1, **more}
+        for each in names
+    ]
     with Store.open(url).read() as connection:
         return scheduling.decide(connection, requests, Policy.from_mapping(policy or {}), NOW)
 
@@ -56,7 +72,9 @@ def cells(url):
         names = {uuid_of(name): name for name in "abcdefgh"}
         found = numa.read(connection)
     return {
-        (hosts[node], names.get(each["uuid"], "migration")): [(cell["host"], cell["pins"], cell["page_kb"]) for cell in each["cells"]]
+        (hosts[node], names.get(each["uuid"], "migration")): [
+            (cell["host"], cell["pins"], cell["page_kb"]) for cell in each["cells"]
+        ]
         for node, held in found.items()
         for each in held
     }
@@ -64,22 +82,32 @@ def cells(url):
 
 def owners(url):
     with Store.open(url).read() as connection:
-        return [device["owner"] for found in devices.read_pci(connection).values() for device in found]
+        return [
+            device["owner"] for found in devices.read_pci(connection).values() for device in found
+        ]
 
 
 def test_a_pinned_instance_gets_cpus_and_its_domain_says_them(prepared_url):
     fleets.discover(prepared_url, node(options=SETS))
     (claimed,) = place(prepared_url, "a", extra_specs=PINNED)
-    assert claimed["numa"]["vcpu_pins"] == {"0": [1], "1": [9]} and claimed["numa"]["emulator_pins"] == [1, 9]
+    assert claimed["numa"]["vcpu_pins"] == {"0": [1], "1": [9]} and claimed["numa"][
+        "emulator_pins"
+    ] == [1, 9]
     assert claimed["numa"]["memory"] == {"mode": "strict", "nodes": [0]}
-    assert [(each["cpus"], each["memory_mb"], each["nodes"]) for each in claimed["numa"]["cells"]] == [([0, 1], 64, [0])]
+    assert [
+        (each["cpus"], each["memory_mb"], each["nodes"]) for each in claimed["numa"]["cells"]
+    ] == [([0, 1], 64, [0])]
     (other,) = place(prepared_url, "b", extra_specs=PINNED)
     assert {cpu for cpus in other["numa"]["vcpu_pins"].values() for cpu in cpus}.isdisjoint({1, 9})
     # A repeated run gets the same.
     with Store.open(prepared_url).read() as connection:
-        again = connection.execute(sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of("a"))).one()
+        again = connection.execute(
+            sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of("a"))
+        ).one()
     assert again.vcpus == 2
-    (repeated,) = fleets.claim(prepared_url, {key: claimed[key] for key in ("uuid", "name", "host", "resources")})
+    (repeated,) = fleets.claim(
+        prepared_url, {key: claimed[key] for key in ("uuid", "name", "host", "resources")}
+    )
     assert (repeated["new"], repeated["numa"]) == (False, claimed["numa"])
     # Floating vCPUs do not run on the pinned CPUs of others.
     (floating,) = place(prepared_url, "c")
@@ -96,7 +124,9 @@ def test_a_host_without_sets_says_nothing_of_one_that_floats(prepared_url):
 def test_pages_and_one_cell_without_pins(prepared_url):
     fleets.discover(prepared_url, node(options=SETS))
     (claimed,) = place(prepared_url, "a", extra_specs={"hw:mem_page_size": "2048"})
-    assert claimed["numa"]["pages"] == [{"size_kb": 2048, "cells": [0]}] and claimed["numa"]["vcpu_pins"] == {"0": [0, 8], "1": [0, 8]}
+    assert claimed["numa"]["pages"] == [{"size_kb": 2048, "cells": [0]}] and claimed["numa"][
+        "vcpu_pins"
+    ] == {"0": [0, 8], "1": [0, 8]}
     assert cells(prepared_url) == {("kvm1", "a"): [(0, {}, 2048)]}
 
 
@@ -120,7 +150,9 @@ def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
         answers = dict(zip(names, fleets.race(*(lambda name=name: work(name) for name in names))))
         won = {name: host for name, host in answers.items() if host.startswith("kvm")}
         assert sorted(won.values()) == ["kvm1", "kvm2"], answers
-        assert {answers[name] for name in answers.keys() - won} == {f"No room for {name}" for name in answers.keys() - won}
+        assert {answers[name] for name in answers.keys() - won} == {
+            f"No room for {name}" for name in answers.keys() - won
+        }
         assert sorted(cells(prepared_url)) == sorted((host, name) for name, host in won.items())
         write(prepared_url, claims.release, [uuid_of(name) for name in won], PROOF, NOW)
         assert cells(prepared_url) == {}
@@ -128,18 +160,35 @@ def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
 
 def test_no_two_of_many_claims_have_a_cpu(prepared_url):
     """Eight processes claim at once on hosts with room for 6 pinned CPUs in each of two cells."""
-    fleets.discover(prepared_url, *(node(host=f"kvm{number}", options=SETS) for number in (1, 2, 3)))
+    fleets.discover(
+        prepared_url, *(node(host=f"kvm{number}", options=SETS) for number in (1, 2, 3))
+    )
     names = "abcdefgh"
-    selections = {name: decide(prepared_url, name, extra_specs={**PINNED, "hw:numa_nodes": "2"})[0] for name in names}
-    answers = fleets.race(*(lambda name=name: fleets.claim(prepared_url, selections[name])[0]["host"] for name in names))
+    selections = {
+        name: decide(prepared_url, name, extra_specs={**PINNED, "hw:numa_nodes": "2"})[0]
+        for name in names
+    }
+    answers = fleets.race(
+        *(
+            lambda name=name: fleets.claim(prepared_url, selections[name])[0]["host"]
+            for name in names
+        )
+    )
     assert all(str(each).startswith("kvm") for each in answers), answers
-    taken = [(host, cpu) for (host, _name), found in cells(prepared_url).items() for _cell, pins, _page in found for cpu in pins.values()]
+    taken = [
+        (host, cpu)
+        for (host, _name), found in cells(prepared_url).items()
+        for _cell, pins, _page in found
+        for cpu in pins.values()
+    ]
     assert len(taken) == len(set(taken)) == 16
 
 
 def test_a_device_goes_to_one_instance_and_back(prepared_url):
     fleets.discover(prepared_url, node(options={"pci_device_specs": GPU}, **machines.devices()))
-    (claimed,) = place(prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    (claimed,) = place(
+        prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"}
+    )
     (device,) = claimed["pci_devices"]
     assert (device["request"], device["managed"], device["dev_type"]) == (0, True, "type-PCI")
     assert owners(prepared_url) == [uuid_of("a")]
@@ -160,7 +209,10 @@ def test_a_device_that_somebody_got_meanwhile_is_not_given_twice(prepared_url):
 
 
 def test_a_failed_build_takes_cells_and_devices_of_the_alternate(prepared_url):
-    hosts = [node(host=name, options={**SETS, "pci_device_specs": GPU}, **machines.devices()) for name in ("kvm1", "kvm2")]
+    hosts = [
+        node(host=name, options={**SETS, "pci_device_specs": GPU}, **machines.devices())
+        for name in ("kvm1", "kvm2")
+    ]
     fleets.discover(prepared_url, *hosts)
     asked = {"policy": POLICY, "extra_specs": {**PINNED, "pci_passthrough:alias": "gpu:1"}}
     (claimed,) = place(prepared_url, "a", **asked)
@@ -173,14 +225,25 @@ def test_a_failed_build_takes_cells_and_devices_of_the_alternate(prepared_url):
 
 def test_a_resize_on_one_node_holds_both_until_it_ends(prepared_url):
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
-    for end, left in itertools.product((migration_claims.confirm, migration_claims.revert), (None,)):
+    for end, left in itertools.product(
+        (migration_claims.confirm, migration_claims.revert), (None,)
+    ):
         fleets.empty(prepared_url)
         fleets.discover(prepared_url, node(guest, options=SETS))
         (wanted,) = decide(prepared_url, "b", vcpus=4, extra_specs=PINNED)
-        target = {"flavor": None, "resources": wanted["resources"], "host_request": wanted["host_request"]}
-        opened = write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm1", None, target, NOW)
+        target = {
+            "flavor": None,
+            "resources": wanted["resources"],
+            "host_request": wanted["host_request"],
+        }
+        opened = write(
+            prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm1", None, target, NOW
+        )
         held = cells(prepared_url)
-        assert held["kvm1", "migration"][0][1] == {"0": 1, "1": 2} and len(held["kvm1", "a"][0][1]) == 4
+        assert (
+            held["kvm1", "migration"][0][1] == {"0": 1, "1": 2}
+            and len(held["kvm1", "a"][0][1]) == 4
+        )
         # The claim counts, for any report of the host during the move.
         fleets.discover(prepared_url, node(guest, options=SETS))
         assert cells(prepared_url) == held
@@ -195,16 +258,25 @@ def test_a_resize_on_one_node_holds_both_until_it_ends(prepared_url):
 
 def test_an_evacuation_holds_both_until_the_dead_host_is_back(prepared_url):
     fleets.discover(
-        prepared_url, node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS), node(host="kvm2", options=FEW)
+        prepared_url,
+        node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS),
+        node(host="kvm2", options=FEW),
     )
-    opened = write(prepared_url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", NOW)
+    opened = write(
+        prepared_url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", NOW
+    )
     write(prepared_url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
-    assert cells(prepared_url) == {("kvm1", "a"): [(0, {"0": 1, "1": 2}, None)], ("kvm2", "a"): [(1, {"0": 5, "1": 13}, None)]}
+    assert cells(prepared_url) == {
+        ("kvm1", "a"): [(0, {"0": 1, "1": 2}, None)],
+        ("kvm2", "a"): [(1, {"0": 5, "1": 13}, None)],
+    }
     write(prepared_url, migration_claims.clear_source, opened["uuid"], PROOF, NOW)
     assert list(cells(prepared_url)) == [("kvm2", "a")]
 
 
-@pytest.mark.parametrize("given", ["pinned", 7, {"topology": 3}, {"topology": {"cells": [{}]}, "pci": []}])
+@pytest.mark.parametrize(
+    "given", ["pinned", 7, {"topology": 3}, {"topology": {"cells": [{}]}, "pci": []}]
+)
 def test_a_request_for_cells_that_nobody_made_is_refused(prepared_url, given):
     fleets.discover(prepared_url, node(options=SETS))
     (selection,) = decide(prepared_url, "a")
@@ -214,7 +286,12 @@ def test_a_request_for_cells_that_nobody_made_is_refused(prepared_url, given):
 
 
 def test_how_many_more_fit_by_cells(prepared_url):
-    fleets.discover(prepared_url, node(options=SETS), node(host="kvm2", options=FEW), node(host="kvm3", options={"cpu_shared_set": "0-15"}))
+    fleets.discover(
+        prepared_url,
+        node(options=SETS),
+        node(host="kvm2", options=FEW),
+        node(host="kvm3", options={"cpu_shared_set": "0-15"}),
+    )
     place(prepared_url, "a", extra_specs={**PINNED, "hw:numa_nodes": "1"})
     wanted = {"vcpus": 2, "memory_mb": 64, "extra_specs": PINNED}
     with Store.open(prepared_url).read() as connection:
@@ -227,7 +304,10 @@ def test_how_many_more_fit_by_cells(prepared_url):
     place(prepared_url, "b", host="kvm2", extra_specs=PINNED)
     with Store.open(prepared_url).read() as connection:
         (found,) = capacity.count(
-            connection, [{**wanted, "extra_specs": {"hw:mem_page_size": "1048576"}}], Policy.from_mapping({}), loss=False
+            connection,
+            [{**wanted, "extra_specs": {"hw:mem_page_size": "1048576"}}],
+            Policy.from_mapping({}),
+            loss=False,
         )
         assert found["total"] == 0
         assert {each["rejected_by"] for each in found["hosts"]} == {"NUMATopologyFilter"}
@@ -236,29 +316,43 @@ def test_how_many_more_fit_by_cells(prepared_url):
 def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
     """No flavor and no extra spec gives its needs in another size."""
     fleets.discover(
-        prepared_url, node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS), node(host="kvm2", options=SETS)
+        prepared_url,
+        node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS),
+        node(host="kvm2", options=SETS),
     )
     with Store.open(prepared_url).write() as connection:
-        flavors.ensure(connection, "pinned", {"vcpus": 4, "memory_mb": 64, "extra_specs": PINNED}, NOW)
+        flavors.ensure(
+            connection, "pinned", {"vcpus": 4, "memory_mb": 64, "extra_specs": PINNED}, NOW
+        )
     with Store.open(prepared_url).read() as connection:
         (found,) = instance_lookup.find(connection, ["a"])
         policy = Policy.from_mapping({})
         for new in (None, NewSize(None, {"memory_mb": 128})):
-            with pytest.raises(DroverError, match="neither its flavor nor its extra specs ask for them"):
+            with pytest.raises(
+                DroverError, match="neither its flavor nor its extra specs ask for them"
+            ):
                 resize_destination.find_destination(connection, found, new, None, policy, NOW)
-        selection, _size = resize_destination.find_destination(connection, found, NewSize("pinned", {}), None, policy, NOW)
+        selection, _size = resize_destination.find_destination(
+            connection, found, NewSize("pinned", {}), None, policy, NOW
+        )
     assert selection["host_request"]["topology"]["cpu_policy"] == "dedicated"
 
 
 def test_a_discovery_in_a_resize_that_was_cut_off_leaves_what_was_claimed(prepared_url):
     """The hypervisor has the new size already, with the pins of the destination."""
     before, after = (
-        machines.domain("a", number, 64, machines.pins(*cpus, cell=cell)) for number, cpus, cell in ((1, (1,), 0), (2, (5, 13), 1))
+        machines.domain("a", number, 64, machines.pins(*cpus, cell=cell))
+        for number, cpus, cell in ((1, (1,), 0), (2, (5, 13), 1))
     )
     hosts = [node(before, options=SETS), node(host="kvm2", options=FEW)]
     fleets.discover(prepared_url, *hosts)
     (wanted,) = decide(prepared_url, "b", host="kvm2", extra_specs=PINNED)
-    target = {"flavor": None, "resources": wanted["resources"], "host_request": wanted["host_request"], "running": True}
+    target = {
+        "flavor": None,
+        "resources": wanted["resources"],
+        "host_request": wanted["host_request"],
+        "running": True,
+    }
     write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm2", None, target, NOW)
     held = cells(prepared_url)
     assert held.keys() == {("kvm1", "a"), ("kvm2", "a")}

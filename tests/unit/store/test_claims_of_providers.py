@@ -13,11 +13,25 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common import cert
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices as guest_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims, selections
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_uuids import provider_of
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    devices as guest_devices,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    allocations,
+    claims,
+    selections,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import (
+    ClaimDestinations,
+    Place,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_uuids import (
+    provider_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    NoValidHost,
+    RequestError,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
@@ -40,11 +54,23 @@ WITHOUT = {"pci_alias": ALIASES[:2]}
 
 
 def gpu(number, cell=0):
-    return {"address": f"0000:8{number}:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": cell}
+    return {
+        "address": f"0000:8{number}:00.0",
+        "vendor_id": "10de",
+        "product_id": "2204",
+        "dev_type": "type-PCI",
+        "numa_node": cell,
+    }
 
 
 def functions(card, many, cell=0):
-    one = {"vendor_id": "8086", "product_id": "154c", "dev_type": "type-VF", "numa_node": cell, "parent_addr": f"0000:{card}:00.0"}
+    one = {
+        "vendor_id": "8086",
+        "product_id": "154c",
+        "dev_type": "type-VF",
+        "numa_node": cell,
+        "parent_addr": f"0000:{card}:00.0",
+    }
     return [{**one, "address": f"0000:{card}:02.{number}"} for number in range(many)]
 
 
@@ -54,7 +80,13 @@ def host(*found, name="kvm1", specs=None, **more):
 
 
 def decide(url, *names, policy=None, alias="gpu:1", **more):
-    asked = {"vcpus": 2, "memory_mb": 64, "disk_gb": 1, "extra_specs": {"pci_passthrough:alias": alias, **more.pop("specs", {})}, **more}
+    asked = {
+        "vcpus": 2,
+        "memory_mb": 64,
+        "disk_gb": 1,
+        "extra_specs": {"pci_passthrough:alias": alias, **more.pop("specs", {})},
+        **more,
+    }
     with Store.open(url).read() as connection:
         requests = [{"name": each, "uuid": uuid_of(each), **asked} for each in names]
         return scheduling.decide(connection, requests, Policy.from_mapping(policy or POLICY), NOW)
@@ -73,7 +105,11 @@ def given(url):
     by_allocation: dict[str, dict[str, int]] = {}
     with Store.open(url).read() as connection:
         roots = {row.id: row.uuid for row in connection.execute(sa.select(tables.compute_nodes))}
-        nested = {row.id: row.uuid for row in connection.execute(sa.select(tables.resource_providers)) if row.parent_id}
+        nested = {
+            row.id: row.uuid
+            for row in connection.execute(sa.select(tables.resource_providers))
+            if row.parent_id
+        }
         for key, found in devices.read_pci(connection).items():
             for each in found:
                 if each["owner"]:
@@ -81,7 +117,9 @@ def given(url):
                     uuid = provider_of(roots[key], each)
                     mine[uuid] = mine.get(uuid, 0) + 1
         for uuid, held in allocations.read(connection, names).items():
-            mine = {nested[key]: sum(amounts.values()) for key, amounts in held.items() if key in nested}
+            mine = {
+                nested[key]: sum(amounts.values()) for key, amounts in held.items() if key in nested
+            }
             if mine:
                 by_allocation[names[uuid]] = mine
     return by_device, by_allocation
@@ -96,7 +134,10 @@ def agree(url):
 def test_a_claim_gives_the_device_of_the_provider_of_its_allocation(prepared_url):
     fleets.discover(prepared_url, host(gpu(1), gpu(2), gpu(3)))
     (selection,) = decide(prepared_url, "a", alias="gpu:2")
-    assert selection["resources"][CLASS] == 2 and list(selection["mappings"]) == ["_pci0-0", "_pci0-1"]
+    assert selection["resources"][CLASS] == 2 and list(selection["mappings"]) == [
+        "_pci0-0",
+        "_pci0-1",
+    ]
     selections.check([selection])
     (claimed,) = fleets.claim(prepared_url, selection)
     assert len(claimed["pci_devices"]) == 2
@@ -110,7 +151,10 @@ def test_a_claim_gives_the_device_of_the_provider_of_its_allocation(prepared_url
     assert agree(prepared_url) == {"a": 2}
     with pytest.raises(NoValidHost, match=f"{CLASS}"):
         decide(prepared_url, "b", alias="gpu:2")
-    write(prepared_url, lambda connection: connection.execute(sa.update(tables.instances).values(state="missing")))
+    write(
+        prepared_url,
+        lambda connection: connection.execute(sa.update(tables.instances).values(state="missing")),
+    )
     write(prepared_url, claims.release, [uuid_of("a")], PROOF, NOW)
     assert agree(prepared_url) == {}
 
@@ -123,7 +167,9 @@ def test_the_mapping_decides_and_not_the_order_of_devices(prepared_url):
         (root,) = connection.execute(sa.select(tables.compute_nodes.c.uuid)).scalars()
     for number, device in enumerate((gpu(1), gpu(2), gpu(3))):
         uuid = provider_of(root, device)
-        ((own, amounts),) = [(key, each) for key, each in selection["allocations"].items() if CLASS not in each]
+        ((own, amounts),) = [
+            (key, each) for key, each in selection["allocations"].items() if CLASS not in each
+        ]
         wanted = {**selection, "uuid": uuid_of("abc"[number]), "name": "abc"[number]}
         wanted.update(allocations={own: amounts, uuid: {CLASS: 1}}, mappings={"_pci0-0": [uuid]})
         (claimed,) = fleets.claim(prepared_url, wanted)
@@ -142,7 +188,9 @@ def test_functions_of_one_card_and_of_several(prepared_url):
 
 def test_group_policy_isolate_takes_functions_of_different_cards(prepared_url):
     fleets.discover(prepared_url, host(*functions("3b", 4), *functions("5e", 4)))
-    fleets.claim(prepared_url, *decide(prepared_url, "a", alias="vf:2", specs={"group_policy": "isolate"}))
+    fleets.claim(
+        prepared_url, *decide(prepared_url, "a", alias="vf:2", specs={"group_policy": "isolate"})
+    )
     assert sorted(given(prepared_url)[0]["a"].values()) == [1, 1]
     with pytest.raises(NoValidHost):
         decide(prepared_url, "b", alias="vf:3", specs={"group_policy": "isolate"})
@@ -156,14 +204,24 @@ def test_devices_near_the_cells_of_the_guest(prepared_url):
         specs = {"hw:cpu_policy": "dedicated", "hw:pci_numa_affinity_policy": "required"}
         (claimed,) = fleets.claim(prepared_url, *decide(prepared_url, name, vcpus=6, specs=specs))
         (device,) = claimed["pci_devices"]
-        assert claimed["numa"]["memory"]["nodes"] == [{"0000:81:00.0": 0, "0000:82:00.0": 1}[device["address"]]]
+        assert claimed["numa"]["memory"]["nodes"] == [
+            {"0000:81:00.0": 0, "0000:82:00.0": 1}[device["address"]]
+        ]
     assert agree(prepared_url) == {"a": 1, "b": 1}
 
 
 def test_traits_and_classes_of_aliases(prepared_url):
-    specs = [{"address": "0000:81:00.0", "traits": ["blue"]}, {"address": "0000:83:00.0", "resource_class": "accelerator"}, *SPECS]
+    specs = [
+        {"address": "0000:81:00.0", "traits": ["blue"]},
+        {"address": "0000:83:00.0", "resource_class": "accelerator"},
+        *SPECS,
+    ]
     fleets.discover(prepared_url, host(gpu(1), gpu(2), gpu(3), specs=specs))
-    for name, alias, address in (("a", "blue:1", "0000:81:00.0"), ("b", "accelerator:1", "0000:83:00.0"), ("c", "gpu:1", "0000:82:00.0")):
+    for name, alias, address in (
+        ("a", "blue:1", "0000:81:00.0"),
+        ("b", "accelerator:1", "0000:83:00.0"),
+        ("c", "gpu:1", "0000:82:00.0"),
+    ):
         (claimed,) = fleets.claim(prepared_url, *decide(prepared_url, name, alias=alias))
         assert [each["address"] for each in claimed["pci_devices"]] == [address]
     assert agree(prepared_url) == {"a": 1, "b": 1, "c": 1}
@@ -177,7 +235,10 @@ def test_requests_that_compete_for_a_device_are_met_together(prepared_url):
     specs = [{"address": "0000:82:00.0", "traits": ["blue"]}, *SPECS]
     fleets.discover(prepared_url, host(gpu(1), gpu(2), specs=specs))
     (claimed,) = fleets.claim(prepared_url, *decide(prepared_url, "a", alias="gpu:1,blue:1"))
-    assert {each["address"]: each["request"] for each in claimed["pci_devices"]} == {"0000:81:00.0": 0, "0000:82:00.0": 1}
+    assert {each["address"]: each["request"] for each in claimed["pci_devices"]} == {
+        "0000:81:00.0": 0,
+        "0000:82:00.0": 1,
+    }
     assert agree(prepared_url) == {"a": 2}
 
 
@@ -226,16 +287,25 @@ def test_the_last_devices_go_to_as_many_of_eight_writers(prepared_url):
 def test_a_claim_without_mappings_finds_providers_by_itself(prepared_url):
     """Moves claim like this, by the request of the instance."""
     specs = [{"address": "0000:81:00.0", "traits": ["blue"]}, *SPECS]
-    fleets.discover(prepared_url, host(gpu(1), gpu(2), gpu(3), *functions("3b", 2), *functions("5e", 2), specs=specs))
+    fleets.discover(
+        prepared_url,
+        host(gpu(1), gpu(2), gpu(3), *functions("3b", 2), *functions("5e", 2), specs=specs),
+    )
     (selection,) = decide(prepared_url, "a", alias="blue:1,gpu:2,vf:3")
-    without = {key: value for key, value in selection.items() if key not in ("mappings", "allocations")}
+    without = {
+        key: value for key, value in selection.items() if key not in ("mappings", "allocations")
+    }
     fleets.claim(prepared_url, {**without, "alternates": []})
     assert agree(prepared_url) == {"a": 6}
     with pytest.raises(DroverError, match="No room"):
         fleets.claim(prepared_url, {**without, "alternates": [], "name": "b", "uuid": uuid_of("b")})
     write(prepared_url, claims.release, [uuid_of("a")], PROOF, NOW)
     # The chosen allocations, without the mappings to their requests.
-    some = {key: value for key, value in decide(prepared_url, "a", alias="vf:3")[0].items() if key != "mappings"}
+    some = {
+        key: value
+        for key, value in decide(prepared_url, "a", alias="vf:3")[0].items()
+        if key != "mappings"
+    }
     fleets.claim(prepared_url, some)
     assert agree(prepared_url) == {"a": 3}
 
@@ -249,7 +319,9 @@ def test_a_move_of_one_that_was_claimed_before_takes_the_provider_of_its_new_dev
     (claimed,) = fleets.claim(prepared_url, selection)
     assert given(prepared_url)[1] == {}
     report = host(*found)
-    report["hypervisor"]["domains"] = [domain("a", 2, 64, devices=[("pci", each["address"]) for each in claimed["pci_devices"]])]
+    report["hypervisor"]["domains"] = [
+        domain("a", 2, 64, devices=[("pci", each["address"]) for each in claimed["pci_devices"]])
+    ]
     fleets.discover(prepared_url, report)
     assert agree(prepared_url) == {"a": 1}
     wanted = {
@@ -275,7 +347,10 @@ def test_mappings_of_another_provider_than_the_allocations_are_refused(prepared_
         fleets.claim(prepared_url, {**selection, "mappings": other["mappings"], "alternates": []})
     (root,) = [uuid for uuid, each in selection["allocations"].items() if CLASS not in each]
     moved = {root: {**selection["allocations"][root], CLASS: 1}}
-    with pytest.raises(DroverError, match="No room for a .* not of the providers that were chosen for CUSTOM_PCI_10DE_2204"):
+    with pytest.raises(
+        DroverError,
+        match="No room for a .* not of the providers that were chosen for CUSTOM_PCI_10DE_2204",
+    ):
         fleets.claim(prepared_url, {**selection, "allocations": moved, "alternates": []})
     assert given(prepared_url) == ({}, {})
 
@@ -307,7 +382,9 @@ def test_nothing_is_asked_of_placement_unless_the_policy_says_so(prepared_url):
 
 
 def test_a_host_that_does_not_report_its_devices_gives_none(prepared_url):
-    fleets.discover(prepared_url, host(gpu(1), pci_report_in_placement=False), host(gpu(1), name="kvm2"))
+    fleets.discover(
+        prepared_url, host(gpu(1), pci_report_in_placement=False), host(gpu(1), name="kvm2")
+    )
     assert [each["host"] for each in decide(prepared_url, "a")] == ["kvm2"]
     with pytest.raises(NoValidHost, match=f"kvm1.*{CLASS}"):
         decide(prepared_url, "a", host="kvm1")
@@ -316,7 +393,9 @@ def test_a_host_that_does_not_report_its_devices_gives_none(prepared_url):
 def test_ports_stay_outside(prepared_url):
     specs = [{"product_id": "154c", "physical_network": "physnet1"}, *SPECS]
     fleets.discover(prepared_url, host(gpu(1), *functions("3b", 1), specs=specs))
-    (selection,) = decide(prepared_url, "a", networks=[{"physical_network": "physnet1", "vnic": "direct"}])
+    (selection,) = decide(
+        prepared_url, "a", networks=[{"physical_network": "physnet1", "vnic": "direct"}]
+    )
     assert list(selection["mappings"]) == ["_pci0-0"]
     (claimed,) = fleets.claim(prepared_url, selection)
     assert [each["dev_type"] for each in claimed["pci_devices"]] == ["type-VF", "type-PCI"]
@@ -341,7 +420,10 @@ def test_destinations_serve_a_move(prepared_url):
         found = ClaimDestinations(connection, [Place(nodes["kvm2"][0])], {}, {}, request)
         place = found.choose(uuid_of("a"), "a", selection["resources"], found.places)
         ids = {row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))}
-        assert {ids[provider] for provider, _class in place.amounts} == {"kvm2", "kvm2_0000:82:00.0"}
+        assert {ids[provider] for provider, _class in place.amounts} == {
+            "kvm2",
+            "kvm2_0000:82:00.0",
+        }
 
 
 def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
@@ -352,17 +434,33 @@ def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
     """
     document = yaml.safe_load(text)
     flavors = {each["name"]: each for each in document["flavors"]}
-    wanted = check.with_flavors(check.instances(document["instances"], lambda item: "fleet.yml"), flavors, {"a": "fleet.yml"})
+    wanted = check.with_flavors(
+        check.instances(document["instances"], lambda item: "fleet.yml"),
+        flavors,
+        {"a": "fleet.yml"},
+    )
     (found,) = identity.resolve(wanted, [], [], flavors, {}, {"a": "fleet.yml"})
     fleets.discover(prepared_url, host(gpu(1), gpu(2), *functions("3b", 2)))
-    request = {**found["request"], "uuid": uuid_of("a"), "flavor": {"name": "gpu", **flavors["gpu"]}}
+    request = {
+        **found["request"],
+        "uuid": uuid_of("a"),
+        "flavor": {"name": "gpu", **flavors["gpu"]},
+    }
     with Store.open(prepared_url).read() as connection:
         (selection,) = scheduling.decide(connection, [request], Policy.from_mapping(POLICY), NOW)
     (claimed,) = fleets.claim(prepared_url, selection)
     networks, hostdevs = guest_devices.with_devices([], claimed["pci_devices"], [], "Instance a")
     with Store.open(prepared_url).read() as connection:
-        owned = {each["address"] for rows in devices.read_pci(connection).values() for each in rows if each["owner"] == uuid_of("a")}
-    named = {"{domain}:{bus}:{slot}.{function}".format(**each["address"]).replace("0x", "") for each in hostdevs}
+        owned = {
+            each["address"]
+            for rows in devices.read_pci(connection).values()
+            for each in rows
+            if each["owner"] == uuid_of("a")
+        }
+    named = {
+        "{domain}:{bus}:{slot}.{function}".format(**each["address"]).replace("0x", "")
+        for each in hostdevs
+    }
     assert networks == [] and named == owned and len(owned) == 3
     assert agree(prepared_url) == {"a": 3}
 
@@ -371,9 +469,22 @@ def test_instances_that_had_devices_before_get_allocations_by_discovery(prepared
     """Nova heals the allocations in the same way when the host begins to report its devices."""
     found = [gpu(1), gpu(2), *functions("3b", 2)]
     fleets.discover(prepared_url, host(*found, pci_report_in_placement=False))
-    claimed = [fleets.claim(prepared_url, *decide(prepared_url, name, policy=WITHOUT, alias="gpu:1,vf:1"))[0] for name in "ab"]
+    claimed = [
+        fleets.claim(prepared_url, *decide(prepared_url, name, policy=WITHOUT, alias="gpu:1,vf:1"))[
+            0
+        ]
+        for name in "ab"
+    ]
     assert given(prepared_url)[1] == {}
-    guests = [domain(each["name"], 2, 64, devices=[("pci", device["address"]) for device in each["pci_devices"]]) for each in claimed]
+    guests = [
+        domain(
+            each["name"],
+            2,
+            64,
+            devices=[("pci", device["address"]) for device in each["pci_devices"]],
+        )
+        for each in claimed
+    ]
     # An instance without a defined domain has its devices, and gets the allocations when the host
     # shows it. No other instance gets the devices before.
     report = host(*found)

@@ -11,15 +11,26 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, migrations_open, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    migrations_open,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 PROOF = certainty.word("a test")
 
 # host -> (VCPU, reserved, ratio, MEMORY_MB). Capacities of 4.5, 3, 2 and 8 VCPU.
-HOSTS = {"kvm1": (3, 0, 1.5, 900), "kvm2": (4, 1, 1.0, 600), "kvm3": (2, 0, 1.0, 1000), "kvm4": (4, 2, 4.0, 300)}
+HOSTS = {
+    "kvm1": (3, 0, 1.5, 900),
+    "kvm2": (4, 1, 1.0, 600),
+    "kvm3": (2, 0, 1.0, 1000),
+    "kvm4": (4, 2, 4.0, 300),
+}
 NAMES = ("a", "b", "c", "d", "e", "f")
 REFUSED = "refused"
 
@@ -55,7 +66,10 @@ class Model:
         limits = ((vcpus - reserved) * ratio, memory_mb), (vcpus, memory_mb)
         return all(
             not amounts[resource]
-            or (self.used(host, resource) + amounts[resource] <= limits[0][resource] and amounts[resource] <= limits[1][resource])
+            or (
+                self.used(host, resource) + amounts[resource] <= limits[0][resource]
+                and amounts[resource] <= limits[1][resource]
+            )
             for resource in (0, 1)
         )
 
@@ -116,11 +130,15 @@ class Real:
 
     def build(self, name):
         table = tables.instances
-        statement = sa.update(table).where(table.c.uuid == fleets.uuid_of(name)).values(state="active")
+        statement = (
+            sa.update(table).where(table.c.uuid == fleets.uuid_of(name)).values(state="active")
+        )
         self._do(lambda connection: connection.execute(statement))
 
     def begin(self, name, host):
-        found = self._do(migration_claims.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW)
+        found = self._do(
+            migration_claims.begin, fleets.uuid_of(name), host, None, "migration", fleets.NOW
+        )
         return found if found == REFUSED else found["destination"]
 
     def _close(self, name, function, *arguments):
@@ -146,7 +164,13 @@ def empty(url):
     fleets.discover(
         url,
         *(
-            fleets.host(name, vcpus=vcpus, reserved_host_cpus=reserved, cpu_allocation_ratio=ratio, memory_mb=memory_mb)
+            fleets.host(
+                name,
+                vcpus=vcpus,
+                reserved_host_cpus=reserved,
+                cpu_allocation_ratio=ratio,
+                memory_mb=memory_mb,
+            )
             for name, (vcpus, reserved, ratio, memory_mb) in HOSTS.items()
         ),
     )
@@ -158,11 +182,15 @@ def test_the_store_agrees_with_the_model(prepared_url, sequence):
     empty(prepared_url)
     model, real = Model(), Real(prepared_url)
     for number, (verb, *arguments) in enumerate(sequence):
-        assert getattr(real, verb)(*arguments) == getattr(model, verb)(*arguments), sequence[: number + 1]
+        assert getattr(real, verb)(*arguments) == getattr(model, verb)(*arguments), sequence[
+            : number + 1
+        ]
     columns = fleets.columns(prepared_url)
     for place, host in enumerate(columns["host"]):
         for number, resource in enumerate(("VCPU", "MEMORY_MB")):
-            column = {field: values[place] for field, values in columns["resources"][resource].items()}
+            column = {
+                field: values[place] for field, values in columns["resources"][resource].items()
+            }
             assert column["used"] == model.used(host, number)
             assert column["used"] <= (column["total"] - column["reserved"]) * column["ratio"]
     assert fleets.where(prepared_url) == model.place

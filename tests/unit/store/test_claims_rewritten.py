@@ -9,11 +9,21 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims, reshaper, selections
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    audit,
+    claims,
+    reshaper,
+    selections,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 
@@ -48,7 +58,9 @@ def refused(url, consumers, cause, match):
 
 def test_replaced_in_one_transaction(fleet_url):
     found = replace(fleet_url, {A: on("kvm1", VCPU=4), B: on("kvm2", VCPU=1, DISK_GB=0)})
-    assert sorted((each["uuid"], each["generation"], each["changed"]) for each in found) == sorted([(A, 1, True), (B, 1, True)])
+    assert sorted((each["uuid"], each["generation"], each["changed"]) for each in found) == sorted(
+        [(A, 1, True), (B, 1, True)]
+    )
     # One consumer takes the room that another gives up: that needs no free room.
     replace(fleet_url, {A: on("kvm2", VCPU=1), B: on("kvm1", VCPU=4)})
     assert fleets.holdings(fleet_url) == {A: {"kvm2": {"VCPU": 1}}, B: {"kvm1": {"VCPU": 4}}}
@@ -63,10 +75,22 @@ def test_replaced_in_one_transaction(fleet_url):
 
 def test_consumer_generations(fleet_url):
     replace(fleet_url, {A: on("kvm1", None, VCPU=1)})
-    refused(fleet_url, {A: on("kvm1", None, VCPU=2)}, "changed_meanwhile", "it was to be new, and has generation 1")
+    refused(
+        fleet_url,
+        {A: on("kvm1", None, VCPU=2)},
+        "changed_meanwhile",
+        "it was to be new, and has generation 1",
+    )
     replace(fleet_url, {A: on("kvm1", 1, VCPU=2)})
-    refused(fleet_url, {A: on("kvm1", 1, VCPU=1)}, "changed_meanwhile", "its generation is 2, not 1")
-    refused(fleet_url, {B: on("kvm1", 1, VCPU=1)}, "changed_meanwhile", "was to be 1, and it is not there")
+    refused(
+        fleet_url, {A: on("kvm1", 1, VCPU=1)}, "changed_meanwhile", "its generation is 2, not 1"
+    )
+    refused(
+        fleet_url,
+        {B: on("kvm1", 1, VCPU=1)},
+        "changed_meanwhile",
+        "was to be 1, and it is not there",
+    )
 
 
 def test_provider_generations_are_left_alone(fleet_url):
@@ -77,11 +101,26 @@ def test_provider_generations_are_left_alone(fleet_url):
 
 
 def test_each_cause_is_told(fleet_url):
-    details = refused(fleet_url, {A: on("kvm1", VCPU=3), B: on("kvm1", VCPU=2)}, "no_room", "VCPU: asked 5, used 0 of 4")
-    assert (details["resource_class"], details["asked"], details["used"], details["capacity"]) == ("VCPU", 5, 0, 4)
+    details = refused(
+        fleet_url,
+        {A: on("kvm1", VCPU=3), B: on("kvm1", VCPU=2)},
+        "no_room",
+        "VCPU: asked 5, used 0 of 4",
+    )
+    assert (details["resource_class"], details["asked"], details["used"], details["capacity"]) == (
+        "VCPU",
+        5,
+        0,
+        4,
+    )
     assert details["provider"] == "kvm1"
     refused(fleet_url, {A: on("kvm1", VGPU=1)}, "unknown_class", "Resource class VGPU")
-    refused(fleet_url, {A: on("kvm9", VCPU=1)}, "unknown_provider", "Resource provider kvm9 is not in the store")
+    refused(
+        fleet_url,
+        {A: on("kvm9", VCPU=1)},
+        "unknown_provider",
+        "Resource provider kvm9 is not in the store",
+    )
     sql = "kvm1'; DROP TABLE allocations; --"
     refused(fleet_url, {A: on(sql, VCPU=1)}, "unknown_provider", "is not in the store")
     refused(fleet_url, {A: on("k" * 300, VCPU=1)}, "unknown_provider", "is not in the store")
@@ -89,7 +128,14 @@ def test_each_cause_is_told(fleet_url):
         fleets.claim(fleet_url, selection("web", "kvm1", vcpus=5))
     assert caught.value.details["cause"] == "no_room"
     assert caught.value.details["places"] == [
-        {"host": "kvm1", "node": "kvm1", "resource_class": "VCPU", "asked": 5, "used": 0, "capacity": 4.0}
+        {
+            "host": "kvm1",
+            "node": "kvm1",
+            "resource_class": "VCPU",
+            "asked": 5,
+            "used": 0,
+            "capacity": 4.0,
+        }
     ]
 
 
@@ -97,7 +143,9 @@ def test_each_cause_is_told(fleet_url):
 def test_amounts_that_are_none(fleet_url, amount):
     for function in (
         lambda: replace(fleet_url, {A: {"allocations": {"kvm1": {"VCPU": amount}}}}),
-        lambda: selections.check([{**selection("web", "kvm1"), "allocations": {A: {"VCPU": amount}}}]),
+        lambda: selections.check(
+            [{**selection("web", "kvm1"), "allocations": {A: {"VCPU": amount}}}]
+        ),
     ):
         with pytest.raises(DroverError, match="VCPU must be a whole number from 0 to 2147483647"):
             function()
@@ -121,7 +169,9 @@ def test_over_capacity_only_less_is_taken(fleet_url):
     replace(fleet_url, {A: on("kvm1", VCPU=4)})
     fleets.discover(fleet_url, host("kvm1", vcpus=2))
     # The largest amount of one instance shrank with the host.
-    details = refused(fleet_url, {A: on("kvm1", VCPU=4, MEMORY_MB=1)}, "unfit", "one instance may have 1 to 2")
+    details = refused(
+        fleet_url, {A: on("kvm1", VCPU=4, MEMORY_MB=1)}, "unfit", "one instance may have 1 to 2"
+    )
     assert details["asked"] == 4
     replace(fleet_url, {A: on("kvm1", VCPU=2), B: on("kvm2", VCPU=2)})
     refused(fleet_url, {B: on("kvm1", VCPU=1)}, "no_room", "VCPU: asked 1, used 2 of 2")
@@ -142,11 +192,17 @@ def test_reshaped(fleet_url):
         },
         "kvm2": {
             "generation": generation["kvm2"],
-            "inventories": {"VCPU": {"total": 4}, "MEMORY_MB": {"total": 4096}, "DISK_GB": {"total": 200}},
+            "inventories": {
+                "VCPU": {"total": 4},
+                "MEMORY_MB": {"total": 4096},
+                "DISK_GB": {"total": 200},
+            },
         },
     }
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(DroverError, match="its inventory of DISK_GB is in use and cannot be removed"):
+    with pytest.raises(
+        DroverError, match="its inventory of DISK_GB is in use and cannot be removed"
+    ):
         reshape(fleet_url, inventories, {})
     with pytest.raises(DroverError, match="changed meanwhile: its generation is"):
         reshape(fleet_url, {"kvm1": {**inventories["kvm1"], "generation": 99}}, {})
@@ -169,7 +225,10 @@ def expired(url, now):
 
 def release_expired(url, now):
     with Store.open(url).write() as connection:
-        return [item["uuid"] for item in audit.audit(connection, now, mend=True, release_expired=True)["mended"]]
+        return [
+            item["uuid"]
+            for item in audit.audit(connection, now, mend=True, release_expired=True)["mended"]
+        ]
 
 
 def test_a_claim_expires_until_its_instance_is_seen(fleet_url):

@@ -10,11 +10,24 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, migrations_open, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    bulk,
+    migrations_open,
+    provider_arrays,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 
@@ -29,17 +42,34 @@ def add_provider(connection, name, inventories, parent=None, traits=(), aggregat
     rows = {row.name: row for row in connection.execute(sa.select(table))}
     above = rows[parent].id if parent else None
     root = (rows[parent].root_id or above) if parent else None
-    connection.execute(sa.insert(table).values(uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=root))
+    connection.execute(
+        sa.insert(table).values(
+            uuid=uuid_of(name), name=name, generation=0, parent_id=above, root_id=root
+        )
+    )
     key = connection.execute(sa.select(table.c.id).where(table.c.name == name)).scalar_one()
     classes = bulk.ids_by(connection, tables.resource_classes.c.name, inventories)
-    values = {"reserved": 0, "min_unit": 1, "max_unit": 1000, "step_size": 1, "allocation_ratio": 1.0}
+    values = {
+        "reserved": 0,
+        "min_unit": 1,
+        "max_unit": 1000,
+        "step_size": 1,
+        "allocation_ratio": 1.0,
+    }
     bulk.insert(
         connection,
         tables.inventories,
-        [{"provider_id": key, "class_id": classes[kind], "total": n, **values} for kind, n in inventories.items()],
+        [
+            {"provider_id": key, "class_id": classes[kind], "total": n, **values}
+            for kind, n in inventories.items()
+        ],
     )
     ids = bulk.ids_by(connection, tables.traits.c.name, traits)
-    bulk.insert(connection, tables.provider_traits, [{"provider_id": key, "trait_id": ids[name]} for name in traits])
+    bulk.insert(
+        connection,
+        tables.provider_traits,
+        [{"provider_id": key, "trait_id": ids[name]} for name in traits],
+    )
     if aggregates:
         group = tables.placement_aggregates
         connection.execute(sa.insert(group).values(uuid=uuid_of("aggregate")))
@@ -59,7 +89,13 @@ def pool_url(prepared_url):
     fleets.discover(prepared_url, *(host(name, local_gb=0) for name in ("kvm1", "kvm2", "kvm3")))
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1")
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[provider_arrays.SHARES], aggregates=["kvm1", "kvm2"])
+        add_provider(
+            connection,
+            "pool",
+            {"DISK_GB": 30},
+            traits=[provider_arrays.SHARES],
+            aggregates=["kvm1", "kvm2"],
+        )
     return prepared_url
 
 
@@ -70,7 +106,9 @@ def held(url):
         providers, classes = tables.resource_providers, tables.resource_classes
         allocations, consumers = tables.allocations, tables.consumers
         query = (
-            sa.select(consumers.c.uuid, providers.c.name, classes.c.name.label("kind"), allocations.c.used)
+            sa.select(
+                consumers.c.uuid, providers.c.name, classes.c.name.label("kind"), allocations.c.used
+            )
             .join(consumers, consumers.c.id == allocations.c.consumer_id)
             .join(providers, providers.c.id == allocations.c.provider_id)
             .join(classes, classes.c.id == allocations.c.class_id)
@@ -96,7 +134,9 @@ def wanted(name, *places, disk_gb=10, **more):
 
 def test_what_the_host_does_not_have_comes_from_its_pool(pool_url):
     fleets.claim(pool_url, wanted("web", "kvm1"))
-    assert held(pool_url) == {uuid_of("web"): {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "pool": {"DISK_GB": 10}}}
+    assert held(pool_url) == {
+        uuid_of("web"): {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "pool": {"DISK_GB": 10}}
+    }
     with pytest.raises(DroverError, match="kvm3: DISK_GB: asked 10, the host has none"):
         fleets.claim(pool_url, wanted("db", "kvm3"))
     with pytest.raises(DroverError, match="kvm2: DISK_GB: asked 30, used 10 of 30"):
@@ -114,7 +154,13 @@ def test_a_child_gives_what_it_has(pool_url):
 def test_the_own_disk_comes_before_the_pool_and_the_pool_when_that_is_full(prepared_url):
     fleets.discover(prepared_url, host("kvm1", local_gb=10))
     with Store.open(prepared_url).write() as connection:
-        add_provider(connection, "pool", {"DISK_GB": 30}, traits=[provider_arrays.SHARES], aggregates=["kvm1"])
+        add_provider(
+            connection,
+            "pool",
+            {"DISK_GB": 30},
+            traits=[provider_arrays.SHARES],
+            aggregates=["kvm1"],
+        )
     fleets.claim(prepared_url, wanted("a", "kvm1"), wanted("b", "kvm1"))
     found = held(prepared_url)
     assert found[uuid_of("a")]["kvm1"]["DISK_GB"] == found[uuid_of("b")]["pool"]["DISK_GB"] == 10
@@ -124,7 +170,9 @@ def test_what_the_scheduler_decided_is_taken_as_it_is(pool_url):
     request = wanted("web", "kvm1")
     with Store.open(pool_url).read() as connection:
         table = tables.resource_providers
-        node = connection.execute(sa.select(table.c.uuid).where(table.c.name == "kvm1")).scalar_one()
+        node = connection.execute(
+            sa.select(table.c.uuid).where(table.c.name == "kvm1")
+        ).scalar_one()
     request["allocations"] = {node: {"VCPU": 2, "DISK_GB": 0}, uuid_of("pool"): {"DISK_GB": 7}}
     fleets.claim(pool_url, request)
     assert held(pool_url) == {uuid_of("web"): {"kvm1": {"VCPU": 2}, "pool": {"DISK_GB": 7}}}
@@ -174,7 +222,9 @@ def test_a_shared_pool_is_not_held_twice_during_a_move(moving_url):
     in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
     # And the move back.
-    in_store(moving_url, migration_claims.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW)
+    in_store(
+        moving_url, migration_claims.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW
+    )
     assert held(moving_url) == before
 
 
@@ -183,10 +233,23 @@ def test_a_move_away_from_the_pool_frees_it_when_it_is_done(moving_url):
         table = tables.resource_providers
         key = connection.execute(sa.select(table.c.id).where(table.c.name == "kvm3")).scalar_one()
         kind = bulk.ids_by(connection, tables.resource_classes.c.name, {"DISK_GB"})["DISK_GB"]
-        values = {"reserved": 0, "min_unit": 1, "max_unit": 1000, "step_size": 1, "allocation_ratio": 1.0}
-        bulk.insert(connection, tables.inventories, [{"provider_id": key, "class_id": kind, "total": 50, **values}])
+        values = {
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 1000,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+        bulk.insert(
+            connection,
+            tables.inventories,
+            [{"provider_id": key, "class_id": kind, "total": 50, **values}],
+        )
     move = begin(moving_url, "kvm3", "migration")
-    assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}, move: {"kvm1": HERE, **POOL}}
+    assert held(moving_url) == {
+        uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}},
+        move: {"kvm1": HERE, **POOL},
+    }
     in_store(moving_url, migration_claims.finish, move, PROOF, "shutoff", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm3": {**HERE, "DISK_GB": 20}}}
 
@@ -207,7 +270,9 @@ def sizes(url):
 @pytest.mark.parametrize("end", ["confirm", "revert", "undo"])
 def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
     before, size_before = held(moving_url), sizes(moving_url)
-    move = in_store(moving_url, migration_claims.begin_resize, uuid_of("web"), to, None, LARGE, fleets.NOW)["uuid"]
+    move = in_store(
+        moving_url, migration_claims.begin_resize, uuid_of("web"), to, None, LARGE, fleets.NOW
+    )["uuid"]
     new = {to: {"VCPU": 2, "MEMORY_MB": 128}, "pool": {"DISK_GB": 25}}
     both = {uuid_of("web"): new, move: {"kvm1": HERE}}
     assert (held(moving_url), sizes(moving_url)) == (both, size_before)
@@ -222,7 +287,10 @@ def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
     assert resized_from(moving_url) == "kvm1"
     if end == "confirm":
         in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
-        assert (held(moving_url), sizes(moving_url)) == ({uuid_of("web"): new}, (to, "large", 2, 128, 25))
+        assert (held(moving_url), sizes(moving_url)) == (
+            {uuid_of("web"): new},
+            (to, "large", 2, 128, 25),
+        )
         with pytest.raises(DroverError, match="is confirmed, not finished"):
             in_store(moving_url, migration_claims.revert, move, PROOF, "running", fleets.NOW)
         in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
@@ -233,7 +301,9 @@ def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
 
 def test_a_smaller_size_can_always_go_back(moving_url):
     small = {"flavor": "small", "resources": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 5}}
-    move = in_store(moving_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, small, fleets.NOW)["uuid"]
+    move = in_store(
+        moving_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, small, fleets.NOW
+    )["uuid"]
     in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url)[uuid_of("web")]["pool"] == {"DISK_GB": 20}
     in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
@@ -258,7 +328,14 @@ def test_an_evacuation_holds_both_until_the_source_is_cleaned_up(moving_url):
 
 def test_an_evacuation_that_failed(moving_url):
     before = held(moving_url)
-    in_store(moving_url, migration_claims.undo, begin(moving_url, "kvm2", migration_claims.EVACUATION), PROOF, "no", fleets.NOW)
+    in_store(
+        moving_url,
+        migration_claims.undo,
+        begin(moving_url, "kvm2", migration_claims.EVACUATION),
+        PROOF,
+        "no",
+        fleets.NOW,
+    )
     assert held(moving_url) == before
 
 
@@ -277,7 +354,11 @@ def replace(url, name, wanted):
     table = tables.resource_providers
     with Store.open(url).write() as connection:
         ids = {row.name: row.id for row in connection.execute(sa.select(table))}
-        allocations.replace(connection, {uuid_of(name): {ids[key]: each for key, each in wanted.items()}}, fleets.NOW)
+        allocations.replace(
+            connection,
+            {uuid_of(name): {ids[key]: each for key, each in wanted.items()}},
+            fleets.NOW,
+        )
 
 
 def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepared_url):
@@ -285,8 +366,18 @@ def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepar
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-node0", {"VCPU": 4, "CUSTOM_NIC": 2}, parent="kvm1")
         add_provider(connection, "kvm1-gpu", {"CUSTOM_GPU": 1}, parent="kvm1")
-        add_provider(connection, "licences", {"CUSTOM_LICENCE": 9}, traits=[provider_arrays.SHARES], aggregates=["kvm1"])
-    given = {"kvm1": {"MEMORY_MB": 64}, "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1}, "kvm1-gpu": {"CUSTOM_GPU": 1}}
+        add_provider(
+            connection,
+            "licences",
+            {"CUSTOM_LICENCE": 9},
+            traits=[provider_arrays.SHARES],
+            aggregates=["kvm1"],
+        )
+    given = {
+        "kvm1": {"MEMORY_MB": 64},
+        "kvm1-node0": {"VCPU": 2, "CUSTOM_NIC": 1},
+        "kvm1-gpu": {"CUSTOM_GPU": 1},
+    }
     given["licences"] = {"CUSTOM_LICENCE": 1}
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
     replace(prepared_url, "web", given)

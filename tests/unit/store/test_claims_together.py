@@ -28,12 +28,16 @@ def check_sums(url):
     """Check that no provider is over capacity, and that the use is the sum of the allocations;
     return the number of consumers."""
     allocations, inventories = tables.allocations, tables.inventories
-    query = sa.select(allocations.c.provider_id, allocations.c.class_id, sa.func.sum(allocations.c.used))
+    query = sa.select(
+        allocations.c.provider_id, allocations.c.class_id, sa.func.sum(allocations.c.used)
+    )
     with Store.open(url).read() as connection:
         rows = connection.execute(query.group_by(allocations.c.provider_id, allocations.c.class_id))
         sums = {(provider, kind): int(amount) for provider, kind, amount in rows}
         found = connection.execute(sa.select(inventories)).all()
-        consumers = connection.execute(sa.select(sa.func.count()).select_from(tables.consumers)).scalar_one()
+        consumers = connection.execute(
+            sa.select(sa.func.count()).select_from(tables.consumers)
+        ).scalar_one()
         held = sa.select(sa.func.count(allocations.c.consumer_id.distinct()))
         assert connection.execute(held).scalar_one() == consumers
     assert {(row.provider_id, row.class_id): row.used for row in found if row.used} == sums
@@ -50,7 +54,9 @@ def test_processes_race_for_fewer_places_than_they_want(prepared_url):
             places = [f"kvm{(number + turn + step) % 4}" for step in range(4)]
             try:
                 with store.write(together=True) as connection:
-                    claims.claim(connection, [selection(f"web{number}-{turn}", *places)], fleets.NOW)
+                    claims.claim(
+                        connection, [selection(f"web{number}-{turn}", *places)], fleets.NOW
+                    )
                 won += 1
             except DroverError as problem:
                 if problem.details.get("cause") != "no_room":
@@ -70,7 +76,9 @@ def test_batches_in_opposite_orders_do_not_hang(prepared_url):
         store = Store.open(prepared_url)
         for turn in range(5):
             names = [(f"w{number}-{turn}-{each}", f"kvm{each}") for each in range(3)]
-            batch = [selection(name, place) for name, place in (names if number % 2 else names[::-1])]
+            batch = [
+                selection(name, place) for name, place in (names if number % 2 else names[::-1])
+            ]
             with store.write(together=True) as connection:
                 claims.claim(connection, batch, fleets.NOW)
             if turn % 2:
@@ -94,7 +102,11 @@ def test_a_claim_does_not_wait_for_another_provider(postgres):
 
 def test_killed_writers_change_no_sum(prepared_url):
     """Half of the processes are killed with -9 in the middle of their work."""
-    fleets.discover(prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vcpus=10000, memory_mb=10**6),
+        host("kvm2", vcpus=10000, memory_mb=10**6),
+    )
     context = multiprocessing.get_context("fork")
     done = [context.RawValue("q", 0) for dummy in range(6)]
 
@@ -103,10 +115,14 @@ def test_killed_writers_change_no_sum(prepared_url):
         while done[number].value < 25:
             turn = done[number].value
             with store.write(together=True) as connection:
-                claims.claim(connection, [selection(f"k{number}-{turn}", f"kvm{1 + turn % 2}")], fleets.NOW)
+                claims.claim(
+                    connection, [selection(f"k{number}-{turn}", f"kvm{1 + turn % 2}")], fleets.NOW
+                )
             done[number].value += 1
 
-    processes = [context.Process(target=work, args=(number,), daemon=True) for number in range(len(done))]
+    processes = [
+        context.Process(target=work, args=(number,), daemon=True) for number in range(len(done))
+    ]
     for process in processes:
         process.start()
     end = time.monotonic() + fleets.RACE_SECONDS
@@ -135,7 +151,10 @@ def test_a_failure_half_way_leaves_nothing(prepared_url, verb, monkeypatch):
         raise RuntimeError("half way")
 
     monkeypatch.setattr(claims.allocations.inventory, "allocate", broken)
-    with pytest.raises(RuntimeError, match="half way"), Store.open(prepared_url).write(together=True) as connection:
+    with (
+        pytest.raises(RuntimeError, match="half way"),
+        Store.open(prepared_url).write(together=True) as connection,
+    ):
         if verb == "claim":
             claims.claim(connection, [selection("new", "kvm1")], fleets.NOW)
         else:

@@ -15,7 +15,13 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, evacuations, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    continuity,
+    evacuations,
+    power,
+    services,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
@@ -23,7 +29,13 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import host, sel
 
 def place(url, name, **more):
     """Claim room for a definition, as role place does."""
-    return run("allocation", selections=[selection(name, "kvm1")], of_definitions=True, store_url=url, **more)
+    return run(
+        "allocation",
+        selections=[selection(name, "kvm1")],
+        of_definitions=True,
+        store_url=url,
+        **more,
+    )
 
 
 def refused(url, name, **more):
@@ -82,7 +94,9 @@ def test_a_host_of_the_inventory_that_a_new_store_has_never_had(prepared_url):
     """The host was never read: it may run the very instance that is placed."""
     inventory = {"inventory_hosts": ["kvm1", "kvm2"]}
     read(prepared_url, "kvm1")
-    assert refused(prepared_url, "web", **inventory).startswith("kvm2 was not read since the store was made")
+    assert refused(prepared_url, "web", **inventory).startswith(
+        "kvm2 was not read since the store was made"
+    )
     read(prepared_url, "kvm2")
     assert place(prepared_url, "web", **inventory)["changed"] is True
     # A host that comes later is a new one.
@@ -108,26 +122,40 @@ def test_a_host_of_the_inventory_that_a_backup_does_not_have(prepared_url):
 def test_a_rule_that_does_not_exist_is_not_lifted(prepared_url):
     known(prepared_url, "kvm2")
     sentence = refused(prepared_url, "web", force=["unread_host"])
-    assert sentence == "There is no rule named unread_host to lift; the rules are unread_hosts. Nothing was changed."
+    assert (
+        sentence
+        == "There is no rule named unread_host to lift; the rules are unread_hosts. Nothing was changed."
+    )
 
 
 def test_nothing_to_place_is_nothing_to_refuse(prepared_url):
     known(prepared_url, "kvm2")
-    assert run("allocation", selections=[], of_definitions=True, store_url=prepared_url) == {"changed": False, "claims": []}
+    assert run("allocation", selections=[], of_definitions=True, store_url=prepared_url) == {
+        "changed": False,
+        "claims": [],
+    }
 
 
 def test_many_definitions_at_once(prepared_url):
     read(prepared_url, "kvm1")
     chosen = [selection(f"web{number}", "kvm1") for number in range(3)]
     for changed in (True, False):
-        assert run("allocation", selections=chosen, of_definitions=True, store_url=prepared_url)["changed"] is changed
+        assert (
+            run("allocation", selections=chosen, of_definitions=True, store_url=prepared_url)[
+                "changed"
+            ]
+            is changed
+        )
 
 
 def test_other_claims_are_nobodys_concern(prepared_url):
     """A caller that claims room without definitions is responsible for its claims."""
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
-    assert run("allocation", selections=[selection("web", "kvm1")], store_url=prepared_url)["changed"] is True
+    assert (
+        run("allocation", selections=[selection("web", "kvm1")], store_url=prepared_url)["changed"]
+        is True
+    )
 
 
 def test_a_host_that_was_switched_off_is_known_to_run_nothing(prepared_url):
@@ -162,7 +190,10 @@ def backup(path, name="backup.db"):
     target = path.parent / name
     # Python 3.13 closes no connection without references, and an open one has a log that is lost
     # when the file is replaced.
-    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
+    with (
+        contextlib.closing(sqlite3.connect(path)) as source,
+        contextlib.closing(sqlite3.connect(target)) as copy,
+    ):
         source.backup(copy)
     return target
 
@@ -282,16 +313,25 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     inventory = ["kvm1", "kvm2"]
     read(prepared_url, "kvm1")
     said = unread(prepared_url, inventory)
-    assert said.startswith("Web stays: kvm2 was not read since the store was made") and "host_remove -e drover_host=kvm2" in said
-    assert "whether it runs there is not known" in unread(prepared_url, inventory, continuity.RUNNING)
+    assert (
+        said.startswith("Web stays: kvm2 was not read since the store was made")
+        and "host_remove -e drover_host=kvm2" in said
+    )
+    assert "whether it runs there is not known" in unread(
+        prepared_url, inventory, continuity.RUNNING
+    )
     read(prepared_url, "kvm2")
-    assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    assert (
+        unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    )
     # A host that comes later is a new one. It may have its own guests, and these need files; files
     # of other hosts are not on it.
     place(prepared_url, "web", inventory_hosts=inventory)
     assert unread(prepared_url, [*inventory, "kvm3"]) == ""
     known(prepared_url, "kvm3")
-    assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    assert (
+        unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    )
     assert "kvm3 was not read" in unread(prepared_url, inventory, later=True)
 
 
@@ -300,16 +340,26 @@ def test_a_rule_that_was_lifted_for_one_claim_holds_on(prepared_url):
     files that are removed."""
     inventory = ["kvm1", "kvm2"]
     read(prepared_url, "kvm1")
-    assert place(prepared_url, "web", inventory_hosts=inventory, force=["unread_hosts"])["changed"] is True
+    assert (
+        place(prepared_url, "web", inventory_hosts=inventory, force=["unread_hosts"])["changed"]
+        is True
+    )
     for unknown in (continuity.FILES, continuity.RUNNING):
         assert "kvm2 was not read" in unread(prepared_url, inventory, unknown)
-    assert refused(prepared_url, "db", inventory_hosts=inventory).startswith("kvm2 was not read since the store was made")
+    assert refused(prepared_url, "db", inventory_hosts=inventory).startswith(
+        "kvm2 was not read since the store was made"
+    )
     read(prepared_url, "kvm2")
     assert unread(prepared_url, inventory) == ""
     assert place(prepared_url, "db", inventory_hosts=inventory)["changed"] is True
     # In a complete store, the rule is lifted for a new host only.
     known(prepared_url, "kvm3")
-    assert place(prepared_url, "app", inventory_hosts=[*inventory, "kvm3"], force=["unread_hosts"])["changed"] is True
+    assert (
+        place(prepared_url, "app", inventory_hosts=[*inventory, "kvm3"], force=["unread_hosts"])[
+            "changed"
+        ]
+        is True
+    )
     assert unread(prepared_url, [*inventory, "kvm3"]) == ""
 
 
@@ -370,7 +420,9 @@ def test_a_discovery_notices_that_the_store_was_brought_back(prepared_url, tmp_p
     discovered(prepared_url, "kvm1", check=check)
     left = "kvm1, kvm2 were" if check else "kvm2 was"
     for unknown in (continuity.FILES, continuity.RUNNING):
-        assert unread(prepared_url, unknown=unknown).startswith(f"Web stays: {left} not read since the store was made or brought back")
+        assert unread(prepared_url, unknown=unknown).startswith(
+            f"Web stays: {left} not read since the store was made or brought back"
+        )
     discovered(prepared_url, "kvm1", "kvm2")
     assert unread(prepared_url) == unread(prepared_url, unknown=continuity.RUNNING) == ""
     assert place(prepared_url, "db")["changed"] is True
@@ -384,7 +436,9 @@ def test_a_discovery_notices_a_file_that_came_back(file):
     bring_back(old, file)
     discovered(url, "kvm1")
     assert unread(url).startswith("Web stays: kvm2 was not read since")
-    assert "kvm2 was not read since the store was made or brought back from a backup" in refused(url, "db")
+    assert "kvm2 was not read since the store was made or brought back from a backup" in refused(
+        url, "db"
+    )
     discovered(url, "kvm2")
     assert unread(url) == "" and place(url, "db")["changed"] is True
 
@@ -398,7 +452,9 @@ def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
         continuity.come_back(connection)
         continuity.witness(connection)
     discovered(prepared_url, "kvm1")
-    assert unread(prepared_url, unknown=continuity.RUNNING).startswith("Web stays: kvm2 was not read since")
+    assert unread(prepared_url, unknown=continuity.RUNNING).startswith(
+        "Web stays: kvm2 was not read since"
+    )
     assert "kvm2 was not read since" in refused(prepared_url, "web")
     with Store.open(prepared_url).write() as connection:
         assert set(evacuations.unread_nodes(connection, "kvm3", ["kvm1"]).values()) == {"kvm2"}
@@ -448,7 +504,8 @@ def test_an_instance_that_is_unknown_is_not_called_gone_before_all_are_read(prep
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     with pytest.raises(
-        AnsibleActionFail, match="Not in the store: web. Nothing was removed: kvm2 was not read since the store was made"
+        AnsibleActionFail,
+        match="Not in the store: web. Nothing was removed: kvm2 was not read since the store was made",
     ) as caught:
         run("instance", **given)
     result = getattr(caught.value, "_result", None) or caught.value.result

@@ -38,7 +38,9 @@ def test_postgresql_wants_the_password(postgres):
 
 def test_postgresql_is_private_and_unprivileged(postgres):
     with postgres.database() as url, engine_of(url).connect() as connection:
-        assert not connection.execute(sa.text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")).scalar_one()
+        assert not connection.execute(
+            sa.text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+        ).scalar_one()
         folder = pathlib.Path(postgres.folder)
         assert connection.execute(sa.text("SHOW listen_addresses")).scalar_one() == "127.0.0.1"
         server = int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])

@@ -20,7 +20,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 
@@ -79,7 +85,10 @@ def test_what_was_decided_is_kept_with_its_claim(fleet_url):
     (picked,) = decide(fleet_url, request("web"))
     claim(fleet_url, [picked])
     (found,) = newest(fleet_url)
-    assert {key: found[key] for key in ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "message")} == {
+    assert {
+        key: found[key]
+        for key in ("created_at", "purpose", "actor", "instance_uuid", "instance_name", "message")
+    } == {
         "created_at": NOW,
         "purpose": "place",
         "actor": "ada@desk, process 7",
@@ -88,9 +97,16 @@ def test_what_was_decided_is_kept_with_its_claim(fleet_url):
         "message": None,
     }
     assert (found["host"], found["node"]) == (picked["host"], picked["node"])
-    assert [each["host"] for each in found["alternates"]] == [each["host"] for each in picked["alternates"]] != []
+    assert (
+        [each["host"] for each in found["alternates"]]
+        == [each["host"] for each in picked["alternates"]]
+        != []
+    )
     told, whole = found["explanation"], picked["explanation"]
-    assert told["hosts"] == 3 and told["filters"] == [each for each in whole["filters"] if each["rejected"]] != []
+    assert (
+        told["hosts"] == 3
+        and told["filters"] == [each for each in whole["filters"] if each["rejected"]] != []
+    )
     assert [(each["host"], each["weight"]) for each in told["top"]] == [
         (each["host"], pytest.approx(each["weight"], rel=1e-5)) for each in whole["top"]
     ]
@@ -122,13 +138,21 @@ def test_the_next_alternate_after_a_build_that_failed(fleet_url):
     with Store.open(fleet_url).write(together=True) as connection:
         claims.reclaim(connection, uuid_of("web"), [{"host": "kvm3"}], PROOF, NOW + 5, actor="bob")
     last, first = newest(fleet_url)
-    assert (first["host"], last["host"], last["actor"], last["created_at"]) == ("kvm1", "kvm3", "bob", NOW + 5)
+    assert (first["host"], last["host"], last["actor"], last["created_at"]) == (
+        "kvm1",
+        "kvm3",
+        "bob",
+        NOW + 5,
+    )
     assert "could not be built" in last["message"] and last["explanation"] is None
 
 
 def test_a_claim_that_fails_leaves_none(fleet_url):
     with pytest.raises(DroverError, match="No room"):
-        claim(fleet_url, [selection("a", "kvm1", explanation=WHY), selection("b", "kvm2", explanation=WHY)])
+        claim(
+            fleet_url,
+            [selection("a", "kvm1", explanation=WHY), selection("b", "kvm2", explanation=WHY)],
+        )
     assert newest(fleet_url) == []
 
 
@@ -137,33 +161,56 @@ def test_that_there_is_no_valid_host_is_kept(fleet_url):
     with pytest.raises(NoValidHost), refusals.kept(store, "place", "ada", NOW):
         decide(fleet_url, request("small"), request("big", vcpus=64))
     (found,) = newest(fleet_url)
-    assert (found["instance_name"], found["instance_uuid"], found["actor"]) == ("big", uuid_of("big"), "ada")
+    assert (found["instance_name"], found["instance_uuid"], found["actor"]) == (
+        "big",
+        uuid_of("big"),
+        "ada",
+    )
     assert (found["host"], found["node"], found["alternates"]) == (None, None, [])
-    assert found["message"].startswith("No valid host for big") and "number 2 of 2" in found["message"]
+    assert (
+        found["message"].startswith("No valid host for big") and "number 2 of 2" in found["message"]
+    )
     assert found["explanation"]["filters"][-1]["after"] == 0
 
 
 def test_any_other_failure_is_no_decision(fleet_url):
-    with pytest.raises(DroverError, match="vcpus"), refusals.kept(Store.open(fleet_url), "place", "ada", NOW):
+    with (
+        pytest.raises(DroverError, match="vcpus"),
+        refusals.kept(Store.open(fleet_url), "place", "ada", NOW),
+    ):
         decide(fleet_url, {"name": "x"})
     assert newest(fleet_url) == []
 
 
 def test_in_check_mode_nothing_is_kept(fleet_url):
-    with pytest.raises(NoValidHost), refusals.kept(Store.open(fleet_url, check_mode=True), "place", "ada", NOW):
+    with (
+        pytest.raises(NoValidHost),
+        refusals.kept(Store.open(fleet_url, check_mode=True), "place", "ada", NOW),
+    ):
         decide(fleet_url, request("big", vcpus=64))
     assert newest(fleet_url) == []
 
 
 def rows(first, last):
-    return [decisions.row("place", None, (None, f"vm{n}"), NOW + n, ("kvm1", "kvm1")) for n in range(first, last + 1)]
+    return [
+        decisions.row("place", None, (None, f"vm{n}"), NOW + n, ("kvm1", "kvm1"))
+        for n in range(first, last + 1)
+    ]
 
 
 def test_the_newest_are_kept_and_no_more(prepared_url, monkeypatch):
     monkeypatch.setattr(decisions, "KEPT", 250)
     sizes = []
     # Single writes and batches, over the points where old rows are pruned.
-    for first, last in [(1, 1), (2, 240), (241, 299), (300, 300), (301, 399), (400, 1401), (1402, 1402)]:
+    for first, last in [
+        (1, 1),
+        (2, 240),
+        (241, 299),
+        (300, 300),
+        (301, 399),
+        (400, 1401),
+        (1402, 1402),
+    ]:
         with Store.open(prepared_url).write(together=True) as connection:
             decisions.record(connection, rows(first, last))
         sizes.append(count(prepared_url))
@@ -197,7 +244,9 @@ def test_what_is_kept_is_small():
     found = decisions.kept(WHY)
     assert found["filters"] == WHY["filters"][:1]
     assert len(found["top"]) == decisions.TOP
-    assert found["top"][0]["weighers"] == {"RAMWeigher": {"raw": 0.123457, "normalised": 1.0, "multiplier": 2.0}}
+    assert found["top"][0]["weighers"] == {
+        "RAMWeigher": {"raw": 0.123457, "normalised": 1.0, "multiplier": 2.0}
+    }
     assert "weighers" not in found and len(json.dumps(found)) < 700
 
 
@@ -228,5 +277,8 @@ def test_texts_that_no_database_takes(fleet_url):
     assert found["explanation"]["top"][0]["host"].startswith("kvm?xxx")
     assert len(found["explanation"]["top"][0]["host"]) <= 255
     with Store.open(fleet_url).write() as connection:
-        decisions.record(connection, [decisions.row("place", None, (None, "a\0b\ud800"), NOW, message="c\0d\udfff")])
+        decisions.record(
+            connection,
+            [decisions.row("place", None, (None, "a\0b\ud800"), NOW, message="c\0d\udfff")],
+        )
     assert [newest(fleet_url, 1)[0][key] for key in ("instance_name", "message")] == ["ab?", "cd?"]

@@ -28,7 +28,14 @@ def node(host, cell, *domains):
         "reserved_host_memory_mb": 0,
         "local_gb": 100,
         "domains": [
-            {"uuid": uuid_of(name), "name": name, "state": "running", "vcpus": 1, "memory_mb": gib * GIB, "disk_gb": 1}
+            {
+                "uuid": uuid_of(name),
+                "name": name,
+                "state": "running",
+                "vcpus": 1,
+                "memory_mb": gib * GIB,
+                "disk_gb": 1,
+            }
             for name, gib in domains
         ],
     }
@@ -48,11 +55,15 @@ def test_the_instances_of_the_cell_make_room(store_url, cells):
     with store.write() as connection:
         record.record(connection, node_data.reports(nodes, "unused", {}), time.time())
     with store.read() as connection:
-        plan = DrainQuestion(Policy.from_mapping(None), MigrationLimits()).plan(connection, ["kvm1"])
+        plan = DrainQuestion(Policy.from_mapping(None), MigrationLimits()).plan(
+            connection, ["kvm1"]
+        )
     (stuck,) = plan["unmovable"]
     assert (stuck["name"], plan["proof"]) == ("large", None)
     # The move is within the cell; the host of the other cell takes and gives nothing.
-    assert stuck["way_out"].startswith("allow 1 more move of others (") and ("kvm4" not in stuck["way_out"] or mine == other)
+    assert stuck["way_out"].startswith("allow 1 more move of others (") and (
+        "kvm4" not in stuck["way_out"] or mine == other
+    )
     with store.read() as connection:
         question = DrainQuestion(Policy.from_mapping(None), MigrationLimits(), extra_moves=1)
         assert question.plan(connection, ["kvm1"])["status"] == "ok"

@@ -21,13 +21,25 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.numa import
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.plugin_utils._common import capacity_rule, certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    resize_destination,
+    scheduling,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, flavors, instance_lookup, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    devices,
+    flavors,
+    instance_lookup,
+    numa,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
@@ -43,15 +55,35 @@ FLAVORS = {
     "pinned": (2, 64, {"hw:cpu_policy": "dedicated"}),
     "pinned-large": (4, 128, {"hw:cpu_policy": "dedicated", "hw:numa_nodes": "2"}),
     "cores": (2, 64, {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"}),
-    "threads": (2, 64, {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require", "hw:emulator_threads_policy": "share"}),
+    "threads": (
+        2,
+        64,
+        {
+            "hw:cpu_policy": "dedicated",
+            "hw:cpu_thread_policy": "require",
+            "hw:emulator_threads_policy": "share",
+        },
+    ),
     "emulator": (1, 64, {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}),
     "mixed": (3, 64, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0"}),
-    "mixed-cells": (4, 128, {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1,3", "hw:numa_nodes": "2"}),
+    "mixed-cells": (
+        4,
+        128,
+        {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1,3", "hw:numa_nodes": "2"},
+    ),
     "pages": (1, 64, {"hw:mem_page_size": "2048"}),
     "pages-cells": (2, 128, {"hw:mem_page_size": "large", "hw:numa_nodes": "2"}),
     "pages-pinned": (2, 128, {"hw:mem_page_size": "2048", "hw:cpu_policy": "dedicated"}),
     "gpu": (1, 64, {"pci_passthrough:alias": "gpu:1"}),
-    "gpu-pinned": (2, 64, {"pci_passthrough:alias": "gpu:1", "hw:cpu_policy": "dedicated", "hw:mem_page_size": "2048"}),
+    "gpu-pinned": (
+        2,
+        64,
+        {
+            "pci_passthrough:alias": "gpu:1",
+            "hw:cpu_policy": "dedicated",
+            "hw:mem_page_size": "2048",
+        },
+    ),
     "function": (1, 64, {"pci_passthrough:alias": "function:1"}),
     "card": (1, 64, {"pci_passthrough:alias": "card:1"}),
     "vgpu": (1, 64, {"resources:VGPU": "1"}),
@@ -75,13 +107,24 @@ HOSTS = {
 NAMES = ("a", "b", "c", "d", "e", "f")
 KEEP = ("host", "guest", "memory_mb", "shared", "pins", "reserved")
 
-hosts, kinds, any_of_them = st.sampled_from(sorted(HOSTS)), st.sampled_from(sorted(FLAVORS)), st.integers(0, len(NAMES) - 1)
+hosts, kinds, any_of_them = (
+    st.sampled_from(sorted(HOSTS)),
+    st.sampled_from(sorted(FLAVORS)),
+    st.integers(0, len(NAMES) - 1),
+)
 steps = st.one_of(
     st.tuples(st.sampled_from(["make", "make", "place"]), any_of_them, kinds),
-    st.tuples(st.sampled_from(["build", "fail", "undo", "revert", "delete", "stop", "start"]), any_of_them),
+    st.tuples(
+        st.sampled_from(["build", "fail", "undo", "revert", "delete", "stop", "start"]), any_of_them
+    ),
     st.tuples(st.sampled_from(["go_on", "end", "end"]), any_of_them),
     st.tuples(st.just("move"), any_of_them, hosts),
-    st.tuples(st.just("resize"), any_of_them, st.sampled_from([*sorted(FLAVORS), *SIZES]), st.one_of(st.none(), hosts)),
+    st.tuples(
+        st.just("resize"),
+        any_of_them,
+        st.sampled_from([*sorted(FLAVORS), *SIZES]),
+        st.one_of(st.none(), hosts),
+    ),
     st.tuples(st.sampled_from(["die", "back"]), hosts),
     st.tuples(st.just("discover"), st.lists(hosts, min_size=1, max_size=4, unique=True)),
 )
@@ -98,7 +141,9 @@ class Domain:
     def facts(self):
         inner = "".join(ET.tostring(each, encoding="unicode") for each in ET.fromstring(self.xml))
         found = [("pci", each) for each in self.pci] + [("mdev", each) for each in self.mdevs]
-        return machines.domain(self.name, self.vcpus, self.memory_mb, inner, found, state=self.state)
+        return machines.domain(
+            self.name, self.vcpus, self.memory_mb, inner, found, state=self.state
+        )
 
     def there(self, order, size=None):
         """Return the domain as the order of a move leaves it at its destination."""
@@ -106,12 +151,18 @@ class Domain:
         pci = {each["address"]: each["address_there"] for each in fact["pci"]}
         mdevs = {each["uuid"]: each["there"]["uuid"] for each in fact["mdevs"]}
         assert set(pci) == set(self.pci) and set(mdevs) == set(self.mdevs)
-        vcpus, memory_mb = (size["vcpus"], size["memory_mb"]) if size else (self.vcpus, self.memory_mb)
-        return Domain(self.name, vcpus, memory_mb, order.get("numa"), pci.values(), mdevs.values(), self.state)
+        vcpus, memory_mb = (
+            (size["vcpus"], size["memory_mb"]) if size else (self.vcpus, self.memory_mb)
+        )
+        return Domain(
+            self.name, vcpus, memory_mb, order.get("numa"), pci.values(), mdevs.values(), self.state
+        )
 
     def sized(self, size):
         facts = size.get("numa", self.facts()["numa"])
-        return Domain(self.name, size["vcpus"], size["memory_mb"], facts, self.pci, self.mdevs, self.state)
+        return Domain(
+            self.name, size["vcpus"], size["memory_mb"], facts, self.pci, self.mdevs, self.state
+        )
 
 
 class World:
@@ -125,7 +176,12 @@ class World:
         self.discover(HOSTS)
         with Store.open(url).write() as connection:
             for name, (vcpus, memory_mb, specs) in FLAVORS.items():
-                flavors.ensure(connection, name, {"vcpus": vcpus, "memory_mb": memory_mb, "extra_specs": specs}, NOW)
+                flavors.ensure(
+                    connection,
+                    name,
+                    {"vcpus": vcpus, "memory_mb": memory_mb, "extra_specs": specs},
+                    NOW,
+                )
 
     # The content of the hosts
 
@@ -135,15 +191,32 @@ class World:
         for each in there:
             facts = each["numa"] or {}
             if facts.get("pages") and each["state"] == "running":
-                huge = {cell for page in facts["pages"] if page["size_kb"] == 2048 for cell in page["cells"]}
-                taken.update({cell["nodes"][0]: cell["memory_mb"] // 2 for cell in facts["cells"] if cell["id"] in huge})
+                huge = {
+                    cell
+                    for page in facts["pages"]
+                    if page["size_kb"] == 2048
+                    for cell in page["cells"]
+                }
+                taken.update(
+                    {
+                        cell["nodes"][0]: cell["memory_mb"] // 2
+                        for cell in facts["cells"]
+                        if cell["id"] in huge
+                    }
+                )
         cells = [
             {
                 **cell,
                 # One host has a core for each CPU.
-                "cpus": [{**cpu, "core": cpu["id"], "siblings": [cpu["id"]]} if host == "kvm3" else cpu for cpu in cell["cpus"]],
+                "cpus": [
+                    {**cpu, "core": cpu["id"], "siblings": [cpu["id"]]} if host == "kvm3" else cpu
+                    for cpu in cell["cpus"]
+                ],
                 "memory_mb": 512,
-                "pages": [cell["pages"][0], {"size_kb": 2048, "count": 96, "free": 96 - taken[cell["id"]]}],
+                "pages": [
+                    cell["pages"][0],
+                    {"size_kb": 2048, "count": 96, "free": 96 - taken[cell["id"]]},
+                ],
             }
             for cell in machines.CELLS
         ]
@@ -151,16 +224,34 @@ class World:
         made = {mdev for each in self.domains[host].values() for mdev in each.mdevs}
         there_anyhow = [each for each in more["mdev_devices"] if each["type"] == "nvidia-11"]
         more["mdev_devices"] = there_anyhow + [
-            {"name": f"mdev_{each}", "uuid": each, "type": "nvidia-11", "parent": PARENT, "iommu_group": 200, "active": True}
+            {
+                "name": f"mdev_{each}",
+                "uuid": each,
+                "type": "nvidia-11",
+                "parent": PARENT,
+                "iommu_group": 200,
+                "active": True,
+            }
             for each in sorted(made - {each["uuid"] for each in there_anyhow})
         ]
         free = MADE_MDEVS - (len(more["mdev_devices"]) - len(there_anyhow))
-        more["mdev_types"] = [{**each, "available_instances": free} for each in more["mdev_types"] if each["type"] == "nvidia-11"]
+        more["mdev_types"] = [
+            {**each, "available_instances": free}
+            for each in more["mdev_types"]
+            if each["type"] == "nvidia-11"
+        ]
         # Providers belong to cards or to their functions.
         specs = SPECS[: 2 if self.in_placement else 3]
-        options = {"pci_device_specs": specs, "mdev_types": ["nvidia-11"], "cpu_allocation_ratio": 2.0, "reserved_host_memory_mb": 0}
+        options = {
+            "pci_device_specs": specs,
+            "mdev_types": ["nvidia-11"],
+            "cpu_allocation_ratio": 2.0,
+            "reserved_host_memory_mb": 0,
+        }
         options |= {**HOSTS[host], "pci_report_in_placement": self.in_placement}
-        return machines.node(*there, host=host, options=options, **{"memory_mb": 1024, "numa_cells": cells, **more})
+        return machines.node(
+            *there, host=host, options=options, **{"memory_mb": 1024, "numa_cells": cells, **more}
+        )
 
     def discover(self, some):
         alive = [host for host in sorted(some) if host not in self.dead]
@@ -188,18 +279,28 @@ class World:
             return None
 
     def row(self, name):
-        return self.read(lambda c: c.execute(sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of(name))).one_or_none())
+        return self.read(
+            lambda c: c.execute(
+                sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of(name))
+            ).one_or_none()
+        )
 
     def host(self, name):
         """Return the host of an instance in the store; None without a host."""
         row, nodes = self.row(name), tables.compute_nodes
-        return row and self.read(lambda c: c.execute(sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)).scalar())
+        return row and self.read(
+            lambda c: c.execute(
+                sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)
+            ).scalar()
+        )
 
     def open(self, name):
         """Return the migration that holds room; an evacuation that waits for its dead host comes
         last."""
         table = tables.migrations
-        query = sa.select(table).where(table.c.instance_uuid == uuid_of(name), table.c.status.in_(tables.HOLDING_MIGRATION))
+        query = sa.select(table).where(
+            table.c.instance_uuid == uuid_of(name), table.c.status.in_(tables.HOLDING_MIGRATION)
+        )
         found = self.read(lambda c: c.execute(query).all())
         return min(found, key=lambda row: row.status == "done", default=None)
 
@@ -224,7 +325,11 @@ class World:
     def _can(self, verb, name):
         row = self.row(name)
         if row is None or verb in ("make", "place"):
-            return row is None and verb in ("make", "place") and not any(name in there for there in self.domains.values())
+            return (
+                row is None
+                and verb in ("make", "place")
+                and not any(name in there for there in self.domains.values())
+            )
         moving = self.under_way(name)
         if verb in ("build", "fail"):
             return row.state == "building" and self.host(name) not in self.dead
@@ -253,12 +358,21 @@ class World:
         given, row = self.alternates[name], self.row(name)
         pci = [each["address"] for each in given.get("pci_devices", ())]
         mdevs = [each["uuid"] for each in given.get("mdevs", ())]
-        self.domains[given["host"]][name] = Domain(name, row.vcpus, row.memory_mb, given.get("numa"), pci, mdevs)
+        self.domains[given["host"]][name] = Domain(
+            name, row.vcpus, row.memory_mb, given.get("numa"), pci, mdevs
+        )
         self.discover([given["host"]])
 
     def fail(self, name):
         """Let its build fail: it takes an alternate, or is released."""
-        again = self._try(self.write, claims.reclaim, uuid_of(name), self.alternates[name]["alternates"], PROOF, NOW)
+        again = self._try(
+            self.write,
+            claims.reclaim,
+            uuid_of(name),
+            self.alternates[name]["alternates"],
+            PROOF,
+            NOW,
+        )
         if again:
             self.alternates[name] = again
         else:
@@ -266,24 +380,50 @@ class World:
 
     def move(self, name, host):
         if host not in self.dead and name not in self.domains[host]:
-            self._try(self.write, migration_claims.begin, uuid_of(name), host, None, "migration", NOW)
+            self._try(
+                self.write, migration_claims.begin, uuid_of(name), host, None, "migration", NOW
+            )
 
     def die(self, host):
         """Let a host die. Its instances are claimed on other hosts; moves from or to it stay open."""
-        found = [each for each in map(self.under_way, NAMES) if each and each.status in tables.OPEN_MIGRATION]
+        found = [
+            each
+            for each in map(self.under_way, NAMES)
+            if each and each.status in tables.OPEN_MIGRATION
+        ]
         if len(self.dead) == 2 or any(host in (each.source, each.destination) for each in found):
             return
         self.dead.add(host)
         self._force_down(host, True)
         for name in NAMES:
             row = self.row(name)
-            if row is not None and row.state == "active" and self.host(name) == host and self.open(name) is None:
+            if (
+                row is not None
+                and row.state == "active"
+                and self.host(name) == host
+                and self.open(name) is None
+            ):
                 others = (each for each in HOSTS if each not in self.dead)
-                any(self._try(self.write, migration_claims.begin, uuid_of(name), each, None, "evacuation", NOW) for each in others)
+                any(
+                    self._try(
+                        self.write,
+                        migration_claims.begin,
+                        uuid_of(name),
+                        each,
+                        None,
+                        "evacuation",
+                        NOW,
+                    )
+                    for each in others
+                )
 
     def _force_down(self, host, down):
         table = tables.services
-        self.write(lambda connection: connection.execute(sa.update(table).where(table.c.host == host).values(forced_down=down)))
+        self.write(
+            lambda connection: connection.execute(
+                sa.update(table).where(table.c.host == host).values(forced_down=down)
+            )
+        )
 
     def back(self, host):
         """Bring the host back with its domains, shut off. Evacuated ones of some instances are
@@ -303,17 +443,25 @@ class World:
         def begin(connection):
             (instance,) = instance_lookup.find(connection, [name])
             new = NewSize(None, SIZES[kind]) if kind in SIZES else NewSize(kind, {})
-            selection, size = resize_destination.find_destination(connection, instance, new, host, self.policy, NOW)
+            selection, size = resize_destination.find_destination(
+                connection, instance, new, host, self.policy, NOW
+            )
             if name in self.domains[selection["host"]] and selection["host"] != self.host(name):
                 raise DroverError("Its host from which it was evacuated has it still.")
-            target = {"flavor": size["flavor"], "resources": selection["resources"], "running": True}
+            target = {
+                "flavor": size["flavor"],
+                "resources": selection["resources"],
+                "running": True,
+            }
             target["sizes"] = {
                 "old": resize_destination.size_of(instance),
                 "new": {key: size[key] for key in ("vcpus", "memory_mb", "disk_gb")},
             }
             if selection.get("host_request"):
                 target["host_request"] = selection["host_request"]
-            return migration_claims.begin_resize(connection, uuid_of(name), selection["host"], None, target, NOW)
+            return migration_claims.begin_resize(
+                connection, uuid_of(name), selection["host"], None, target, NOW
+            )
 
         self._try(self.write, begin)
 
@@ -346,7 +494,9 @@ class World:
     def undo(self, name):
         found = self.under_way(name)
         if found.source == found.destination:
-            self.domains[found.source][name] = self.domains[found.source][name].sized(self.read(resizes.describe, found.uuid)["old"])
+            self.domains[found.source][name] = self.domains[found.source][name].sized(
+                self.read(resizes.describe, found.uuid)["old"]
+            )
         if name in self.domains[found.source]:
             self.write(migration_claims.undo, found.uuid, PROOF, "no", NOW)
 
@@ -354,7 +504,11 @@ class World:
         found = self.under_way(name)
         described = self.read(resizes.describe, found.uuid)
         now = self.domains[found.destination].pop(name)
-        back = now.sized(described["old"]) if found.source == found.destination else now.there(described["back"], described["old"])
+        back = (
+            now.sized(described["old"])
+            if found.source == found.destination
+            else now.there(described["back"], described["old"])
+        )
         self.domains[found.source][name] = back
         self.write(migration_claims.revert, found.uuid, PROOF, None, NOW)
 
@@ -399,23 +553,48 @@ class World:
                 if row.used != used or used > capacity:
                     problems.append(f"{row} has {used} of {capacity}")
             migrations = connection.execute(sa.select(tables.migrations)).all()
-            places = {(row.uuid, row.compute_node_id) for row in connection.execute(sa.select(tables.instances))}
+            places = {
+                (row.uuid, row.compute_node_id)
+                for row in connection.execute(sa.select(tables.instances))
+            }
             nodes = {row.id: row for row in connection.execute(sa.select(tables.compute_nodes))}
-            held, pci, mdevs = numa.read(connection), devices.read_pci(connection), devices.read_mdevs(connection)
+            held, pci, mdevs = (
+                numa.read(connection),
+                devices.read_pci(connection),
+                devices.read_mdevs(connection),
+            )
         problems += [f"{key} of no inventory" for key in sums]
         owner = {row.uuid: row.instance_uuid for row in migrations}
         for row in migrations:
             if row.status in tables.HOLDING_MIGRATION:
-                places |= {(row.instance_uuid, row.source_node_id), (row.instance_uuid, row.destination_node_id)}
+                places |= {
+                    (row.instance_uuid, row.source_node_id),
+                    (row.instance_uuid, row.destination_node_id),
+                }
         for node, row in nodes.items():
             having = [each["uuid"] for each in held.get(node, ())]
-            having += [each["owner"] for each in (*pci.get(node, ()), *mdevs.get(node, ())) if each["owner"]]
-            problems += [f"{each} has something of {row.host}" for each in having if (owner.get(each, each), node) not in places]
-            problems += self._of_node(row, held.get(node, ()), pci.get(node, ()), mdevs.get(node, ()), owner)
+            having += [
+                each["owner"]
+                for each in (*pci.get(node, ()), *mdevs.get(node, ()))
+                if each["owner"]
+            ]
+            problems += [
+                f"{each} has something of {row.host}"
+                for each in having
+                if (owner.get(each, each), node) not in places
+            ]
+            problems += self._of_node(
+                row, held.get(node, ()), pci.get(node, ()), mdevs.get(node, ()), owner
+            )
         assert not problems, problems
 
     def _of_node(self, node, held, pci, mdevs, owner):
-        problems, taken, pages, cells = [], {}, Counter(), {cell["id"]: cell for cell in node.numa_cells}
+        problems, taken, pages, cells = (
+            [],
+            {},
+            Counter(),
+            {cell["id"]: cell for cell in node.numa_cells},
+        )
         pinnable = {cpu for cell in cells.values() for cpu in cell["pcpus"]}
         shared = {cpu for cell in cells.values() for cpu in cell["cpus"]}
         for each in held:
@@ -423,15 +602,21 @@ class World:
             for cell in each["cells"]:
                 for cpu in (*cell["pins"].values(), *cell["reserved"]):
                     if cpu in taken or cpu not in pinnable:
-                        problems.append(f"CPU {cpu} of {node.host} is of {taken.get(cpu)} and {uuid}")
+                        problems.append(
+                            f"CPU {cpu} of {node.host} is of {taken.get(cpu)} and {uuid}"
+                        )
                     taken[cpu] = uuid
                 if cell["page_kb"]:
-                    pages[cell["host"], cell["page_kb"]] += cell["memory_mb"] * 1024 // cell["page_kb"]
+                    pages[cell["host"], cell["page_kb"]] += (
+                        cell["memory_mb"] * 1024 // cell["page_kb"]
+                    )
         for (cell, size), count in pages.items():
             total = sum(page["total"] for page in cells[cell]["pages"] if page["size_kb"] == size)
             if count > total:
                 problems.append(f"{count} pages of {size} KiB in cell {cell} of {node.host}")
-        owners = {each["address"]: each["owner"] for each in pci} | {each["uuid"]: each["owner"] for each in mdevs}
+        owners = {each["address"]: each["owner"] for each in pci} | {
+            each["uuid"]: each["owner"] for each in mdevs
+        }
         for each in pci:
             if each["owner"] and each["parent_addr"] and owners.get(each["parent_addr"]):
                 problems.append(f"{each['address']} of {node.host} is given away twice")
@@ -440,18 +625,30 @@ class World:
             facts = domain.facts()["numa"]
             own = {cpu for cpu in pinned_cpus(facts) if cpu in pinnable - shared or domain.state}
             if any(taken.get(cpu) != uuid_of(name) for cpu in own):
-                problems.append(f"{name} has CPUs {sorted(own)} of {node.host}, and the store {taken}")
-            if any(owner.get(owners.get(each), owners.get(each)) != uuid_of(name) for each in (*domain.pci, *domain.mdevs)):
-                problems.append(f"{name} has {domain.pci, domain.mdevs} of {node.host}, and the store {owners}")
+                problems.append(
+                    f"{name} has CPUs {sorted(own)} of {node.host}, and the store {taken}"
+                )
+            if any(
+                owner.get(owners.get(each), owners.get(each)) != uuid_of(name)
+                for each in (*domain.pci, *domain.mdevs)
+            ):
+                problems.append(
+                    f"{name} has {domain.pci, domain.mdevs} of {node.host}, and the store {owners}"
+                )
         return problems
 
     def all(self):
         """Return the resources of each instance."""
         with Store.open(self.url).read() as connection:
-            nodes = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
+            nodes = {
+                row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))
+            }
             cells = {
                 (nodes[node], each["uuid"]): [
-                    {**{key: cell[key] for key in KEEP}, "page_kb": cell["page_kb"] if cell["page_kb"] != 4 else None}
+                    {
+                        **{key: cell[key] for key in KEEP},
+                        "page_kb": cell["page_kb"] if cell["page_kb"] != 4 else None,
+                    }
                     for cell in each["cells"]
                 ]
                 for node, held in numa.read(connection).items()
@@ -464,7 +661,12 @@ class World:
                 for each in some
                 if each["owner"]
             }
-        return {"holdings": fleets.holdings(self.url), "cells": cells, "owners": owners, "where": fleets.where(self.url)}
+        return {
+            "holdings": fleets.holdings(self.url),
+            "cells": cells,
+            "owners": owners,
+            "where": fleets.where(self.url),
+        }
 
 
 def walk(url, in_placement, sequence):

@@ -15,7 +15,10 @@ TODAY = int(NOW // history.DAY)
 
 def kept(url, since=0):
     with Store.open(url).read() as connection:
-        return {(each.day, each.resource_class): (each.capacity, each.used) for each in history.read(connection, since)}
+        return {
+            (each.day, each.resource_class): (each.capacity, each.used)
+            for each in history.read(connection, since)
+        }
 
 
 def keep(url, now):
@@ -26,7 +29,11 @@ def keep(url, now):
 def test_a_later_reading_of_the_day_replaces_the_earlier_one(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", memory_mb=100)))
     keep(prepared_url, NOW)
-    fleets.discover(prepared_url, host("kvm1", domain("web", memory_mb=100)), host("kvm2", domain("db", memory_mb=200)))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("web", memory_mb=100)),
+        host("kvm2", domain("db", memory_mb=200)),
+    )
     keep(prepared_url, NOW + 60)
     assert kept(prepared_url)[TODAY, "MEMORY_MB"] == (8192, 300)
     keep(prepared_url, NOW + history.DAY)

@@ -14,8 +14,12 @@ import types
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
+    lease_holder as actor_module,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
+    Actor,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, leases
 
@@ -70,7 +74,11 @@ def test_a_second_one_is_told_who_is_at_work(store, take):
 def test_one_whose_time_is_over_is_taken_over_in_the_open(store, take, at):
     take(actor("a"), 1000, seconds=60)
     found = take(actor("b"), 1061)
-    assert found["changed"] and "by a@ctrl" in found["taken_over"] and "time is over" in found["taken_over"]
+    assert (
+        found["changed"]
+        and "by a@ctrl" in found["taken_over"]
+        and "time is over" in found["taken_over"]
+    )
     at(1062)
     with store.write() as connection:
         with pytest.raises(DroverError, match="worked on by b@ctrl.*lost it, so it stops"):
@@ -80,7 +88,9 @@ def test_one_whose_time_is_over_is_taken_over_in_the_open(store, take, at):
 
 def test_one_whose_time_is_over_and_whose_run_lives_is_not_taken_over(take):
     take(actor("a"), 1000, seconds=60)
-    with pytest.raises(DroverError, match="Its time is over, but its process lives on this machine: end that"):
+    with pytest.raises(
+        DroverError, match="Its time is over, but its process lives on this machine: end that"
+    ):
         take(actor("b", alive=["a"]), 1061)
 
 
@@ -138,18 +148,29 @@ def test_safety_18_the_clock_of_a_controller_takes_no_lease_over(store, monkeypa
     if not postgresql:
         # All controllers are this machine, and its processes are visible.
         monkeypatch.setattr(clock, "time", ahead)
-        with store.write() as connection, pytest.raises(DroverError, match="but its process lives on this machine"):
+        with (
+            store.write() as connection,
+            pytest.raises(DroverError, match="but its process lives on this machine"),
+        ):
             leases.take(connection, "kvm1", actor("b", alive=["a"]), "drain")
         return
     monkeypatch.setattr(clock, "time", ahead)
     with store.write() as connection:
-        with pytest.raises(DroverError, match="The clock of this controller is 360 s ahead of that of the database"):
+        with pytest.raises(
+            DroverError, match="The clock of this controller is 360 s ahead of that of the database"
+        ):
             leases.take(connection, "kvm1", actor("b"), "drain")
         monkeypatch.setattr(clock, "TOLERANCE", 3600)
         with pytest.raises(leases.Held):
             leases.take(connection, "kvm1", actor("b"), "drain")
         (row,) = leases.read(connection)
-        assert abs(row["acquired_at"] - connection.execute(sa.text("SELECT extract(epoch FROM now())::float")).scalar()) < 30
+        assert (
+            abs(
+                row["acquired_at"]
+                - connection.execute(sa.text("SELECT extract(epoch FROM now())::float")).scalar()
+            )
+            < 30
+        )
 
 
 def _race(url, number, queue):
@@ -164,7 +185,9 @@ def _race(url, number, queue):
 def test_of_many_at_once_one_gets_it(prepared_url):
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
-    runs = [context.Process(target=_race, args=(prepared_url, number, queue)) for number in range(8)]
+    runs = [
+        context.Process(target=_race, args=(prepared_url, number, queue)) for number in range(8)
+    ]
     for run in runs:
         run.start()
     won = [queue.get(timeout=60) for dummy in runs]
@@ -201,4 +224,6 @@ def test_a_worker_whose_playbook_is_gone_takes_nothing():
     playing.join(30)
     assert not playing.is_alive()
     assert here.poll(30) and f"process {playing.pid}" in here.recv()
-    assert here.poll(30) and here.recv().startswith("The playbook of this task was killed. This task has begun nothing.")
+    assert here.poll(30) and here.recv().startswith(
+        "The playbook of this task was killed. This task has begun nothing."
+    )

@@ -47,7 +47,10 @@ def roles(postgres):
         for role in ("t_owner", "t_run", "t_read"):
             connection.execute(f"ALTER ROLE {role} PASSWORD '{postgres.password}'")
     password = urllib.parse.quote(postgres.password, safe="")
-    urls = {name: f"postgresql://t_{name}:{password}@127.0.0.1:{postgres.port}/{DATABASE}" for name in ("owner", "run", "read")}
+    urls = {
+        name: f"postgresql://t_{name}:{password}@127.0.0.1:{postgres.port}/{DATABASE}"
+        for name in ("owner", "run", "read")
+    }
     with psycopg.connect(dbname=DATABASE, **admin) as connection:
         for statement in filter(str.strip, blocks[1].split(";")):
             connection.execute(statement)
@@ -59,7 +62,9 @@ def run(folder, url, *tasks):
     examples.inventory(folder)
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": list(tasks)}
     examples.write_play(folder, [play])
-    return examples.command(folder, "ansible-playbook", "-i", "inventory.yml", "example.yml", url=url)
+    return examples.command(
+        folder, "ansible-playbook", "-i", "inventory.yml", "example.yml", url=url
+    )
 
 
 REQUEST = {"name": "web1", "vcpus": 1, "memory_mb": 64}
@@ -82,7 +87,11 @@ def test_the_role_that_runs_playbooks(roles, tmp_path):
         tmp_path,
         roles["run"],
         *LOOKUPS,
-        {"ansible.builtin.set_fact": {"picked": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"}},
+        {
+            "ansible.builtin.set_fact": {
+                "picked": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"
+            }
+        },
         {"drover.compute.allocation": {"selections": "{{ picked }}"}, "register": "claimed"},
         {
             "drover.compute.allocation": {
@@ -104,9 +113,14 @@ def test_the_role_that_runs_playbooks(roles, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("statement", ["DROP TABLE instances", "CREATE TABLE mine (id int)", "TRUNCATE instances"])
+@pytest.mark.parametrize(
+    "statement", ["DROP TABLE instances", "CREATE TABLE mine (id int)", "TRUNCATE instances"]
+)
 def test_it_cannot_change_the_schema(roles, statement):
-    with psycopg.connect(roles["run"]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+    with (
+        psycopg.connect(roles["run"]) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
         connection.execute(statement)
 
 
@@ -115,23 +129,35 @@ def test_the_role_that_reads(roles, tmp_path):
     done = run(tmp_path, roles["read"], *LOOKUPS)
     assert done.returncode == 0, done.stdout
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstances: true\n")
-    done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"])
+    done = examples.command(
+        tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"]
+    )
     assert done.returncode == 0, done.stdout
     assert set(examples.HOSTS) <= set(json.loads(done.stdout)["_meta"]["hostvars"])
 
 
 def test_it_changes_nothing(roles, tmp_path):
-    done = run(tmp_path, roles["read"], {"drover.compute.host": {"name": "kvm1", "state": "disabled", "reason": "x"}})
+    done = run(
+        tmp_path,
+        roles["read"],
+        {"drover.compute.host": {"name": "kvm1", "state": "disabled", "reason": "x"}},
+    )
     assert done.returncode != 0
     said = " ".join(done.stdout.split())
     assert "permission denied" in said and "may not do this" in said, done.stdout
     assert "defect" not in said
-    with psycopg.connect(roles["read"]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+    with (
+        psycopg.connect(roles["read"]) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
         connection.execute("DELETE FROM instances")
 
 
 def test_a_role_without_rights_is_told_so(roles, postgres):
-    with pytest.raises(DroverError, match="permission"), Store.open(roles["read"]).write() as connection:
+    with (
+        pytest.raises(DroverError, match="permission"),
+        Store.open(roles["read"]).write() as connection,
+    ):
         connection.exec_driver_sql("DELETE FROM instances")
 
 
@@ -150,7 +176,9 @@ def test_the_password_is_in_no_log_result_or_export(roles, postgres, tmp_path):
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
     examples.write_play(tmp_path, [{**play, "vars": {"drover_store_url": roles["run"]}}])
     examples.fill(roles["run"])
-    done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "-vvv", "--diff", "example.yml")
+    done = examples.command(
+        tmp_path, "ansible-playbook", "-i", "inventory.yml", "-vvv", "--diff", "example.yml"
+    )
     assert done.returncode == 0, done.stdout
     for text in (done.stdout, (tmp_path / "export.jsonl").read_text()):
         assert postgres.password not in text

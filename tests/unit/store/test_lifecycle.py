@@ -11,13 +11,22 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    orders as migration_orders,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, instance_lookup, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    flavors,
+    instance_lookup,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -74,7 +83,10 @@ def test_by_name_by_uuid_and_by_both(fleet_url):
         ("nosuch", "No instance nosuch is in the store"),
         (uuid_of("nosuch"), "is in the store"),
         ("twin", "Several instances are named twin: .* on kvm"),
-        ({"name": "db", "uuid": uuid_of("web")}, "Name and uuid disagree: .* is the uuid of web, not of db"),
+        (
+            {"name": "db", "uuid": uuid_of("web")},
+            "Name and uuid disagree: .* is the uuid of web, not of db",
+        ),
         ({"name": "db", "uuid": uuid_of("nosuch")}, "nobody's in the store"),
         ({"host": "kvm1"}, "names no instance"),
         ({"uuid": "12"}, "names no instance"),
@@ -106,16 +118,30 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
 def test_while_it_moves_cold(fleet_url):
     """A resize that keeps the flavor has another command for its end."""
     wanted = {"flavor": None, "resources": NEW}
-    write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
-    assert "run drover.compute.instance_migrate with drover_destination=kvm2 and drover_migrate_cold=true again first" in refusal(
-        fleet_url, "web"
+    write(
+        fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW
+    )
+    assert (
+        "run drover.compute.instance_migrate with drover_destination=kvm2 and drover_migrate_cold=true again first"
+        in refusal(fleet_url, "web")
     )
 
 
 def test_while_it_is_resized(fleet_url):
-    opened = write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, {"flavor": "big", "resources": NEW}, fleets.NOW)
+    opened = write(
+        fleet_url,
+        migration_claims.begin_resize,
+        uuid_of("web"),
+        "kvm2",
+        None,
+        {"flavor": "big", "resources": NEW},
+        fleets.NOW,
+    )
     said = refusal(fleet_url, "web")
-    assert "open resize from kvm1 to kvm2" in said and "run drover.compute.instance_resize with drover_flavor=big again first" in said
+    assert (
+        "open resize from kvm1 to kvm2" in said
+        and "run drover.compute.instance_resize with drover_flavor=big again first" in said
+    )
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "running", fleets.NOW)
     (instance,) = find(fleet_url, "web")
     instance_lookup.refuse(instance, "It is not started", settled=False)
@@ -138,9 +164,14 @@ def test_forget_gives_all_back(fleet_url):
 
 
 def begin(url, wanted=None):
-    sizes = {"old": {"vcpus": 1, "memory_mb": 64}, "new": {"vcpus": 2, "memory_mb": 128, "disk_gb": 10}}
+    sizes = {
+        "old": {"vcpus": 1, "memory_mb": 64},
+        "new": {"vcpus": 2, "memory_mb": 128, "disk_gb": 10},
+    }
     wanted = wanted or {"flavor": "big", "resources": NEW, "running": True, "sizes": sizes}
-    return write(url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
+    return write(
+        url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW
+    )
 
 
 def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
@@ -158,7 +189,11 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     )
     assert found["old"] == {"flavor": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 5}
     assert found["new"] == {"flavor": "big", "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
-    assert found["order"]["destination"] == "kvm2" and found["back"]["destination"] == "kvm1" and found["arrived"] is False
+    assert (
+        found["order"]["destination"] == "kvm2"
+        and found["back"]["destination"] == "kvm1"
+        and found["arrived"] is False
+    )
     write(fleet_url, migration_claims.finish, opened["uuid"], PROOF, "shutoff", fleets.NOW)
     write(fleet_url, migration_claims.note, opened["uuid"], {"arrived": True}, fleets.NOW)
     with Store.open(fleet_url).read() as connection:
@@ -172,7 +207,9 @@ def where(url, new, to=None, name="web"):
     (instance,) = find(url, name)
     new = NewSize(new) if isinstance(new, str) else new
     with Store.open(url).read() as connection:
-        selection, size = resize_destination.find_destination(connection, instance, new, to, Policy.from_mapping({}), fleets.NOW)
+        selection, size = resize_destination.find_destination(
+            connection, instance, new, to, Policy.from_mapping({}), fleets.NOW
+        )
     return selection["host"], selection["resources"], size
 
 
@@ -208,7 +245,9 @@ def test_disks_are_never_made_smaller(fleet_url):
 
 
 def test_sizes_in_place_of_a_flavor(fleet_url):
-    found, resources, size = where(fleet_url, NewSize(sizes={"vcpus": 2, "memory_mb": 128, "disk_gb": 10}))
+    found, resources, size = where(
+        fleet_url, NewSize(sizes={"vcpus": 2, "memory_mb": 128, "disk_gb": 10})
+    )
     assert (found, resources) == ("kvm1", NEW)
     assert size == {"flavor": None, "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
     # A size without a value stays.
@@ -224,11 +263,27 @@ def test_sizes_in_place_of_a_flavor(fleet_url):
 
 def test_sizes_leave_the_flavor_and_what_it_asks_of_hosts(fleet_url):
     with Store.open(fleet_url).write() as connection:
-        values = {"vcpus": 1, "memory_mb": 64, "disk_gb": 5, "extra_specs": {"trait:CUSTOM_SSD": "required"}}
+        values = {
+            "vcpus": 1,
+            "memory_mb": 64,
+            "disk_gb": 5,
+            "extra_specs": {"trait:CUSTOM_SSD": "required"},
+        }
         flavors.ensure(connection, "ssd", values, fleets.NOW)
-        connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == uuid_of("web")).values(flavor="ssd"))
+        connection.execute(
+            sa.update(tables.instances)
+            .where(tables.instances.c.uuid == uuid_of("web"))
+            .values(flavor="ssd")
+        )
     with pytest.raises(DroverError, match="CUSTOM_SSD"):
         where(fleet_url, NewSize(sizes={"vcpus": 2}))
     with Store.open(fleet_url).write() as connection:
-        flavors.ensure(connection, "ssd", {**values, "extra_specs": {"trait:CUSTOM_SSD": None}}, fleets.NOW)
-    assert where(fleet_url, NewSize(sizes={"vcpus": 2}))[2] == {"flavor": "ssd", "vcpus": 2, "memory_mb": 64, "disk_gb": 5}
+        flavors.ensure(
+            connection, "ssd", {**values, "extra_specs": {"trait:CUSTOM_SSD": None}}, fleets.NOW
+        )
+    assert where(fleet_url, NewSize(sizes={"vcpus": 2}))[2] == {
+        "flavor": "ssd",
+        "vcpus": 2,
+        "memory_mb": 64,
+        "disk_gb": 5,
+    }

@@ -9,14 +9,26 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, count_disks, plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
+    DrainQuestion,
+    count_disks,
+    plan_home,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, local_disks, measured_moves
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    local_disks,
+    measured_moves,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_instances,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import on_pool
@@ -41,7 +53,9 @@ def measured(url):
 
 def drain(url, *names, limits=1, **more):
     with Store.open(url).read() as connection:
-        return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(connection, names or ["kvm1"])
+        return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(
+            connection, names or ["kvm1"]
+        )
 
 
 def seen(uuid, mib, **disks):
@@ -52,16 +66,23 @@ def seen(uuid, mib, **disks):
 def test_the_drain_of_two_hosts_takes_as_long_as_one_after_the_other(prepared_url):
     """StagedMoves carries the moves out one after the other, although the waves show both hosts at
     the same time."""
-    hosts = [host(name, domain(f"{name}-a", memory_mb=4096), domain(f"{name}-b", memory_mb=1024)) for name in ("kvm1", "kvm2")]
+    hosts = [
+        host(name, domain(f"{name}-a", memory_mb=4096), domain(f"{name}-b", memory_mb=1024))
+        for name in ("kvm1", "kvm2")
+    ]
     fleets.discover(prepared_url, *hosts, host("kvm3", memory_mb=65536))
     one, both = drain(prepared_url, "kvm1", limits=2), drain(prepared_url, "kvm1", "kvm2", limits=2)
-    assert {move["host"] for move in both["moves"]} == {"kvm3"} and both["waves"] == one["waves"] == 1
+    assert {move["host"] for move in both["moves"]} == {"kvm3"} and both["waves"] == one[
+        "waves"
+    ] == 1
     assert both["seconds"] == pytest.approx(2 * one["seconds"])
     assert both["estimate"][0] in both["lines"]
 
 
 def test_what_a_move_copied_is_recorded_where_it_is_known(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("a"), domain("b"), domain("c"), domain("d")), host("kvm2"))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("a"), domain("b"), domain("c"), domain("d")), host("kvm2")
+    )
     moved(prepared_url, "a", "kvm2", 4096, 0, 40.5)
     moved(prepared_url, "b", "kvm2", 0, 20480, 300.0, "migration")
     # The record comes from an older module, or the move ended before the first look.
@@ -83,7 +104,14 @@ def test_the_newest_moves_count(prepared_url, monkeypatch):
 
 def test_which_disks_are_copied(prepared_url):
     def disk(path, **more):
-        return {"target": "vda", "device": "disk", "type": "file", "path": path, "source": path, **more}
+        return {
+            "target": "vda",
+            "device": "disk",
+            "type": "file",
+            "path": path,
+            "source": path,
+            **more,
+        }
 
     size = {"capacity_bytes": 20 * GIB, "allocation_bytes": 5 * GIB}
     base = {"path": "/var/base.qcow2", "real_path": None, "shared_id": None}
@@ -94,13 +122,20 @@ def test_which_disks_are_copied(prepared_url):
         "media": [disk("/var/d.iso", device="cdrom", readonly=True, **size)],
         "unknown": [disk("/var/e.qcow2", **size), disk("/var/f.qcow2", target="vdb")],
         "backed": [disk("/var/g.qcow2", chain=[base], **size)],
-        "volume": [{"target": "vda", "device": "disk", "type": "volume", "source": "pool/h", **size}],
+        "volume": [
+            {"target": "vda", "device": "disk", "type": "volume", "source": "pool/h", **size}
+        ],
         "device": [disk("/dev/vms/i", **size)],
-        "network": [{"target": "vda", "device": "disk", "type": "network", "source": "rbd/i", **size}],
+        "network": [
+            {"target": "vda", "device": "disk", "type": "network", "source": "rbd/i", **size}
+        ],
     }
     guests = [domain(name, disks=found, disk_gb=20 * len(found)) for name, found in disks.items()]
     # Hosts that are recorded as data may have only sizes.
-    fleets.discover(prepared_url, host("kvm1", *guests, domain("size", disk_gb=30), domain("none"), vcpus=20, local_gb=500))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", *guests, domain("size", disk_gb=30), domain("none"), vcpus=20, local_gb=500),
+    )
     with Store.open(prepared_url).read() as connection:
         instances = read_instances(connection)
         found = local_disks.read(connection, instances)
@@ -117,7 +152,10 @@ def test_which_disks_are_copied(prepared_url):
         "network": (0, ()),
         "size": (30 * 1024, ()),
     }
-    assert {names[uuid]: [(disk["target"], disk["how"], disk["mib"]) for disk in each.disks] for uuid, each in found.items()} == {
+    assert {
+        names[uuid]: [(disk["target"], disk["how"], disk["mib"]) for disk in each.disks]
+        for uuid, each in found.items()
+    } == {
         "local": [("vda", "copied", 5120)],
         "whole": [("vda", "copied", 20480)],
         "shared": [("vda", "shared", 0)],
@@ -144,11 +182,18 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
     guests = [domain(f"vm{number}", memory_mb=4096, disk_gb=620) for number in (1, 2)]
     guests[1]["state"] = "shutoff"
     size = {"memory_mb": 65536, "local_gb": 4000}
-    fleets.discover(prepared_url, host("kvm1", *guests, **size), host("kvm2", domain("old", memory_mb=4096), **size))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", *guests, **size),
+        host("kvm2", domain("old", memory_mb=4096), **size),
+    )
     plan = drain(prepared_url)
     live, cold = plan["moves"]
     assert (live["copies_mib"], cold["copies_mib"]) == (4096 + 620 * 1024, 620 * 1024)
-    assert cold["seconds"] == pytest.approx(620 * 1024 / 110 + 2, abs=0.1) and plan["seconds"] > 3.2 * 3600
+    assert (
+        cold["seconds"] == pytest.approx(620 * 1024 / 110 + 2, abs=0.1)
+        and plan["seconds"] > 3.2 * 3600
+    )
     assert (
         plan["lines"][-2:]
         == plan["estimate"]
@@ -172,25 +217,61 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
         for mib in (10, 20480):
             count_disks(connection, plan, [seen(cold["uuid"], mib)])
     live, cold = plan["moves"]
-    assert (live["copies_disk_mib"], cold["copies_disk_mib"], cold["seconds"]) == (620 * 1024, 20480, 206.8)
+    assert (live["copies_disk_mib"], cold["copies_disk_mib"], cold["seconds"]) == (
+        620 * 1024,
+        20480,
+        206.8,
+    )
     assert any(line.endswith("cold, copies 20 GiB") for line in plan["lines"])
 
 
 def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
-    disk = {"target": "vda", "device": "disk", "type": "file", "path": "/var/a.qcow2", "source": "/var/a.qcow2"}
+    disk = {
+        "target": "vda",
+        "device": "disk",
+        "type": "file",
+        "path": "/var/a.qcow2",
+        "source": "/var/a.qcow2",
+    }
     fleets.discover(prepared_url, host("kvm1", domain("web3", disks=[disk])), host("kvm2"))
     plan = drain(prepared_url)
     assert plan["lines"][-1] == "Not known, so not counted: the size of its disk vda (web3)."
     assert plan["moves"][0]["unknown"] == ["the size of its disk vda"]
     with Store.open(prepared_url).read() as connection:
         count_disks(connection, plan, [])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": None, "virtual_mib": None}]
+        assert plan["moves"][0]["disks"] == [
+            {
+                "target": "vda",
+                "source": "/var/a.qcow2",
+                "how": "copied",
+                "mib": None,
+                "virtual_mib": None,
+            }
+        ]
         assert plan["lines"][-1].startswith("Not known")
         count_disks(connection, plan, [seen(uuid_of("web3"), 1024, vda=1024)])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": 1024, "virtual_mib": None}]
+        assert plan["moves"][0]["disks"] == [
+            {
+                "target": "vda",
+                "source": "/var/a.qcow2",
+                "how": "copied",
+                "mib": 1024,
+                "virtual_mib": None,
+            }
+        ]
         count_disks(connection, plan, [seen(uuid_of("web3"), 0)])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "shared", "mib": 0, "virtual_mib": None}]
-    assert not any("Not known" in line for line in plan["lines"]) and plan["moves"][0]["unknown"] == []
+        assert plan["moves"][0]["disks"] == [
+            {
+                "target": "vda",
+                "source": "/var/a.qcow2",
+                "how": "shared",
+                "mib": 0,
+                "virtual_mib": None,
+            }
+        ]
+    assert (
+        not any("Not known" in line for line in plan["lines"]) and plan["moves"][0]["unknown"] == []
+    )
 
 
 def test_the_way_home_counts_disks(prepared_url):

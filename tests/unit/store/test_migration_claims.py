@@ -10,11 +10,24 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    orders as migration_orders,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    instances,
+    migrations_open,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 
@@ -42,7 +55,16 @@ def test_an_instance_that_somebody_else_moved_is_left_alone(fleet_url):
     finish(fleet_url, begin(fleet_url, to="kvm3"))
     before = fleets.holdings(fleet_url)
     with pytest.raises(DroverError, match="web is on kvm3 by now, not on kvm1"):
-        in_store(fleet_url, migration_claims.begin, uuid_of("web"), "kvm2", None, "live-migration", fleets.NOW, "kvm1")
+        in_store(
+            fleet_url,
+            migration_claims.begin,
+            uuid_of("web"),
+            "kvm2",
+            None,
+            "live-migration",
+            fleets.NOW,
+            "kvm1",
+        )
     assert fleets.holdings(fleet_url) == before
 
 
@@ -61,7 +83,9 @@ def listing(url):
 
 def test_begin_swaps_the_room(fleet_url):
     move = begin(fleet_url)
-    assert {key: move[key] for key in ("name", "source", "destination", "type", "status", "new")} == {
+    assert {
+        key: move[key] for key in ("name", "source", "destination", "type", "status", "new")
+    } == {
         "name": "web",
         "source": "kvm1",
         "destination": "kvm2",
@@ -69,7 +93,10 @@ def test_begin_swaps_the_room(fleet_url):
         "status": "accepted",
         "new": True,
     }
-    assert fleets.holdings(fleet_url) == {move["uuid"]: {"kvm1": HELD}, uuid_of("web"): {"kvm2": HELD}}
+    assert fleets.holdings(fleet_url) == {
+        move["uuid"]: {"kvm1": HELD},
+        uuid_of("web"): {"kvm2": HELD},
+    }
     # The instance still runs at the source.
     assert fleets.where(fleet_url) == {"web": "kvm1"}
 
@@ -84,7 +111,9 @@ def test_the_source_room_is_held_while_the_move_is_open(fleet_url):
 @pytest.mark.parametrize("many", [1, 12])
 def test_what_a_killed_run_left_open_is_read_in_five_queries(prepared_url, many):
     names = [f"vm{number}" for number in range(many)]
-    fleets.discover(prepared_url, host("kvm1", *map(domain, names), vcpus=64), host("kvm2", vcpus=64))
+    fleets.discover(
+        prepared_url, host("kvm1", *map(domain, names), vcpus=64), host("kvm2", vcpus=64)
+    )
     opened = [begin(prepared_url, name)["uuid"] for name in names]
     with Store.open(prepared_url).read() as connection:
         left = migration_orders.pending(connection, "kvm1")
@@ -101,7 +130,10 @@ def test_finish_leaves_the_destination_only(fleet_url):
     assert in_store(fleet_url, migrations_open.holding, [uuid_of("web")]) == {}
     # Discovery finds nothing to change.
     web = domain("web", vcpus=2, disk_gb=5, metadata={"project": "p", "user": "u"}, state="paused")
-    assert fleets.discover(fleet_url, host("kvm1"), host("kvm2", web), host("kvm3"))["changed"] is False
+    assert (
+        fleets.discover(fleet_url, host("kvm1"), host("kvm2", web), host("kvm3"))["changed"]
+        is False
+    )
 
 
 def test_undo_gives_the_source_its_room_back(fleet_url):
@@ -110,13 +142,17 @@ def test_undo_gives_the_source_its_room_back(fleet_url):
     assert fleets.holdings(fleet_url) == before
     assert fleets.where(fleet_url) == {"web": "kvm1"}
     with Store.open(fleet_url).read() as connection:
-        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW) == {uuid_of("web"): ["kvm2"]}
+        assert fleets.failed_destinations(connection, "kvm1", fleets.NOW) == {
+            uuid_of("web"): ["kvm2"]
+        }
         assert fleets.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
 
 
 @pytest.mark.parametrize("end", ["finished", "undone"])
 @pytest.mark.parametrize("move_type", ["live-migration", "evacuation"])
-def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(fleet_url, move_type, end):
+def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(
+    fleet_url, move_type, end
+):
     """The instance needs room once for itself. The room at the dead host is free only when that
     host is back without it."""
     evacuation = begin(fleet_url, to="kvm2", kind="evacuation")
@@ -124,7 +160,9 @@ def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(fle
     move = begin(fleet_url, to="kvm3", kind=move_type)
     instance = {uuid_of("web"): {"kvm1": HELD, "kvm3": HELD}}
     if move_type == "evacuation":
-        assert fleets.holdings(fleet_url) == {uuid_of("web"): {"kvm1": HELD, "kvm2": HELD, "kvm3": HELD}}
+        assert fleets.holdings(fleet_url) == {
+            uuid_of("web"): {"kvm1": HELD, "kvm2": HELD, "kvm3": HELD}
+        }
     else:
         assert fleets.holdings(fleet_url) == {**instance, move["uuid"]: {"kvm2": HELD}}
     if end == "finished":
@@ -254,12 +292,17 @@ def test_drains_in_opposite_directions_do_not_hang(prepared_url):
             move = begin(prepared_url, names[number], f"kvm{(number + turn + 1) % 2}")
             (undo if turn % 3 == 2 else finish)(prepared_url, move)
             if turn % 3 == 2:
-                finish(prepared_url, begin(prepared_url, names[number], f"kvm{(number + turn + 1) % 2}"))
+                finish(
+                    prepared_url,
+                    begin(prepared_url, names[number], f"kvm{(number + turn + 1) % 2}"),
+                )
         return "done"
 
     assert fleets.race(*(lambda number=number: work(number) for number in range(4))) == ["done"] * 4
     assert fleets.used(prepared_url) == {"kvm0": 2, "kvm1": 2}
-    assert fleets.where(prepared_url) == {name: f"kvm{number % 2}" for number, name in enumerate(names)}
+    assert fleets.where(prepared_url) == {
+        name: f"kvm{number % 2}" for number, name in enumerate(names)
+    }
 
 
 def test_discovery_and_moves_at_the_same_time(prepared_url):

@@ -15,9 +15,16 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    files,
+    schema,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets, test_upgrades
@@ -28,7 +35,15 @@ NFS = {"path": "/srv/vms", "shared_id": "nfs:filer:/vms"}
 
 def disk(path, *behind, **more):
     chain = [{"path": each, "shared_id": None} for each in behind]
-    return {"target": "vda", "type": "file", "source": path, "path": path, "shared_id": None, "chain": chain, **more}
+    return {
+        "target": "vda",
+        "type": "file",
+        "source": path,
+        "path": path,
+        "shared_id": None,
+        "chain": chain,
+        **more,
+    }
 
 
 def vm(name, *disks, **more):
@@ -38,9 +53,9 @@ def vm(name, *disks, **more):
 def rows(url):
     with Store.open(url).read() as connection:
         table, nodes = tables.domain_files, tables.compute_nodes
-        query = sa.select(nodes.c.host, table.c.uuid, table.c.path, table.c.identity, table.c.id).join(
-            nodes, nodes.c.id == table.c.compute_node_id
-        )
+        query = sa.select(
+            nodes.c.host, table.c.uuid, table.c.path, table.c.identity, table.c.id
+        ).join(nodes, nodes.c.id == table.c.compute_node_id)
         return sorted(map(tuple, connection.execute(query)), key=str)
 
 
@@ -59,8 +74,21 @@ def elsewhere(url, name, place, *paths):
 
 def test_disks_and_all_behind_them_are_recorded(prepared_url):
     volume = {"target": "vdb", "type": "volume", "source": "san/data"}
-    web = vm("web", disk("/srv/vms/web.qcow2", "/img/base.qcow2"), volume, {"target": "vdc", "type": "network", "source": "rbd:p/x"})
-    fleets.discover(prepared_url, host("kvm1", web, mounts=[NFS], pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
+    web = vm(
+        "web",
+        disk("/srv/vms/web.qcow2", "/img/base.qcow2"),
+        volume,
+        {"target": "vdc", "type": "network", "source": "rbd:p/x"},
+    )
+    fleets.discover(
+        prepared_url,
+        host(
+            "kvm1",
+            web,
+            mounts=[NFS],
+            pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}],
+        ),
+    )
     there = {
         ("/srv/vms/web.qcow2", "nfs:filer:/vms/web.qcow2"),
         ("/img/base.qcow2", None),
@@ -69,7 +97,14 @@ def test_disks_and_all_behind_them_are_recorded(prepared_url):
     }
     assert seen(prepared_url) == {"kvm1": there}
     known = {**volume, "path": "/san/data"}
-    fleets.discover(prepared_url, host("kvm1", vm("web", known), pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
+    fleets.discover(
+        prepared_url,
+        host(
+            "kvm1",
+            vm("web", known),
+            pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}],
+        ),
+    )
     assert seen(prepared_url) == {"kvm1": {("/san/data", "declared:rack/data")}}
 
 
@@ -80,7 +115,10 @@ def test_safety_04_a_link_is_no_other_file(prepared_url, way):
     pool = {"name": "san", "path": "/san", "shared_id": "declared:rack"}
     theirs = {
         "disk": disk("/links/web.qcow2", real_path="/san/web.qcow2"),
-        "behind": disk("/elsewhere/b.qcow2", chain=[{"path": "/links/web.qcow2", "real_path": "/san/web.qcow2", "shared_id": None}]),
+        "behind": disk(
+            "/elsewhere/b.qcow2",
+            chain=[{"path": "/links/web.qcow2", "real_path": "/san/web.qcow2", "shared_id": None}],
+        ),
         "pool": disk("/links/web.qcow2", real_path="/mnt/7/web.qcow2"),
     }[way]
     their_pool = {**pool, "real_path": "/mnt/7"} if way == "pool" else pool
@@ -95,13 +133,20 @@ def test_safety_04_a_link_is_no_other_file(prepared_url, way):
 
 
 def test_a_discovery_that_finds_nothing_new_writes_nothing(prepared_url):
-    nodes = [host("kvm1", vm("web", disk("/a", "/base")), vm("db", disk("/b"))), host("kvm2", vm("app", disk("/c")))]
+    nodes = [
+        host("kvm1", vm("web", disk("/a", "/base")), vm("db", disk("/b"))),
+        host("kvm2", vm("app", disk("/c"))),
+    ]
     fleets.discover(prepared_url, *nodes)
     before = rows(prepared_url)
     fleets.discover(prepared_url, *nodes, now=NOW + 60)
     assert rows(prepared_url) == before
     # Only the changes are written.
-    fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a", "/base2")), vm("db", disk("/b"))), now=NOW + 120)
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", disk("/a", "/base2")), vm("db", disk("/b"))),
+        now=NOW + 120,
+    )
     after = rows(prepared_url)
     assert set(before) - set(after) == {row for row in before if row[2] == "/base"}
     assert [row[2] for row in set(after) - set(before)] == ["/base2"]
@@ -119,7 +164,11 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
             vm("near", disk("/y", "/srv/vms/own")),
             mounts=[NFS],
         ),
-        host("kvm2", vm("clone", disk("/mnt/clone", "/mnt/base")), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+        host(
+            "kvm2",
+            vm("clone", disk("/mnt/clone", "/mnt/base")),
+            mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}],
+        ),
         host("kvm3", vm("same-name", disk("/local/x"))),
     )
     # The hypervisor knows the users on its own host better.
@@ -141,18 +190,36 @@ def rbd(image, servers="mon1"):
 
 @pytest.mark.parametrize(
     "theirs",
-    [rbd("x"), rbd("x", "mon2,mon3:6790"), rbd("x", None), {"target": "vda", "type": "volume", "source": "their-name/x", "path": None}],
+    [
+        rbd("x"),
+        rbd("x", "mon2,mon3:6790"),
+        rbd("x", None),
+        {"target": "vda", "type": "volume", "source": "their-name/x", "path": None},
+    ],
     ids=["the same", "other monitors", "monitors of ceph.conf", "by its pool"],
 )
 def test_an_image_on_the_network_is_needed_by_a_domain_of_another_host(prepared_url, theirs):
     pool = {"name": "their-name", "path": None, "shared_id": "rbd:mon2:/vms"}
-    fleets.discover(prepared_url, host("kvm1", vm("web", rbd("x"), rbd("own"))), host("kvm2", vm("thief", theirs), pools=[pool]))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", rbd("x"), rbd("own"))),
+        host("kvm2", vm("thief", theirs), pools=[pool]),
+    )
     assert elsewhere(prepared_url, "web", "kvm1") == ["rbd:vms/x"]
     assert elsewhere(prepared_url, "thief", "kvm2")
 
 
 def other(path, kind="file", written=True, **more):
-    return {"type": kind, "source": path, "path": path, "format": "raw", "written": written, "shared_id": None, "chain": [], **more}
+    return {
+        "type": kind,
+        "source": path,
+        "path": path,
+        "format": "raw",
+        "written": written,
+        "shared_id": None,
+        "chain": [],
+        **more,
+    }
 
 
 def test_files_that_are_no_disks_are_needed_too(prepared_url):
@@ -160,7 +227,11 @@ def test_files_that_are_no_disks_are_needed_too(prepared_url):
     hot = other("/mnt/hot", chain=[{"path": "/mnt/behind", "shared_id": None}])
     fleets.discover(
         prepared_url,
-        host("kvm1", vm("web", disk("/srv/vms/vars"), disk("/srv/vms/hot"), disk("/srv/vms/own")), mounts=[NFS]),
+        host(
+            "kvm1",
+            vm("web", disk("/srv/vms/vars"), disk("/srv/vms/hot"), disk("/srv/vms/own")),
+            mounts=[NFS],
+        ),
         host(
             "kvm2",
             vm("uefi", other_files=[other("/mnt/vars"), other("/mnt/kernel", written=False), hot]),
@@ -171,14 +242,22 @@ def test_files_that_are_no_disks_are_needed_too(prepared_url):
     with Store.open(prepared_url).read() as connection:
         for name in ("vars", "kernel", "hot", "behind"):
             with pytest.raises(DroverError, match="is a file that uefi on kvm2 uses"):
-                used_files.refuse_taken(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
+                used_files.refuse_taken(
+                    connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"]
+                )
         for name in ("vars", "hot"):
             with pytest.raises(DroverError, match="is a file that uefi on kvm2 writes to"):
-                used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
-        used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", ["/srv/vms/kernel", "/srv/vms/behind"])
+                used_files.refuse_read(
+                    connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"]
+                )
+        used_files.refuse_read(
+            connection, uuid_of("web"), "web", "kvm1", ["/srv/vms/kernel", "/srv/vms/behind"]
+        )
     # Backing files and read-only files are not removed with an instance, so the query leaves
     # them out.
-    fleets.discover(prepared_url, host("kvm3", vm("same", disk("/mnt/kernel"), disk("/mnt/behind"))))
+    fleets.discover(
+        prepared_url, host("kvm3", vm("same", disk("/mnt/kernel"), disk("/mnt/behind")))
+    )
     assert elsewhere(prepared_url, "uefi", "kvm2") == ["/mnt/hot", "/mnt/vars"]
 
 
@@ -188,10 +267,21 @@ def test_a_folder_is_given_away_with_all_that_is_in_it(prepared_url, given):
     folder = other(given, "dir", real_path="/mnt/fs" if given == "/by-link" else given)
     fleets.discover(
         prepared_url,
-        host("kvm1", vm("web", disk("/srv/vms/fs/deep/disk"), disk("/local/disk"), disk("/srv/vms/fsx")), mounts=[NFS]),
-        host("kvm2", vm("reader", other_files=[folder]), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+        host(
+            "kvm1",
+            vm("web", disk("/srv/vms/fs/deep/disk"), disk("/local/disk"), disk("/srv/vms/fsx")),
+            mounts=[NFS],
+        ),
+        host(
+            "kvm2",
+            vm("reader", other_files=[folder]),
+            mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}],
+        ),
     )
-    expected = {"/mnt": ["/srv/vms/fs/deep/disk", "/srv/vms/fsx"], "/": ["/local/disk", "/srv/vms/fs/deep/disk", "/srv/vms/fsx"]}
+    expected = {
+        "/mnt": ["/srv/vms/fs/deep/disk", "/srv/vms/fsx"],
+        "/": ["/local/disk", "/srv/vms/fs/deep/disk", "/srv/vms/fsx"],
+    }
     assert elsewhere(prepared_url, "web", "kvm1") == expected.get(given, ["/srv/vms/fs/deep/disk"])
     with Store.open(prepared_url).read() as connection:
         for place, path in (("kvm1", "/srv/vms/fs/new"), ("kvm2", "/mnt/fs/new")):
@@ -199,11 +289,23 @@ def test_a_folder_is_given_away_with_all_that_is_in_it(prepared_url, given):
                 used_files.refuse_taken(connection, uuid_of("new"), "new", place, [path])
         used_files.refuse_taken(connection, uuid_of("reader"), "reader", "kvm2", ["/mnt/fs/new"])
         if given != "/":
-            used_files.refuse_taken(connection, uuid_of("new"), "new", "kvm1", ["/srv/other", "/srv/vms"])
+            used_files.refuse_taken(
+                connection, uuid_of("new"), "new", "kvm1", ["/srv/other", "/srv/vms"]
+            )
 
 
 def test_a_floppy_disk_is_written_to(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", vm("old", {**disk("/floppy"), "device": "floppy"}, {**disk("/medium"), "device": "cdrom"})))
+    fleets.discover(
+        prepared_url,
+        host(
+            "kvm1",
+            vm(
+                "old",
+                {**disk("/floppy"), "device": "floppy"},
+                {**disk("/medium"), "device": "cdrom"},
+            ),
+        ),
+    )
     with Store.open(prepared_url).read() as connection:
         assert files.user(connection, "/floppy", None, uuid_of("new"), writes=True)
         assert files.user(connection, "/medium", None, uuid_of("new"), writes=True) is None
@@ -211,7 +313,10 @@ def test_a_floppy_disk_is_written_to(prepared_url):
 
 def test_what_is_behind_the_disks_of_all_is_not_looked_for(prepared_url):
     """The golden image is never removed with an instance, and thousands need it."""
-    fleets.discover(prepared_url, *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)])
+    fleets.discover(
+        prepared_url,
+        *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)],
+    )
     assert elsewhere(prepared_url, "vm0", "kvm0") == []
 
 
@@ -222,8 +327,16 @@ def test_safety_22_a_disk_of_another_is_not_built_on(prepared_url):
         host("kvm2", mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
     )
     with Store.open(prepared_url).read() as connection:
-        for place, path in (("kvm1", "/srv/vms/db"), ("kvm2", "/srv/vms/db"), ("kvm2", "/mnt/db"), ("kvm2", "/mnt/base")):
-            with pytest.raises(DroverError, match=f"Instance db2 on {place}: its disk {path} is a file that db1 on kvm1 uses") as refused:
+        for place, path in (
+            ("kvm1", "/srv/vms/db"),
+            ("kvm2", "/srv/vms/db"),
+            ("kvm2", "/mnt/db"),
+            ("kvm2", "/mnt/base"),
+        ):
+            with pytest.raises(
+                DroverError,
+                match=f"Instance db2 on {place}: its disk {path} is a file that db1 on kvm1 uses",
+            ) as refused:
                 used_files.refuse_taken(connection, uuid_of("db2"), "db2", place, [path])
             assert refused.value.details["uncertain"] is False
         used_files.refuse_taken(connection, uuid_of("db1"), "db1", "kvm2", ["/srv/vms/db"])
@@ -246,20 +359,28 @@ def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
             with pytest.raises(DroverError, match=said) as refused:
                 used_files.refuse_written(connection, uuid_of("new"), "new", place, [path])
             assert refused.value.details["uncertain"] is False
-        used_files.refuse_written(connection, uuid_of("new"), "new", "kvm2", ["/mnt/base", "/mnt/golden", "/mnt/other"])
+        used_files.refuse_written(
+            connection, uuid_of("new"), "new", "kvm2", ["/mnt/base", "/mnt/golden", "/mnt/other"]
+        )
 
 
 def test_files_go_with_the_instance(prepared_url):
     """A move takes them along, a deletion removes them, and a look at one instance replaces the
     files of that instance."""
-    fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2"))
+    fleets.discover(
+        prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2")
+    )
     with Store.open(prepared_url).write() as connection:
-        opened = migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1")
+        opened = migration_claims.begin(
+            connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1"
+        )
     # During a move its host may no longer show it.
     fleets.discover(prepared_url, host("kvm1", vm("db", disk("/b"))), now=NOW + 1)
     assert seen(prepared_url) == {"kvm1": {("/a", None), ("/b", None)}}
     with Store.open(prepared_url).write() as connection:
-        migration_claims.finish(connection, opened["uuid"], certainty.word("a test"), "running", NOW)
+        migration_claims.finish(
+            connection, opened["uuid"], certainty.word("a test"), "running", NOW
+        )
     assert seen(prepared_url) == {"kvm1": {("/b", None)}, "kvm2": {("/a", None)}}
     with Store.open(prepared_url).write() as connection:
         told = domain_facts.describe(vm("web", disk("/a2"), vcpus=1))
@@ -272,7 +393,11 @@ def test_files_go_with_the_instance(prepared_url):
 
 def test_names_that_are_too_long_for_an_index(prepared_url):
     long = "/" + "/".join(["x" * 250] * 15)
-    fleets.discover(prepared_url, host("kvm1", vm("web", disk(long))), host("kvm2", vm("other", disk(f"{long}y"))))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", disk(long))),
+        host("kvm2", vm("other", disk(f"{long}y"))),
+    )
     with Store.open(prepared_url).read() as connection:
         for path, taken in ((long, True), (f"{long}z", False)):
             assert bool(files.user(connection, path, None, uuid_of("new"))) is taken
@@ -282,22 +407,32 @@ def test_an_upgrade_takes_over_what_was_seen(store_url):
     """Until every host was discovered again, only the disks are known."""
     test_upgrades.build(store_url, "0007")
     facts = json.dumps(
-        {"disks": [{"type": "file", "source": "/a'b"}, {"type": "network", "source": "rbd:x"}, {"type": "file", "source": None}]}
+        {
+            "disks": [
+                {"type": "file", "source": "/a'b"},
+                {"type": "network", "source": "rbd:x"},
+                {"type": "file", "source": None},
+            ]
+        }
     )
     with test_upgrades.raw(store_url).begin() as connection:
         connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
     Store.open(store_url).upgrade()
-    assert [(place, uuid, path, identity) for place, uuid, path, identity, dummy in rows(store_url)] == [
-        ("kvm1", uuid_of("web"), "/a'b", None)
-    ]
+    assert [
+        (place, uuid, path, identity) for place, uuid, path, identity, dummy in rows(store_url)
+    ] == [("kvm1", uuid_of("web"), "/a'b", None)]
     assert schema.LATEST >= "0009"
     with Store.open(store_url).read() as connection:
-        assert files.user(connection, "/a'b", None, uuid_of("new"), writes=True)["uuid"] == uuid_of("web")
+        assert files.user(connection, "/a'b", None, uuid_of("new"), writes=True)["uuid"] == uuid_of(
+            "web"
+        )
 
 
 def test_an_upgrade_knows_what_is_only_read(store_url):
     test_upgrades.build(store_url, "0007")
-    facts = json.dumps({"disks": [{**disk("/golden"), "readonly": True}, {**disk("/iso"), "device": "cdrom"}]})
+    facts = json.dumps(
+        {"disks": [{**disk("/golden"), "readonly": True}, {**disk("/iso"), "device": "cdrom"}]}
+    )
     with test_upgrades.raw(store_url).begin() as connection:
         connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
     Store.open(store_url).upgrade()
@@ -310,16 +445,41 @@ def test_an_upgrade_knows_what_is_only_read(store_url):
 
 def test_what_a_move_has_to_know(prepared_url):
     image = {"path": "/img/base", "digest": "d", "size": 1, "modified": "1.0", "changed": "1.0"}
-    block = {"target": "vdb", "type": "block", "source": "/dev/sdb", "path": "/dev/sdb", "chain": []}
-    san = {"target": "vdc", "type": "block", "source": "/dev/mapper/san-1", "path": "/dev/mapper/san-1", "chain": []}
+    block = {
+        "target": "vdb",
+        "type": "block",
+        "source": "/dev/sdb",
+        "path": "/dev/sdb",
+        "chain": [],
+    }
+    san = {
+        "target": "vdc",
+        "type": "block",
+        "source": "/dev/mapper/san-1",
+        "path": "/dev/mapper/san-1",
+        "chain": [],
+    }
     lone = {"target": "vdd", "type": "block", "source": "/dev/sdz", "path": "/dev/sdz", "chain": []}
-    pools = [{"name": "vms", "path": "/srv/vms", "shared_id": "declared:vms"}, {"name": "default", "path": "/img", "shared_id": None}]
+    pools = [
+        {"name": "vms", "path": "/srv/vms", "shared_id": "declared:vms"},
+        {"name": "default", "path": "/img", "shared_id": None},
+    ]
     pools = [{**pool, "folder_id": f"b12c/{number}"} for number, pool in enumerate(pools)]
     facts = {"uri": "qemu:///system", "cpu": {"count": 4}, "memory_mb": 4096}
 
     def node(name, *domains, **more):
-        hypervisor = {**facts, "hypervisor_hostname": name, "domains": list(domains), "pools": pools, **more}
-        return {"host": name, "hypervisor": hypervisor, "shared_block_devices": ["/dev/mapper/san-*"]}
+        hypervisor = {
+            **facts,
+            "hypervisor_hostname": name,
+            "domains": list(domains),
+            "pools": pools,
+            **more,
+        }
+        return {
+            "host": name,
+            "hypervisor": hypervisor,
+            "shared_block_devices": ["/dev/mapper/san-*"],
+        }
 
     fleets.discover(
         prepared_url,
@@ -355,12 +515,20 @@ def test_one_look_however_many_there_are(prepared_url):
     """Twelve thousand instances over one golden image: a constant number of queries, and no more
     time than a search for a few rows."""
     nodes = [
-        host(f"kvm{number}", *[vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden")) for each in range(120)])
+        host(
+            f"kvm{number}",
+            *[
+                vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden"))
+                for each in range(120)
+            ],
+        )
         for number in range(100)
     ]
     fleets.discover(prepared_url, *nodes)
     with Store.open(prepared_url).read() as connection:
-        sent = fleets.count_queries(connection, lambda each: used_files.elsewhere(each, uuid_of("vm7-7"), "kvm7"))
+        sent = fleets.count_queries(
+            connection, lambda each: used_files.elsewhere(each, uuid_of("vm7-7"), "kvm7")
+        )
         began = time.perf_counter()
         assert used_files.elsewhere(connection, uuid_of("vm7-7"), "kvm7") == []
         assert files.user(connection, "/vms/9-9", None, uuid_of("vm7-7"))["name"] == "vm9-9"
@@ -369,5 +537,9 @@ def test_one_look_however_many_there_are(prepared_url):
 
 
 def test_an_image_in_ceph_behind_a_file_of_another_host_is_needed(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", vm("web", rbd("x"))), host("kvm2", vm("clone", disk("/c", behind_on_network=["rbd:vms/x"]))))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", rbd("x"))),
+        host("kvm2", vm("clone", disk("/c", behind_on_network=["rbd:vms/x"]))),
+    )
     assert elsewhere(prepared_url, "web", "kvm1") == ["rbd:vms/x"]

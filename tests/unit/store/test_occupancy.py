@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, occupancy, orders
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 
 def occupants(url, name):
@@ -28,20 +36,30 @@ def test_safety_03_one_that_arrived_while_its_run_was_killed(prepared_url):
     """Its migration is open and the store has it at its source; it runs on this host."""
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))
     with Store.open(prepared_url).write(together=True) as connection:
-        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
+        migration_claims.begin(
+            connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2"
+        )
     fleets.discover(prepared_url, host("kvm1", domain("web")), now=NOW + 1)
-    assert occupants(prepared_url, "kvm1") == {"running": ["web"], "shut_off": [], "arriving": ["web"]}
+    assert occupants(prepared_url, "kvm1") == {
+        "running": ["web"],
+        "shut_off": [],
+        "arriving": ["web"],
+    }
 
 
 def test_safety_03_one_that_is_on_its_way(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))
     with Store.open(prepared_url).write(together=True) as connection:
-        migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
+        migration_claims.begin(
+            connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2"
+        )
     assert occupants(prepared_url, "kvm1") == {"running": [], "shut_off": [], "arriving": ["web"]}
     assert occupants(prepared_url, "kvm2")["arriving"] == []
 
 
-@pytest.mark.parametrize("state", ["running", "paused", "crashed", "pmsuspended", "nostate", "shutdown"])
+@pytest.mark.parametrize(
+    "state", ["running", "paused", "crashed", "pmsuspended", "nostate", "shutdown"]
+)
 def test_safety_03_one_that_is_there_twice(prepared_url, state):
     """The store has it on the first host that showed it. In every state except shutoff it may run."""
     fleets.discover(prepared_url, host("kvm2", domain("web")), host("kvm1"))

@@ -11,7 +11,12 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, document, identity, keeping
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    check,
+    document,
+    identity,
+    keeping,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -21,19 +26,62 @@ POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204
 
 #: The keys beside name and memory_mb, in the form of YAML.
 KEYS = [
-    *(f"vcpus: {value}" for value in ("0", "-1", "1.5", ".nan", ".inf", "true", "2147483648", "1e400", "[1]")),
+    *(
+        f"vcpus: {value}"
+        for value in ("0", "-1", "1.5", ".nan", ".inf", "true", "2147483648", "1e400", "[1]")
+    ),
     *(f"count: {value}" for value in ("0", "-1", "1.0", "true", ".nan", "10001", "'3'")),
-    *(f"disk_gb: {value}" for value in ("-1", ".nan", ".inf", "0.4", "9223372036854775808", "1e30TiB", "'99999999999999999999T'")),
-    *(f"disks: {value}" for value in ("7", "{}", "[null]", "[{}]", "[[1]]", "[{size_gb: 0}]", "[{size_gb: .nan}]")),
+    *(
+        f"disk_gb: {value}"
+        for value in (
+            "-1",
+            ".nan",
+            ".inf",
+            "0.4",
+            "9223372036854775808",
+            "1e30TiB",
+            "'99999999999999999999T'",
+        )
+    ),
+    *(
+        f"disks: {value}"
+        for value in ("7", "{}", "[null]", "[{}]", "[[1]]", "[{size_gb: 0}]", "[{size_gb: .nan}]")
+    ),
     *(
         f"networks: [{value}]"
-        for value in ("{}", "{bridge: 7}", "{bridge: b, network: n}", "{bridge: b, mtu: .nan}", "{bridge: b, mac: 5}")
+        for value in (
+            "{}",
+            "{bridge: 7}",
+            "{bridge: b, network: n}",
+            "{bridge: b, mtu: .nan}",
+            "{bridge: b, mac: 5}",
+        )
     ),
     *(f"resources: {{VGPU: {value}}}" for value in (".nan", "-1", "1e10", "true", "7")),
-    *("resources: {VCPU: 4}", "resources: {nope: 1}", "traits: {required: [A], forbidden: [A]}", "hints: {query: [nope]}"),
-    *("scheduler: {weighers: {RAMWeigher: .nan}}", "scheduler: {weighers: {Nope: 1}}", "policy: {priority: .inf}", "labels: {a: [1]}"),
-    *("requested_destination: {host: nope}", "flavor: {name: x, vcpus: 1, memory_mb: .nan}", "flavor: nope", "image: nope", "name: b"),
-    *("extra_specs: &again {x: *again}", "image: {properties: {hw_numa_nodes: .nan}}", "image: {properties: {hw_mem_page_size: 2048}}"),
+    *(
+        "resources: {VCPU: 4}",
+        "resources: {nope: 1}",
+        "traits: {required: [A], forbidden: [A]}",
+        "hints: {query: [nope]}",
+    ),
+    *(
+        "scheduler: {weighers: {RAMWeigher: .nan}}",
+        "scheduler: {weighers: {Nope: 1}}",
+        "policy: {priority: .inf}",
+        "labels: {a: [1]}",
+    ),
+    *(
+        "requested_destination: {host: nope}",
+        "flavor: {name: x, vcpus: 1, memory_mb: .nan}",
+        "flavor: nope",
+        "image: nope",
+        "name: b",
+    ),
+    *(
+        "extra_specs: &again {x: *again}",
+        "image: {properties: {hw_numa_nodes: .nan}}",
+        "image: {properties: {hw_mem_page_size: 2048}}",
+    ),
 ]
 #: Extra specs of an instance with 3 vCPUs.
 SPECS = [
@@ -55,7 +103,13 @@ SPECS = [
     {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-1", "hw:numa_mem.0": "64"},
     {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-3", "hw:numa_mem.0": "64"},
     {"hw:numa_nodes": "1", "hw:numa_cpus.0": "0-2", "hw:numa_mem.0": "65"},
-    {"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-1", "hw:numa_mem.0": "32", "hw:numa_cpus.1": "1-2", "hw:numa_mem.1": "32"},
+    {
+        "hw:numa_nodes": "2",
+        "hw:numa_cpus.0": "0-1",
+        "hw:numa_mem.0": "32",
+        "hw:numa_cpus.1": "1-2",
+        "hw:numa_mem.1": "32",
+    },
     {"hw:mem_page_size": "-1"},
     {"hw:mem_page_size": "3"},
     {"hw:mem_page_size": "99999999999999999999"},
@@ -82,16 +136,26 @@ def place(prepared_url, tmp_path):
         path = tmp_path / "fleet.yml"
         path.write_text(text, encoding="utf-8")
         read = document.Document(str(path))
-        sections = {name: to_plain(rule(read.section(name), read.where)) for name, rule in keeping.CHECKS.items()}
+        sections = {
+            name: to_plain(rule(read.section(name), read.where))
+            for name, rule in keeping.CHECKS.items()
+        }
         items = read.section("instances")
         checked = to_plain(check.instances(items, read.where))
         places = {name: read.where(item) for item in items for name in check.names_of(item)}
         with Store.open(prepared_url).read() as connection:
             known_flavors, known_images = keeping.known(connection, sections)
             wanted = check.with_flavors(checked, known_flavors, places)
-            resolved = identity.resolve(wanted, instances.listing(connection), [], known_flavors, known_images, places)
+            resolved = identity.resolve(
+                wanted, instances.listing(connection), [], known_flavors, known_images, places
+            )
             check.known_names("images", list(zip(wanted, resolved)), known_images, places)
-            selections = scheduling.decide(connection, [each["request"] for each in resolved], Policy.from_mapping(POLICY), fleets.NOW)
+            selections = scheduling.decide(
+                connection,
+                [each["request"] for each in resolved],
+                Policy.from_mapping(POLICY),
+                fleets.NOW,
+            )
         return fleets.claim(prepared_url, *selections)
 
     return place_text
@@ -106,7 +170,9 @@ def refused(prepared_url, place):
         with pytest.raises(DroverError) as problem:
             place(text)
         sentence = str(problem.value)
-        assert sentence.isprintable() and sentence.endswith((".", ")")) and "defect" not in sentence, sentence
+        assert (
+            sentence.isprintable() and sentence.endswith((".", ")")) and "defect" not in sentence
+        ), sentence
 
     before = fleets.snapshot(prepared_url)
     yield refuse
@@ -116,7 +182,18 @@ def refused(prepared_url, place):
 def test_odd_values(refused):
     for key in KEYS:
         refused(f"instances:\n  - {{name: a, memory_mb: 64, {key}}}\n")
-    for value in ("0", "-1", ".nan", ".inf", "1e3", "64.5", "99999999999999999999", "'99999999999TiB'", "[64]", "12:30"):
+    for value in (
+        "0",
+        "-1",
+        ".nan",
+        ".inf",
+        "1e3",
+        "64.5",
+        "99999999999999999999",
+        "'99999999999TiB'",
+        "[64]",
+        "12:30",
+    ):
         refused(f"instances:\n  - {{name: a, memory_mb: {value}}}\n")
 
 

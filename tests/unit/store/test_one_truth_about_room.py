@@ -22,10 +22,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     provider_arrays,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_host_instances,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
-from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
+from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import (
+    add_provider,
+    held,
+)
 
 POLICY = Policy.from_mapping({})
 POOL = {"name": "nfs", "path": "/srv/vms", "shared_id": "nfs:filer:/vms", "state": "running"}
@@ -36,7 +41,14 @@ def on_pool(name, *domains, **more):
 
 
 def asked(name, vcpus=1, memory_mb=64, disk_gb=0, **more):
-    return {"name": name, "uuid": uuid_of(name), "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
+    return {
+        "name": name,
+        "uuid": uuid_of(name),
+        "vcpus": vcpus,
+        "memory_mb": memory_mb,
+        "disk_gb": disk_gb,
+        **more,
+    }
 
 
 def decide(url, *requests, policy=POLICY):
@@ -52,7 +64,10 @@ def place(url, *requests, **more):
 
 
 def flavor(**specs):
-    return {"name": "special", "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()}}
+    return {
+        "name": "special",
+        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
+    }
 
 
 def write(url, function, *arguments, **more):
@@ -80,10 +95,18 @@ def gpu_url(prepared_url):
         add_provider(connection, "other", {"CUSTOM_LICENCE": 1})
         table = tables.inventories
         providers, classes = tables.resource_providers, tables.resource_classes
-        other = connection.execute(sa.select(providers.c.id).where(providers.c.name == "other")).scalar_one()
-        third = connection.execute(sa.select(providers.c.id).where(providers.c.name == "kvm3")).scalar_one()
-        connection.execute(sa.update(table).where(table.c.provider_id == other).values(provider_id=third))
-        assert connection.execute(sa.select(classes.c.id).where(classes.c.name == "CUSTOM_LICENCE")).scalar_one()
+        other = connection.execute(
+            sa.select(providers.c.id).where(providers.c.name == "other")
+        ).scalar_one()
+        third = connection.execute(
+            sa.select(providers.c.id).where(providers.c.name == "kvm3")
+        ).scalar_one()
+        connection.execute(
+            sa.update(table).where(table.c.provider_id == other).values(provider_id=third)
+        )
+        assert connection.execute(
+            sa.select(classes.c.id).where(classes.c.name == "CUSTOM_LICENCE")
+        ).scalar_one()
 
     write(prepared_url, fill)
     return prepared_url
@@ -96,7 +119,11 @@ def test_hosts_of_a_pool_show_its_disk_and_a_batch_takes_it_once(pool_url):
     made = place(pool_url, *(asked(f"web{number}", disk_gb=50) for number in range(2)))
     assert {each["host"] for each in made} == {"kvm1", "kvm2"}
     assert all("allocations" not in each for each in made)
-    assert {name for each in held(pool_url).values() for name in each} == {"kvm1", "kvm2", "pool/nfs"}
+    assert {name for each in held(pool_url).values() for name in each} == {
+        "kvm1",
+        "kvm2",
+        "pool/nfs",
+    }
     with pytest.raises(DroverError, match="disk: asked 50 GiB, 0 GiB free of 100"):
         decide(pool_url, asked("late", disk_gb=50))
     with pytest.raises(DroverError, match="number 2 of 3 in the batch"):
@@ -134,9 +161,23 @@ def test_a_provider_with_a_large_id_is_read(pool_url):
 
     def add(connection):
         class_id = bulk.ids_by(connection, tables.resource_classes.c.name, ["VCPU"])["VCPU"]
-        connection.execute(sa.insert(tables.resource_providers).values(id=number, uuid=uuid_of("late"), name="late", generation=0))
-        limits = {"reserved": 0, "min_unit": 1, "max_unit": 7, "step_size": 1, "allocation_ratio": 1.0}
-        connection.execute(sa.insert(tables.inventories).values(provider_id=number, class_id=class_id, total=7, **limits))
+        connection.execute(
+            sa.insert(tables.resource_providers).values(
+                id=number, uuid=uuid_of("late"), name="late", generation=0
+            )
+        )
+        limits = {
+            "reserved": 0,
+            "min_unit": 1,
+            "max_unit": 7,
+            "step_size": 1,
+            "allocation_ratio": 1.0,
+        }
+        connection.execute(
+            sa.insert(tables.inventories).values(
+                provider_id=number, class_id=class_id, total=7, **limits
+            )
+        )
 
     write(pool_url, add)
     with Store.open(pool_url).read() as connection:
@@ -149,13 +190,20 @@ def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
     def more(connection):
         add_provider(connection, "old", {"DISK_GB": 40}, traits=[provider_arrays.SHARES])
         table, providers = tables.provider_aggregates, tables.resource_providers
-        key = connection.execute(sa.select(providers.c.id).where(providers.c.name == "old")).scalar_one()
+        key = connection.execute(
+            sa.select(providers.c.id).where(providers.c.name == "old")
+        ).scalar_one()
         group = connection.execute(sa.select(table.c.aggregate_id).limit(1)).scalar_one()
         connection.execute(sa.insert(table).values(provider_id=key, aggregate_id=group))
 
     write(pool_url, more)
-    made = place(pool_url, *(asked(f"web{number}", disk_gb=size) for number, size in enumerate((70, 35, 25))))
-    from_pools = [next(name for name, amounts in held(pool_url)[each["uuid"]].items() if "DISK_GB" in amounts) for each in made]
+    made = place(
+        pool_url, *(asked(f"web{number}", disk_gb=size) for number, size in enumerate((70, 35, 25)))
+    )
+    from_pools = [
+        next(name for name, amounts in held(pool_url)[each["uuid"]].items() if "DISK_GB" in amounts)
+        for each in made
+    ]
     assert from_pools == ["pool/nfs", "old", "pool/nfs"]
     assert all(each["allocations"] for each in made)
     assert all(spare["allocations"] for each in made for spare in each["alternates"])
@@ -182,13 +230,21 @@ def test_a_full_pool_can_be_drained_from_host_to_host(prepared_url):
 
 def test_a_class_of_the_request(gpu_url):
     (made,) = place(gpu_url, asked("web", resources={"CUSTOM_LICENCE": 1}))
-    assert made["host"] == "kvm3" and made["allocations"] == {made["provider"]: {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}}
-    assert held(gpu_url)[uuid_of("web")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}}
-    with pytest.raises(DroverError, match=r"CUSTOM_LICENCE rejected 3 \(asked 1, no host has that free\)"):
+    assert made["host"] == "kvm3" and made["allocations"] == {
+        made["provider"]: {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}
+    }
+    assert held(gpu_url)[uuid_of("web")] == {
+        "kvm3": {"VCPU": 1, "MEMORY_MB": 64, "CUSTOM_LICENCE": 1}
+    }
+    with pytest.raises(
+        DroverError, match=r"CUSTOM_LICENCE rejected 3 \(asked 1, no host has that free\)"
+    ):
         decide(gpu_url, asked("db", resources={"CUSTOM_LICENCE": 1}))
     with pytest.raises(DroverError, match=r"CUSTOM_LICENCE: asked 1, 0 free of 1"):
         decide(gpu_url, asked("db", resources={"CUSTOM_LICENCE": 1}, force_hosts=["kvm3"]))
-    with pytest.raises(DroverError, match=r"kvm1 \(CUSTOM_LICENCE: asked 1, the host has none at all\)"):
+    with pytest.raises(
+        DroverError, match=r"kvm1 \(CUSTOM_LICENCE: asked 1, the host has none at all\)"
+    ):
         decide(gpu_url, asked("db", resources={"CUSTOM_LICENCE": 1}, host="kvm1"))
     with pytest.raises(DroverError, match="CUSTOM_LICENSE.*does not exist"):
         decide(gpu_url, asked("db", resources={"CUSTOM_LICENSE": 1}))
@@ -213,7 +269,10 @@ def test_alternates_say_what_they_would_take_and_are_claimed_so(gpu_url):
     assert spare["allocations"] and {"VGPU": 1} in spare["allocations"].values()
     full = {each["host"]: each for each in (made, spare)}["kvm2"]
     place(gpu_url, asked("db", resources={"VGPU": 1}, host="kvm2"))
-    (claimed,) = fleets.claim(gpu_url, {**made, **full, "alternates": [each for each in (made, spare) if each["host"] == "kvm1"]})
+    (claimed,) = fleets.claim(
+        gpu_url,
+        {**made, **full, "alternates": [each for each in (made, spare) if each["host"] == "kvm1"]},
+    )
     assert claimed["host"] == "kvm1"
 
 
@@ -227,10 +286,15 @@ def test_groups_each_from_one_provider(gpu_url):
     two = flavor(resources1__VGPU="2", resources2__VGPU="2", group_policy="isolate")
     (made,) = place(gpu_url, asked("web", flavor=two))
     assert made["host"] == "kvm1" and made["resources"]["VGPU"] == 4
-    (made,) = decide(gpu_url, asked("fast", flavor=flavor(resources1__VGPU="1", trait1__CUSTOM_FAST="required")))
+    (made,) = decide(
+        gpu_url, asked("fast", flavor=flavor(resources1__VGPU="1", trait1__CUSTOM_FAST="required"))
+    )
     assert made["host"] == "kvm2"
     with pytest.raises(DroverError, match="No valid host"):
-        decide(gpu_url, asked("slow", flavor=flavor(resources1__VGPU="1", trait1__CUSTOM_FAST="forbidden")))
+        decide(
+            gpu_url,
+            asked("slow", flavor=flavor(resources1__VGPU="1", trait1__CUSTOM_FAST="forbidden")),
+        )
 
 
 def test_flat_requests_do_without_the_candidates(gpu_url, monkeypatch):
@@ -246,9 +310,15 @@ def test_processors_in_nested_providers(prepared_url):
         add_provider(connection, "numa1", {"VCPU": 3}, parent="kvm1")
         providers, table = tables.resource_providers, tables.inventories
         classes = tables.resource_classes
-        key = connection.execute(sa.select(providers.c.id).where(providers.c.name == "kvm1")).scalar_one()
-        vcpu = connection.execute(sa.select(classes.c.id).where(classes.c.name == "VCPU")).scalar_one()
-        connection.execute(sa.delete(table).where(table.c.provider_id == key, table.c.class_id == vcpu))
+        key = connection.execute(
+            sa.select(providers.c.id).where(providers.c.name == "kvm1")
+        ).scalar_one()
+        vcpu = connection.execute(
+            sa.select(classes.c.id).where(classes.c.name == "VCPU")
+        ).scalar_one()
+        connection.execute(
+            sa.delete(table).where(table.c.provider_id == key, table.c.class_id == vcpu)
+        )
 
     write(prepared_url, split)
     made = place(prepared_url, asked("a", 3, host="kvm1"), asked("b", 2, host="kvm1"))
@@ -262,13 +332,19 @@ def test_f15_memory_that_was_plugged_into_a_running_guest_is_taken(prepared_url)
     """The request is 1 GiB more than the definition: neither a new instance nor a moving one gets
     the host."""
     grown = domain("web", memory_mb=128, running_memory_mb=1152, running_vcpus=1)
-    fleets.discover(prepared_url, host("kvm1", grown, memory_mb=2048), host("kvm2", domain("db", memory_mb=1024), memory_mb=1536))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", grown, memory_mb=2048),
+        host("kvm2", domain("db", memory_mb=1024), memory_mb=1536),
+    )
     assert held(prepared_url)[uuid_of("web")]["kvm1"]["MEMORY_MB"] == 1152
     assert place(prepared_url, asked("small", memory_mb=512))
     with pytest.raises(DroverError):
         place(prepared_url, asked("large", memory_mb=1024))
     with Store.open(prepared_url).read() as connection:
-        (instance,) = [each for each in read_host_instances(connection, "kvm1") if each["name"] == "web"]
+        (instance,) = [
+            each for each in read_host_instances(connection, "kvm1") if each["name"] == "web"
+        ]
         assert instance["memory_mb"] == 1152
 
 
@@ -280,5 +356,7 @@ def test_f15_the_larger_size_of_the_next_start_is_taken(prepared_url, running):
 
 
 def test_f15_cpus_that_a_running_guest_has_are_taken(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=1, running_vcpus=3, running_memory_mb=64)))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("web", vcpus=1, running_vcpus=3, running_memory_mb=64))
+    )
     assert held(prepared_url)[uuid_of("web")]["kvm1"]["VCPU"] == 3

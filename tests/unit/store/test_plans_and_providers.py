@@ -14,20 +14,44 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import plan_evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import (
+    plan_evacuation,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
+    plan_rebalance,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, evacuations, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    clock,
+    evacuations,
+    provider_arrays,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_amounts,
+    read_instances,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, hold, host, uuid_of
-from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    hold,
+    host,
+    uuid_of,
+)
+from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import (
+    add_provider,
+    held,
+)
 
 POLICY = Policy.from_mapping({})
 PROOF = certainty.word("a test")
@@ -52,7 +76,9 @@ def carry_out(url, plan, order=1):
     """Open and finish the moves of a plan, one after the other; no claim is refused."""
     for move in plan["moves"][::order]:
         with Store.open(url).write() as connection:
-            opened = migration_claims.begin_within(connection, MigrationLimits(5), {}, move, "live-migration", NOW)
+            opened = migration_claims.begin_within(
+                connection, MigrationLimits(5), {}, move, "live-migration", NOW
+            )
         write(url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
 
 
@@ -107,28 +133,41 @@ def test_an_instance_for_which_no_vgpu_is_left_says_so(gpu_url):
 
 
 def test_one_that_no_host_could_take_is_proven(gpu_url):
-    write(gpu_url, lambda connection: connection.execute(sa.update(tables.allocations).where(_of_class("VGPU")).values(used=2)))
+    write(
+        gpu_url,
+        lambda connection: connection.execute(
+            sa.update(tables.allocations).where(_of_class("VGPU")).values(used=2)
+        ),
+    )
     plan = drain(gpu_url)
     assert plan["status"] == "infeasible" and "2 VGPU" in plan["proof"]
 
 
 def _of_class(name):
     classes = tables.resource_classes
-    return tables.allocations.c.class_id == sa.select(classes.c.id).where(classes.c.name == name).scalar_subquery()
+    return (
+        tables.allocations.c.class_id
+        == sa.select(classes.c.id).where(classes.c.name == name).scalar_subquery()
+    )
 
 
 def test_room_is_made_on_a_card(gpu_url):
     """The one free card is on a host that is closed for moves: another instance gives up its card."""
     write(
         gpu_url,
-        lambda connection: connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm4").values(disabled=True)),
+        lambda connection: connection.execute(
+            sa.update(tables.services).where(tables.services.c.host == "kvm4").values(disabled=True)
+        ),
     )
     assert drain(gpu_url)["status"] == "infeasible"
     write(gpu_url, add_provider, "kvm3-gpu", {"VGPU": 1, "CUSTOM_X": 1}, parent="kvm3")
     write(gpu_url, lambda connection: hold(connection, "web", "kvm1-gpu", {"VGPU": 1}))
     plan = drain(gpu_url, extra_moves=2)
     assert len(plan["moves"]) == 1 and len(plan["unmovable"]) == 1
-    write(gpu_url, lambda connection: connection.execute(sa.update(tables.services).values(disabled=False)))
+    write(
+        gpu_url,
+        lambda connection: connection.execute(sa.update(tables.services).values(disabled=False)),
+    )
     plan = drain(gpu_url, extra_moves=2)
     assert plan["status"] == "ok" and set(where(plan).values()) == {"kvm3", "kvm4"}
     carry_out(gpu_url, plan)
@@ -137,7 +176,11 @@ def test_room_is_made_on_a_card(gpu_url):
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_claim_takes_the_providers_of_the_plan(prepared_url, order):
     """kvm2 has cards of 1 and 2: both instances fit, in any order."""
-    fleets.discover(prepared_url, host("kvm1", domain("one", memory_mb=128), domain("two"), vcpus=4), host("kvm2", vcpus=4))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("one", memory_mb=128), domain("two"), vcpus=4),
+        host("kvm2", vcpus=4),
+    )
 
     def fill(connection):
         add_provider(connection, "kvm1-gpu", {"VGPU": 4}, parent="kvm1")
@@ -151,11 +194,15 @@ def test_the_claim_takes_the_providers_of_the_plan(prepared_url, order):
     assert plan["status"] == "ok"
     carry_out(prepared_url, plan, order)
     found = held(prepared_url)
-    assert found[uuid_of("two")]["kvm2-a"] == {"VGPU": 2} and found[uuid_of("one")]["kvm2-b"] == {"VGPU": 1}
+    assert found[uuid_of("two")]["kvm2-a"] == {"VGPU": 2} and found[uuid_of("one")]["kvm2-b"] == {
+        "VGPU": 1
+    }
 
 
 def test_what_was_chosen_and_is_gone_meanwhile_comes_from_another_provider(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("one"), vcpus=4), host("kvm2", domain("late"), vcpus=4))
+    fleets.discover(
+        prepared_url, host("kvm1", domain("one"), vcpus=4), host("kvm2", domain("late"), vcpus=4)
+    )
 
     def fill(connection):
         add_provider(connection, "kvm1-gpu", {"VGPU": 4}, parent="kvm1")
@@ -165,7 +212,9 @@ def test_what_was_chosen_and_is_gone_meanwhile_comes_from_another_provider(prepa
 
     write(prepared_url, fill)
     plan = drain(prepared_url)
-    (chosen,) = {name for name in ("kvm2-a", "kvm2-b") if uuid_of(name) in plan["moves"][0]["allocations"]}
+    (chosen,) = {
+        name for name in ("kvm2-a", "kvm2-b") if uuid_of(name) in plan["moves"][0]["allocations"]
+    }
     write(prepared_url, hold, "late", chosen, {"VGPU": 1})
     carry_out(prepared_url, plan)
     assert chosen not in held(prepared_url)[uuid_of("one")]
@@ -173,16 +222,25 @@ def test_what_was_chosen_and_is_gone_meanwhile_comes_from_another_provider(prepa
 
 def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
     """kvm2 sees the full pool and one more; the disk is not claimed again."""
-    fleets.discover(prepared_url, host("kvm1", domain("web"), local_gb=0), host("kvm2", local_gb=0), host("kvm3", local_gb=50))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("web"), local_gb=0),
+        host("kvm2", local_gb=0),
+        host("kvm3", local_gb=50),
+    )
 
     def fill(connection):
         shares = [provider_arrays.SHARES]
-        add_provider(connection, "full", {"DISK_GB": 30}, traits=shares, aggregates=["kvm1", "kvm2"])
+        add_provider(
+            connection, "full", {"DISK_GB": 30}, traits=shares, aggregates=["kvm1", "kvm2"]
+        )
         add_provider(connection, "other", {"DISK_GB": 5}, traits=shares)
         table, providers = tables.provider_aggregates, tables.resource_providers
         connection.execute(sa.insert(tables.placement_aggregates).values(uuid=uuid_of("second")))
         second = connection.scalar(
-            sa.select(tables.placement_aggregates.c.id).where(tables.placement_aggregates.c.uuid == uuid_of("second"))
+            sa.select(tables.placement_aggregates.c.id).where(
+                tables.placement_aggregates.c.uuid == uuid_of("second")
+            )
         )
         for name in ("other", "kvm2"):
             key = connection.scalar(sa.select(providers.c.id).where(providers.c.name == name))
@@ -194,11 +252,17 @@ def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
     assert plan["status"] == "ok"
     carry_out(prepared_url, plan)
     found = held(prepared_url)[uuid_of("web")]
-    assert found == ({"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "full": {"DISK_GB": 30}} if where(plan)["web"] == "kvm2" else found)
+    assert found == (
+        {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "full": {"DISK_GB": 30}}
+        if where(plan)["web"] == "kvm2"
+        else found
+    )
     assert where(plan)["web"] in ("kvm2", "kvm3")
     write(
         prepared_url,
-        lambda connection: connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm3").values(disabled=True)),
+        lambda connection: connection.execute(
+            sa.update(tables.services).where(tables.services.c.host == "kvm3").values(disabled=True)
+        ),
     )
     again = drain(prepared_url, where(plan)["web"])
     assert again["status"] == "ok" or where(plan)["web"] == "kvm3"
@@ -213,7 +277,12 @@ def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
     fleets.discover(
         prepared_url,
         *(
-            host(name, *(domain(guest) for guest, place in guests.items() if place == name), vcpus=6, local_gb=rng.choice([0, 0, 8]))
+            host(
+                name,
+                *(domain(guest) for guest, place in guests.items() if place == name),
+                vcpus=6,
+                local_gb=rng.choice([0, 0, 8]),
+            )
             for name in names
         ),
     )
@@ -225,7 +294,13 @@ def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
                 size = rng.randint(1, 4) if name != "kvm1" else 4
                 add_provider(connection, f"{name}-gpu{number}", {"VGPU": size}, parent=name)
                 cards[name].append([f"{name}-gpu{number}", size])
-        add_provider(connection, "pool", {"DISK_GB": 40}, traits=[provider_arrays.SHARES], aggregates=names[: rng.randint(2, 5)])
+        add_provider(
+            connection,
+            "pool",
+            {"DISK_GB": 40},
+            traits=[provider_arrays.SHARES],
+            aggregates=names[: rng.randint(2, 5)],
+        )
         for guest, place in guests.items():
             wanted = rng.randint(0, 2)
             card = next((each for each in cards[place] if each[1] >= wanted), None)
@@ -240,7 +315,9 @@ def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
     assert plan["moves"] or plan["unmovable"]
     carry_out(prepared_url, plan)
     assert set(where(plan)) == {
-        row for row, place in fleets.where(prepared_url).items() if row in where(plan) and place == where(plan)[row]
+        row
+        for row, place in fleets.where(prepared_url).items()
+        if row in where(plan) and place == where(plan)[row]
     }
     held(prepared_url)
 
@@ -284,15 +361,25 @@ def test_a_rebalance_moves_to_hosts_with_a_vgpu_only(gpu_url):
 def test_capacity_counts_nested_classes(gpu_url):
     def count(**more):
         with Store.open(gpu_url).read() as connection:
-            (spec,) = scheduling.read_specs(connection, [{"name": "x", "vcpus": 1, "memory_mb": 64, "disk_gb": 0, **more}])
-            wanted, instances = scheduling.columns_for_specs([spec], POLICY), read_amounts(connection)
+            (spec,) = scheduling.read_specs(
+                connection, [{"name": "x", "vcpus": 1, "memory_mb": 64, "disk_gb": 0, **more}]
+            )
+            wanted, instances = (
+                scheduling.columns_for_specs([spec], POLICY),
+                read_amounts(connection),
+            )
             wanted.groups = wanted.instances = ALL
             wanted.classes |= scheduling.classes_of(instances)
             columns = scheduling.read_columns(connection, NOW, 0, wanted)
         return plan_capacity(columns, spec, POLICY, instances)
 
     found = count(resources={"VGPU": 1})
-    assert {each["host"]: each["count"] for each in found["hosts"]} == {"kvm1": 1, "kvm2": 0, "kvm3": 0, "kvm4": 1}
+    assert {each["host"]: each["count"] for each in found["hosts"]} == {
+        "kvm1": 1,
+        "kvm2": 0,
+        "kvm3": 0,
+        "kvm4": 1,
+    }
     assert (found["total"], found["short"]) == (2, "VGPU")
     # A lost instance takes a card on another host: after a loss of kvm1 none is left, the instance
     # of kvm2 takes one of two.

@@ -16,7 +16,16 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import at_hand
-from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import CEPH, SSD, ceph, disk, guest, machine, network, pool
+from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import (
+    CEPH,
+    SSD,
+    ceph,
+    disk,
+    guest,
+    machine,
+    network,
+    pool,
+)
 
 RESERVED = {"name": "ssd", "reserved_gb": 100}
 
@@ -56,13 +65,20 @@ def attach(url, name, *disks):
 
 
 def test_all_of_it_is_reserved_and_given_back(prepared_url):
-    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 20)), wanted=[RESERVED]))
+    fleets.discover(
+        prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 20)), wanted=[RESERVED])
+    )
     assert drain(prepared_url)
-    assert at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 500, 1.0, 20)} and reasons(prepared_url) == ["new disks"]
+    assert at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 500, 1.0, 20)} and reasons(
+        prepared_url
+    ) == ["new disks"]
     # The first reason stays.
     assert not drain(prepared_url, reason="another") and reasons(prepared_url) == ["new disks"]
     assert undrain(prepared_url) == set(places(prepared_url))
-    assert at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 100, 1.0, 20)} and reasons(prepared_url) == []
+    assert (
+        at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 100, 1.0, 20)}
+        and reasons(prepared_url) == []
+    )
     assert undrain(prepared_url) == set()
 
 
@@ -73,7 +89,10 @@ def test_discovery_keeps_it_closed_and_remembers_what_is_new(prepared_url, kind)
 
     def nodes(size, kept):
         wanted = [{"name": name, "reserved_gb": kept} for name in ("ssd", "ceph")]
-        return [machine(name, wanted=wanted, pools=[pool("ssd", size), ceph(size)], local_gb=size) for name in ("kvm1", "kvm2")]
+        return [
+            machine(name, wanted=wanted, pools=[pool("ssd", size), ceph(size)], local_gb=size)
+            for name in ("kvm1", "kvm2")
+        ]
 
     name, provider, resource = {
         "own": ("ssd", "kvm1_pool_ssd", SSD),
@@ -93,13 +112,18 @@ def test_discovery_keeps_it_closed_and_remembers_what_is_new(prepared_url, kind)
     assert undrain(prepared_url, name, *hosts)
     assert at_hand(prepared_url)[provider][resource][:2] == (600, before)
     # The pool of the other host was never closed.
-    assert kind == "shared" or at_hand(prepared_url)[provider.replace("kvm1", "kvm2")][resource][1] == before
+    assert (
+        kind == "shared"
+        or at_hand(prepared_url)[provider.replace("kvm1", "kvm2")][resource][1] == before
+    )
 
 
 def test_a_disk_more_gets_no_space(prepared_url):
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 20))))
     drain(prepared_url)
-    with pytest.raises(DroverError, match="its storage pool is drained, which drover.compute.undrain ends"):
+    with pytest.raises(
+        DroverError, match="its storage pool is drained, which drover.compute.undrain ends"
+    ):
         attach(prepared_url, "web", disk("/srv/ssd/a", 20), disk("/srv/ssd/b", 1))
     # The instance keeps its disk in the pool, and may get disks on other storage.
     attach(prepared_url, "web", disk("/srv/ssd/a", 20), disk("/var/lib/libvirt/images/b", 1))
@@ -119,7 +143,9 @@ def test_a_claim_and_a_drain_at_the_same_moment(prepared_url):
         return None
 
     refused, closed = fleets.race(claim, lambda: drain(prepared_url))
-    assert closed and at_hand(prepared_url)["kvm1_pool_ssd"] == {SSD: (500, 500, 1.0, 0 if refused else 20)}
+    assert closed and at_hand(prepared_url)["kvm1_pool_ssd"] == {
+        SSD: (500, 500, 1.0, 0 if refused else 20)
+    }
 
 
 def test_a_host_shows_that_its_pool_is_drained(prepared_url):
@@ -159,10 +185,14 @@ def test_a_shared_pool_that_a_host_does_not_count_is_refused(prepared_url):
 
 
 def test_whose_a_file_is_by_its_name_and_who_is_not_seen(prepared_url):
-    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 20)), guest("db")))
+    fleets.discover(
+        prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 20)), guest("db"))
+    )
     fleets.discover(prepared_url, machine("kvm1", guest("db")))
     mine, stranger = f"/srv/ssd/{uuid_of('web')}-vda", f"/srv/ssd/{uuid_of('nobody')}-vda"
     with Store.open(prepared_url).read() as connection:
-        assert pool_domains.named_for(connection, [mine, stranger, f"/srv/{uuid_of('web')}/base"]) == {mine: "web"}
+        assert pool_domains.named_for(
+            connection, [mine, stranger, f"/srv/{uuid_of('web')}/base"]
+        ) == {mine: "web"}
         ids = [node.id for node in pool_domains.nodes(connection, ["kvm1"])]
         assert pool_domains.unseen(connection, ids) == [(uuid_of("web"), "web", "missing")]

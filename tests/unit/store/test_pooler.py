@@ -43,11 +43,16 @@ def work(url, number, outcomes):
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_f5_controllers_behind_a_pooler_work_at_the_same_time(postgres, store, mode):
     # A pooler of sessions releases a connection when its client has left.
-    with pgbouncer.in_front_of(postgres, mode, 2 if mode == "transaction" else CONTROLLERS) as by_way:
+    with pgbouncer.in_front_of(
+        postgres, mode, 2 if mode == "transaction" else CONTROLLERS
+    ) as by_way:
         Store.open(by_way(store)).upgrade()
         forks = multiprocessing.get_context("fork")
         outcomes = forks.Queue()
-        controllers = [forks.Process(target=work, args=(by_way(store), number, outcomes)) for number in range(CONTROLLERS)]
+        controllers = [
+            forks.Process(target=work, args=(by_way(store), number, outcomes))
+            for number in range(CONTROLLERS)
+        ]
         for each in controllers:
             each.start()
         said = [outcomes.get(timeout=300) for _dummy in controllers]
@@ -72,7 +77,10 @@ def test_f5_one_controller_does_not_lean_on_the_connection_of_before(postgres, s
 
 
 def test_f5_a_pooler_of_statements_is_refused(postgres, store):
-    with pgbouncer.in_front_of(postgres, "statement", 2) as by_way, pytest.raises(DroverError) as refused:
+    with (
+        pgbouncer.in_front_of(postgres, "statement", 2) as by_way,
+        pytest.raises(DroverError) as refused,
+    ):
         Store.open(by_way(store)).upgrade()
     assert "backup" not in str(refused.value) and "cannot be used" in str(refused.value)
 
@@ -103,7 +111,9 @@ def test_f5_only_a_damaged_store_is_to_be_restored(postgres, store):
 
     assert "backup" not in sentence("SELECT 1/0")
     assert "backup" not in sentence("EXECUTE unknown")
-    assert "restore a backup" in sentence("DO $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$")
+    assert "restore a backup" in sentence(
+        "DO $$ BEGIN RAISE EXCEPTION 'invalid page' USING ERRCODE = 'XX001'; END $$"
+    )
     assert psycopg.errors.DataCorrupted.sqlstate == "XX001"
 
 
@@ -118,6 +128,9 @@ def test_f5_a_damaged_file_is_to_be_restored(tmp_path):
     with pytest.raises(DroverError, match="restore a backup"), found.write() as connection:
         for table in tables.metadata.sorted_tables:
             connection.execute(sa.select(table)).all()
-    with pytest.raises(DroverError) as problem, Store.open(f"sqlite:///{tmp_path}/other.db").write() as connection:
+    with (
+        pytest.raises(DroverError) as problem,
+        Store.open(f"sqlite:///{tmp_path}/other.db").write() as connection,
+    ):
         connection.execute(sa.text("SELECT no_such_function()"))
     assert "backup" not in str(problem.value)

@@ -8,14 +8,32 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import ceph, disk, guest, machine, network, pool
+from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import (
+    ceph,
+    disk,
+    guest,
+    machine,
+    network,
+    pool,
+)
 
 
 def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
-    pools = [pool("ssd", 500, allocation_gb=12.5), pool("hdd", 2000, state="inactive"), ceph(1000, allocation_gb=300)]
-    wanted = ["ceph", {"name": "ssd", "traits": ["STORAGE_DISK_SSD"], "allocation_ratio": 2, "reserved_gb": 100}]
+    pools = [
+        pool("ssd", 500, allocation_gb=12.5),
+        pool("hdd", 2000, state="inactive"),
+        ceph(1000, allocation_gb=300),
+    ]
+    wanted = [
+        "ceph",
+        {"name": "ssd", "traits": ["STORAGE_DISK_SSD"], "allocation_ratio": 2, "reserved_gb": 100},
+    ]
     guests = [guest("web", disk("/srv/ssd/a", 40), network("b", 8))]
-    fleets.discover(prepared_url, machine("kvm1", *guests, wanted=wanted, pools=pools), machine("kvm2", wanted=["ceph"], pools=pools))
+    fleets.discover(
+        prepared_url,
+        machine("kvm1", *guests, wanted=wanted, pools=pools),
+        machine("kvm2", wanted=["ceph"], pools=pools),
+    )
     found = run("host_info", {}, store_url=prepared_url, host="kvm1")
     fast = {
         "name": "ssd",
@@ -34,7 +52,13 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
     }
     assert found["storage_pools"][1] == fast
     far = found["storage_pools"][0]
-    assert (far["name"], far["shared"], far["capacity_gb"], far["used_gb"], far["physical_used_gb"]) == ("ceph", True, 1000, 8, 300)
+    assert (
+        far["name"],
+        far["shared"],
+        far["capacity_gb"],
+        far["used_gb"],
+        far["physical_used_gb"],
+    ) == ("ceph", True, 1000, 8, 300)
     # Blanks are reduced to one, because other tests check the widths of columns.
     assert [" ".join(line.split()) for line in found["table"][-2:]] == [
         "ceph running 8/1,000 GiB 0% shared 300/1,000 GiB 30% -",

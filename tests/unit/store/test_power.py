@@ -104,7 +104,10 @@ def test_who_looks_dead_at_the_same_time(store):
         services.change(connection, services.get(connection, "kvm5"), {"forced_down": True})
     finish(store, begin(store, host="kvm6"))
     with store.read() as connection:
-        assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "kvm7", "kvm8"}, {"kvm1", "kvm2"})
+        assert power.looking_dead(connection, "kvm1") == (
+            {"kvm1", "kvm2", "kvm7", "kvm8"},
+            {"kvm1", "kvm2"},
+        )
         # The host itself counts, in any state.
         assert power.looking_dead(connection, "kvm5")[1] == {"kvm1", "kvm2", "kvm5"}
 
@@ -113,13 +116,22 @@ def test_f08_hosts_that_have_left_do_not_make_the_fleet_larger(prepared_url):
     """Rule S3: both of the two remaining hosts look dead; removed hosts that are still in the store
     do not count."""
     old = [f"old{number}" for number in range(4)]
-    fleets.discover(prepared_url, *[fleets.host(name, fleets.domain(f"vm-{name}")) for name in ("kvm1", "kvm2", *old)])
+    fleets.discover(
+        prepared_url,
+        *[fleets.host(name, fleets.domain(f"vm-{name}")) for name in ("kvm1", "kvm2", *old)],
+    )
     store = Store.open(prepared_url)
     with store.write() as connection:
         record.record(connection, {name: [] for name in old[:3]}, fleets.NOW)
         for name in ("kvm1", "kvm2"):
             services.record_unreachable(connection, name, "timed out", fleets.NOW)
     with store.read() as connection:
-        assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "old3"}, {"kvm1", "kvm2"})
+        assert power.looking_dead(connection, "kvm1") == (
+            {"kvm1", "kvm2", "old3"},
+            {"kvm1", "kvm2"},
+        )
         # The last old host was removed only from the inventory.
-        assert power.looking_dead(connection, "kvm1", ["kvm1", "kvm2"]) == ({"kvm1", "kvm2"}, {"kvm1", "kvm2"})
+        assert power.looking_dead(connection, "kvm1", ["kvm1", "kvm2"]) == (
+            {"kvm1", "kvm2"},
+            {"kvm1", "kvm2"},
+        )

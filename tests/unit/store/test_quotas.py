@@ -10,13 +10,20 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas as usage
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, quotas, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 SHOP = {"project": "shop"}
@@ -46,7 +53,9 @@ def use(url, *names):
 
 
 def claim(url, *names, **more):
-    return fleets.claim(url, *(selection(name, "kvm1", "kvm2", **{**SHOP, **more}) for name in names))
+    return fleets.claim(
+        url, *(selection(name, "kvm1", "kvm2", **{**SHOP, **more}) for name in names)
+    )
 
 
 def refusal(function, *arguments, **more):
@@ -62,7 +71,9 @@ def test_limits_are_set_changed_and_removed(fleet_url):
     assert limit(fleet_url, cores=5, instances=None) == ({"cores": 5}, True)
     with Store.open(fleet_url).write() as connection:
         assert quotas.read(connection) == {"shop": {"cores": 5}}
-        assert quotas.delete(connection, "shop") is True and quotas.delete(connection, "shop") is False
+        assert (
+            quotas.delete(connection, "shop") is True and quotas.delete(connection, "shop") is False
+        )
 
 
 def test_without_a_quota_nothing_is_refused(fleet_url):
@@ -86,7 +97,9 @@ def test_a_claim_beyond_the_limit_is_refused_with_the_figures(fleet_url):
 
 def test_a_batch_counts_as_a_whole(fleet_url):
     limit(fleet_url, instances=2)
-    assert "limit of 2 for instances. It uses 0, and 3 more are wanted" in refusal(claim, fleet_url, "a", "b", "c")
+    assert "limit of 2 for instances. It uses 0, and 3 more are wanted" in refusal(
+        claim, fleet_url, "a", "b", "c"
+    )
     claim(fleet_url, "a", "b")
     # A repeated claim is no new one.
     assert [each["new"] for each in claim(fleet_url, "a", "b")] == [False, False]
@@ -96,7 +109,10 @@ def test_a_batch_counts_as_a_whole(fleet_url):
 def test_each_limit_that_is_exceeded_is_named(fleet_url):
     limit(fleet_url, instances=0, ram=100, DISK_GB=5)
     said = refusal(claim, fleet_url, "a", memory_mb=200, disk_gb=6)
-    assert "limit of 0 for instances" in said and "limit of 100 MiB for ram. It uses 0 MiB, and 200 MiB more are wanted" in said
+    assert (
+        "limit of 0 for instances" in said
+        and "limit of 100 MiB for ram. It uses 0 MiB, and 200 MiB more are wanted" in said
+    )
     assert "limit of 5 GiB for DISK_GB" in said
 
 
@@ -144,7 +160,15 @@ def active(url, *names, **more):
 
 def resize(url, name, to, **amounts):
     resources = {"VCPU": 1, "MEMORY_MB": 64, **amounts}
-    return write(url, migration_claims.begin_resize, uuid_of(name), to, None, {"flavor": None, "resources": resources}, fleets.NOW)["uuid"]
+    return write(
+        url,
+        migration_claims.begin_resize,
+        uuid_of(name),
+        to,
+        None,
+        {"flavor": None, "resources": resources},
+        fleets.NOW,
+    )["uuid"]
 
 
 @pytest.mark.parametrize("to", ["kvm1", "kvm2"])
@@ -152,10 +176,15 @@ def test_a_resize_counts_with_both_sizes_until_it_is_confirmed(fleet_url, to):
     active(fleet_url, "a")
     limit(fleet_url, cores=4, ram=128)
     said = refusal(resize, fleet_url, "a", to, VCPU=4)
-    assert "limit of 4 for cores. It uses 1, and 4 more are wanted." in said and "Remove instances" in said
+    assert (
+        "limit of 4 for cores. It uses 1, and 4 more are wanted." in said
+        and "Remove instances" in said
+    )
     move = resize(fleet_url, "a", to, VCPU=3)
     assert use(fleet_url) == (1, 4, 128)
-    assert "Confirm or revert the resizes of the project, which hold their old size too" in refusal(claim, fleet_url, "b")
+    assert "Confirm or revert the resizes of the project, which hold their old size too" in refusal(
+        claim, fleet_url, "b"
+    )
     write(fleet_url, migration_claims.finish, move, PROOF, "shutoff", fleets.NOW)
     assert use(fleet_url) == (1, 4, 128)
     write(fleet_url, migration_claims.confirm, move, PROOF, fleets.NOW)
@@ -185,7 +214,9 @@ def test_a_project_beyond_its_limit_can_shrink_its_instances(fleet_url):
 def test_a_move_counts_once_and_is_never_refused(fleet_url, kind):
     active(fleet_url, "a", vcpus=2)
     limit(fleet_url, instances=1, cores=2, ram=64)
-    move = write(fleet_url, migration_claims.begin, uuid_of("a"), "kvm2", None, kind, fleets.NOW)["uuid"]
+    move = write(fleet_url, migration_claims.begin, uuid_of("a"), "kvm2", None, kind, fleets.NOW)[
+        "uuid"
+    ]
     assert use(fleet_url) == (1, 2, 64)
     write(fleet_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert use(fleet_url) == (1, 2, 64)
@@ -200,7 +231,9 @@ def test_a_cold_migration_is_no_resize(fleet_url):
 
 def test_a_resize_after_an_evacuation_leaves_out_the_dead_host(fleet_url):
     active(fleet_url, "a")
-    move = write(fleet_url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", fleets.NOW)["uuid"]
+    move = write(
+        fleet_url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", fleets.NOW
+    )["uuid"]
     write(fleet_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     limit(fleet_url, cores=4)
     resize(fleet_url, "a", "kvm2", VCPU=3)
@@ -221,8 +254,15 @@ def test_the_listing_has_projects_with_instances_or_limits(fleet_url):
     with Store.open(fleet_url).read() as connection:
         other, shop = usage.listing(connection)
         (nobody,) = usage.listing(connection, "nobody") or [None]
-    assert (other["project"], other["resources"][1]) == ("other", {"resource": "cores", "limit": None, "in_use": 2})
-    assert shop["project"] == "shop" and shop["resources"][-1] == {"resource": "DISK_GB", "limit": 10, "in_use": 0}
+    assert (other["project"], other["resources"][1]) == (
+        "other",
+        {"resource": "cores", "limit": None, "in_use": 2},
+    )
+    assert shop["project"] == "shop" and shop["resources"][-1] == {
+        "resource": "DISK_GB",
+        "limit": 10,
+        "in_use": 0,
+    }
     assert nobody["resources"][0] == {"resource": "instances", "limit": None, "in_use": 0}
 
 
@@ -270,12 +310,19 @@ def test_resizes_and_claims_of_two_projects_at_once(fleet_url):
             return attempt(lambda: resize(fleet_url, f"old{number}", "kvm1", VCPU=2))
         done = 0
         for turn in range(4):
-            pair = [selection(f"w{number}-{turn}-{project}", "kvm2", "kvm3", project=project) for project in ("shop", "other")]
-            done += attempt(lambda pair=pair: fleets.claim(fleet_url, *(pair if number % 2 else pair[::-1])))
+            pair = [
+                selection(f"w{number}-{turn}-{project}", "kvm2", "kvm3", project=project)
+                for project in ("shop", "other")
+            ]
+            done += attempt(
+                lambda pair=pair: fleets.claim(fleet_url, *(pair if number % 2 else pair[::-1]))
+            )
         return done
 
     answers = fleets.race(*(lambda number=number: work(number) for number in range(8)))
     resized, batches = sum(answers[:4]), sum(answers[4:])
-    assert use(fleet_url, "cores") == (4 + 2 * resized + batches,) and use(fleet_url, "cores")[0] in (11, 12), answers
+    assert use(fleet_url, "cores") == (4 + 2 * resized + batches,) and use(fleet_url, "cores")[
+        0
+    ] in (11, 12), answers
     with Store.open(fleet_url).read() as connection:
         assert usage.read(connection, ["other"])["other"].of("cores") == batches <= 9

@@ -8,7 +8,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    report_data,
+    scheduling,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
@@ -27,11 +30,18 @@ POLICY = Policy.from_mapping({})
 
 @pytest.fixture(name="url")
 def fleet(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", domain("a"), domain("b")), host("kvm2", domain("c")), host("kvm3"))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("a"), domain("b")),
+        host("kvm2", domain("c")),
+        host("kvm3"),
+    )
     with Store.open(prepared_url).write() as connection:
         server_groups.ensure(connection, "apart", "anti-affinity")
         group, table = sa.select(tables.server_groups.c.id).scalar_subquery(), tables.instances
-        connection.execute(sa.update(table).where(table.c.name.in_(["a", "c"])).values(server_group_id=group))
+        connection.execute(
+            sa.update(table).where(table.c.name.in_(["a", "c"])).values(server_group_id=group)
+        )
     return prepared_url
 
 
@@ -39,7 +49,11 @@ def statements(url, function, *arguments):
     """Return the texts of the columns that a function (connection, *arguments) selects."""
     sent = []
     with Store.open(url).read() as connection:
-        sa.event.listen(connection, "before_cursor_execute", lambda *details: sent.append(details[2].partition("FROM")[0]))
+        sa.event.listen(
+            connection,
+            "before_cursor_execute",
+            lambda *details: sent.append(details[2].partition("FROM")[0]),
+        )
         function(connection, *arguments)
     return sent
 
@@ -49,7 +63,9 @@ def test_the_fleet_is_read_once(url, monkeypatch, read, times):
     """The report reads the instances as people see them, the resources of each, and the instances
     that went down with their host."""
     fleets_read, kept = [], host_columns._read
-    monkeypatch.setattr(host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments))
+    monkeypatch.setattr(
+        host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments)
+    )
     selected = statements(url, read, POLICY, NOW)
     assert sum("instances.name" in each for each in selected) == times
     assert len(fleets_read) == 1
@@ -58,7 +74,12 @@ def test_the_fleet_is_read_once(url, monkeypatch, read, times):
 def test_a_flavor_that_only_an_image_completes_is_counted_by_its_size(url):
     with Store.open(url).write() as connection:
         for name, specs in (("threads", {"hw:cpu_thread_policy": "require"}), ("plain", {})):
-            flavors.ensure(connection, name, {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": specs}, NOW)
+            flavors.ensure(
+                connection,
+                name,
+                {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": specs},
+                NOW,
+            )
     with Store.open(url).read() as connection:
         rows = report_data.read(connection, POLICY, NOW)["capacity"]["rows"]
     assert [row["name"] for row in rows] == ["plain", "threads"]
@@ -70,7 +91,12 @@ def test_instances_that_are_known_are_where_they_would_be_read(url):
         with Store.open(url).read() as connection:
             known = instances_for_plans.read_instances(connection)
             found = host_columns.read_columns(
-                connection, NOW, 0, host_columns.ColumnQuery(instances=known if wanted is None else wanted, groups=host_columns.ALL)
+                connection,
+                NOW,
+                0,
+                host_columns.ColumnQuery(
+                    instances=known if wanted is None else wanted, groups=host_columns.ALL
+                ),
             )
         for group in found["server_groups"].values():
             group["members"].sort()

@@ -101,13 +101,21 @@ def test_a_new_provider_has_placements_defaults(prepared_url):
             "used": 0,
         }
     }
-    assert (made["parent"], made["root"], made["root_uuid"], made["compute_node"]) == (None, "a", made["uuid"], None)
+    assert (made["parent"], made["root"], made["root_uuid"], made["compute_node"]) == (
+        None,
+        "a",
+        made["uuid"],
+        None,
+    )
     assert (made["traits"], made["aggregates"]) == ([], [])
 
 
 def test_only_what_is_given_is_written(prepared_url):
     everything = {
-        "inventories": {"VCPU": {"total": 4}, "DISK_GB": {"total": "10", "allocation_ratio": "1.5"}},
+        "inventories": {
+            "VCPU": {"total": 4},
+            "DISK_GB": {"total": "10", "allocation_ratio": "1.5"},
+        },
         "traits": ["STORAGE_DISK_SSD"],
         "aggregates": [AGG1.upper(), AGG2],
     }
@@ -238,8 +246,16 @@ def test_inventories_that_are_wrong(given, words):
 
 def test_wrong_inventories_leave_nothing_half_written(prepared_url):
     put(prepared_url, "a")
-    with refused(prepared_url, "Resource provider a, inventory of DISK_GB: total must be a whole number from 1"):
-        put(prepared_url, "a", inventories={"VCPU": {"total": 1}, "DISK_GB": {"total": -1}}, traits=["STORAGE_DISK_SSD"])
+    with refused(
+        prepared_url,
+        "Resource provider a, inventory of DISK_GB: total must be a whole number from 1",
+    ):
+        put(
+            prepared_url,
+            "a",
+            inventories={"VCPU": {"total": 1}, "DISK_GB": {"total": -1}},
+            traits=["STORAGE_DISK_SSD"],
+        )
     with refused(prepared_url, "aggregates must be a uuid such as"):
         put(prepared_url, "new", inventories={"VCPU": {"total": 1}}, aggregates=["fast"])
 
@@ -254,7 +270,10 @@ def test_all_may_be_reserved_and_the_greatest_is_allowed(prepared_url):
             "DISK_GB": {"total": most, "allocation_ratio": inventory.MOST_RATIO},
         },
     )["inventories"]
-    assert (made["VCPU"]["capacity"], made["DISK_GB"]["capacity"]) == (0, int(most * inventory.MOST_RATIO))
+    assert (made["VCPU"]["capacity"], made["DISK_GB"]["capacity"]) == (
+        0,
+        int(most * inventory.MOST_RATIO),
+    )
 
 
 def test_capacity_is_rounded_down_to_be_shown_only(prepared_url):
@@ -268,9 +287,13 @@ def test_an_inventory_in_use_is_not_removed(prepared_url):
     put(prepared_url, "a", inventories={"VCPU": {"total": 4}, "DISK_GB": {"total": 10}})
     use(prepared_url, "a", {"VCPU": 3})
     for wanted in ({}, {"DISK_GB": {"total": 10}}):
-        with refused(prepared_url, "inventory of", "VCPU", f"in use: INSTANCE {uuid_of('web')} (3 VCPU)"):
+        with refused(
+            prepared_url, "inventory of", "VCPU", f"in use: INSTANCE {uuid_of('web')} (3 VCPU)"
+        ):
             put(prepared_url, "a", inventories=wanted)
-    assert sorted(put(prepared_url, "a", inventories={"VCPU": {"total": 4}})["inventories"]) == ["VCPU"]
+    assert sorted(put(prepared_url, "a", inventories={"VCPU": {"total": 4}})["inventories"]) == [
+        "VCPU"
+    ]
     use(prepared_url, "a", {})
     assert put(prepared_url, "a", inventories={})["inventories"] == {}
 
@@ -285,7 +308,9 @@ def test_capacity_below_use_is_a_warning(prepared_url):
 
     assert warnings(total=6) == []
     (sentence,) = warnings(total=4)
-    assert sentence.startswith("Resource provider a: 6 of VCPU are in use, more than its new capacity of 4.")
+    assert sentence.startswith(
+        "Resource provider a: 6 of VCPU are in use, more than its new capacity of 4."
+    )
     assert warnings(total=4) == []
     assert len(warnings(total=8, reserved=8)) == 1
     (row,) = find(prepared_url)
@@ -295,20 +320,33 @@ def test_capacity_below_use_is_a_warning(prepared_url):
 # Names of classes and traits
 
 
-@pytest.mark.parametrize("kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"])
+@pytest.mark.parametrize(
+    "kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"]
+)
 def test_custom_names(prepared_url, kind):
-    assert make(prepared_url, kind, "CUSTOM_B", "CUSTOM_A", "CUSTOM_A") == ([], ["CUSTOM_A", "CUSTOM_B"])
-    assert make(prepared_url, kind, "CUSTOM_A", "CUSTOM_C") == (["CUSTOM_A"], ["CUSTOM_A", "CUSTOM_C"])
+    assert make(prepared_url, kind, "CUSTOM_B", "CUSTOM_A", "CUSTOM_A") == (
+        [],
+        ["CUSTOM_A", "CUSTOM_B"],
+    )
+    assert make(prepared_url, kind, "CUSTOM_A", "CUSTOM_C") == (
+        ["CUSTOM_A"],
+        ["CUSTOM_A", "CUSTOM_C"],
+    )
     longest = "CUSTOM_" + "X" * 248
     assert make(prepared_url, kind, longest)[1] == [longest]
-    assert drop(prepared_url, kind, "CUSTOM_A", "CUSTOM_NONE", longest) == (["CUSTOM_A", longest], [])
+    assert drop(prepared_url, kind, "CUSTOM_A", "CUSTOM_NONE", longest) == (
+        ["CUSTOM_A", longest],
+        [],
+    )
     assert drop(prepared_url, kind, "CUSTOM_A") == ([], [])
     many = [f"CUSTOM_N{number}" for number in range(1500)]
     assert make(prepared_url, kind, *many) == ([], sorted(many))
     assert len(drop(prepared_url, kind, *many)[0]) == 1500
 
 
-@pytest.mark.parametrize("kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"])
+@pytest.mark.parametrize(
+    "kind", [classes_and_traits.RESOURCE_CLASS, classes_and_traits.TRAIT], ids=["class", "trait"]
+)
 def test_names_that_are_no_custom_ones(prepared_url, kind):
     usual = sorted(classes_and_traits.standard(kind))[0]
     for change in (make, drop):
@@ -318,7 +356,16 @@ def test_names_that_are_no_custom_ones(prepared_url, kind):
             change(prepared_url, kind, "GPU")
         with refused(prepared_url, "needs a name after CUSTOM_"):
             change(prepared_url, kind, "CUSTOM_")
-        for wrong in ("CUSTOM_gpu", "CUSTOM GPU", "CUSTOM_GPU-1", "", "CUSTOM_É", "CUSTOM_A\n", NASTY, "CUSTOM_\x00"):
+        for wrong in (
+            "CUSTOM_gpu",
+            "CUSTOM GPU",
+            "CUSTOM_GPU-1",
+            "",
+            "CUSTOM_É",
+            "CUSTOM_A\n",
+            NASTY,
+            "CUSTOM_\x00",
+        ):
             with refused(prepared_url, "nothing but A-Z, 0-9 and _"):
                 change(prepared_url, kind, wrong)
         with refused(prepared_url, "has 256 characters; 255 are the most"):
@@ -329,25 +376,49 @@ def test_names_in_use_are_not_deleted(prepared_url):
     make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_GOLD", "CUSTOM_TIN")
     make(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU", "CUSTOM_TIN")
     for number in range(7):
-        put(prepared_url, f"p{number}", traits=["CUSTOM_GOLD"], inventories={"CUSTOM_GPU": {"total": 1}})
-    for kind, name in ((classes_and_traits.TRAIT, "CUSTOM_GOLD"), (classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")):
-        with refused(prepared_url, f"{kind.word} {name} is in use by the resource providers p0, p1, p2, p3, p4 and 2 more"):
+        put(
+            prepared_url,
+            f"p{number}",
+            traits=["CUSTOM_GOLD"],
+            inventories={"CUSTOM_GPU": {"total": 1}},
+        )
+    for kind, name in (
+        (classes_and_traits.TRAIT, "CUSTOM_GOLD"),
+        (classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU"),
+    ):
+        with refused(
+            prepared_url,
+            f"{kind.word} {name} is in use by the resource providers p0, p1, p2, p3, p4 and 2 more",
+        ):
             drop(prepared_url, kind, "CUSTOM_TIN", name)
     for number in range(7):
         put(prepared_url, f"p{number}", traits=[], inventories={})
     assert drop(prepared_url, classes_and_traits.TRAIT, "CUSTOM_GOLD") == (["CUSTOM_GOLD"], [])
-    assert drop(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU") == (["CUSTOM_GPU"], [])
+    assert drop(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU") == (
+        ["CUSTOM_GPU"],
+        [],
+    )
 
 
 def test_unknown_names_are_refused_with_what_may_be_meant(prepared_url):
     make(prepared_url, classes_and_traits.TRAIT, "CUSTOM_NVLINK")
     make(prepared_url, classes_and_traits.RESOURCE_CLASS, "CUSTOM_GPU")
     put(prepared_url, "a")
-    with refused(prepared_url, "no trait CUSTOM_NVLINKS (did you mean CUSTOM_NVLINK?)", "drover.compute.trait"):
+    with refused(
+        prepared_url,
+        "no trait CUSTOM_NVLINKS (did you mean CUSTOM_NVLINK?)",
+        "drover.compute.trait",
+    ):
         put(prepared_url, "a", traits=["STORAGE_DISK_SSD", "CUSTOM_NVLINKS"])
-    with refused(prepared_url, "no trait HW_CPU_X86_AVX9 (did you mean HW_CPU_X86_AVX", "no standard one"):
+    with refused(
+        prepared_url, "no trait HW_CPU_X86_AVX9 (did you mean HW_CPU_X86_AVX", "no standard one"
+    ):
         put(prepared_url, "a", traits=["HW_CPU_X86_AVX9"])
-    with refused(prepared_url, "no resource class CUSTOM_GPUS (did you mean CUSTOM_GPU?)", "drover.compute.resource_class"):
+    with refused(
+        prepared_url,
+        "no resource class CUSTOM_GPUS (did you mean CUSTOM_GPU?)",
+        "drover.compute.resource_class",
+    ):
         put(prepared_url, "a", inventories={"CUSTOM_GPUS": {"total": 1}})
     with refused(prepared_url, "no resource class VCPUS (did you mean VCPU?)"):
         put(prepared_url, "a", inventories={"VCPUS": {"total": 1}})
@@ -400,8 +471,14 @@ def test_a_subtree_moves_with_its_root(prepared_url):
 
 def test_loops_are_refused(prepared_url):
     chain(prepared_url, "a", "b", "c", "d")
-    for name, parent, why in (("a", "a", "itself"), ("a", "b", "b is below it"), ("b", "d", "d is below it")):
-        with refused(prepared_url, f"Resource provider {name} cannot have the parent {parent}: ", why):
+    for name, parent, why in (
+        ("a", "a", "itself"),
+        ("a", "b", "b is below it"),
+        ("b", "d", "d is below it"),
+    ):
+        with refused(
+            prepared_url, f"Resource provider {name} cannot have the parent {parent}: ", why
+        ):
             put(prepared_url, name, parent=parent)
     with refused(prepared_url, "new cannot have the parent new: it is that provider itself"):
         put(prepared_url, "new", parent="new")
@@ -421,12 +498,20 @@ def test_an_unknown_parent_is_refused(prepared_url):
 
 def test_deleting(prepared_url):
     chain(prepared_url, "a", "b")
-    put(prepared_url, "b", inventories={"VCPU": {"total": 8}}, traits=["STORAGE_DISK_SSD"], aggregates=[AGG1])
+    put(
+        prepared_url,
+        "b",
+        inventories={"VCPU": {"total": 8}},
+        traits=["STORAGE_DISK_SSD"],
+        aggregates=[AGG1],
+    )
     with refused(prepared_url, "Resource provider a has children: b"):
         remove(prepared_url, "a")
     for number in range(5):
         use(prepared_url, "b", {"VCPU": 1}, f"web{number}")
-    with refused(prepared_url, "Resource provider b has allocations: INSTANCE", uuid_of("web0"), "and 2 more"):
+    with refused(
+        prepared_url, "Resource provider b has allocations: INSTANCE", uuid_of("web0"), "and 2 more"
+    ):
         remove(prepared_url, "b")
     for number in range(5):
         use(prepared_url, "b", {}, f"web{number}")
@@ -442,7 +527,9 @@ def test_deleting(prepared_url):
 def test_what_discovery_owns_is_not_changed(prepared_url):
     fleets.discover(prepared_url, host("kvm1", traits=["HW_CPU_X86_AVX"]), host("kvm2"))
     put(prepared_url, "rack1")
-    with refused(prepared_url, "discovery owns the inventory of VCPU", "kvm1", "drover_*_allocation_ratio"):
+    with refused(
+        prepared_url, "discovery owns the inventory of VCPU", "kvm1", "drover_*_allocation_ratio"
+    ):
         put(prepared_url, "kvm1", inventories={"VCPU": {"total": 64}})
     with refused(prepared_url, "discovery owns the inventory of PCPU"):
         put(prepared_url, "kvm1", inventories={"PCPU": {"total": 1}})
@@ -458,8 +545,13 @@ def test_what_discovery_owns_is_not_changed(prepared_url):
         remove(prepared_url, "kvm1")
     # Equal values are no change, and an empty value removes only the operator's own values.
     (before,) = find(prepared_url, "kvm1")
-    given = {name: {k: v for k, v in each.items() if k not in ("used", "capacity")} for name, each in before["inventories"].items()}
-    assert put(prepared_url, "kvm1", inventories=given, traits=["HW_CPU_X86_AVX"], parent="") == before
+    given = {
+        name: {k: v for k, v in each.items() if k not in ("used", "capacity")}
+        for name, each in before["inventories"].items()
+    }
+    assert (
+        put(prepared_url, "kvm1", inventories=given, traits=["HW_CPU_X86_AVX"], parent="") == before
+    )
     assert put(prepared_url, "kvm1", inventories={}, traits=[], aggregates=[]) == before
 
 
@@ -483,11 +575,25 @@ def shelf(prepared_url):
     put(
         prepared_url,
         "disk",
-        inventories={"DISK_GB": {"total": 100, "reserved": 20, "min_unit": 10, "max_unit": 50, "step_size": 10}},
+        inventories={
+            "DISK_GB": {
+                "total": 100,
+                "reserved": 20,
+                "min_unit": 10,
+                "max_unit": 50,
+                "step_size": 10,
+            }
+        },
         traits=["STORAGE_DISK_SSD", "MISC_SHARES_VIA_AGGREGATE"],
         aggregates=[AGG1, AGG2],
     )
-    put(prepared_url, "tape", inventories={"DISK_GB": {"total": 1000}}, traits=["STORAGE_DISK_HDD"], aggregates=[AGG2])
+    put(
+        prepared_url,
+        "tape",
+        inventories={"DISK_GB": {"total": 1000}},
+        traits=["STORAGE_DISK_HDD"],
+        aggregates=[AGG2],
+    )
     put(prepared_url, "node", parent="disk", inventories={"VCPU": {"total": 4}})
     use(prepared_url, "disk", {"DISK_GB": 40})
     return prepared_url
@@ -538,18 +644,33 @@ def test_a_tree_is_named_by_any_of_its_providers(shelf):
 @pytest.mark.parametrize(
     "query, words",
     [
-        ({"required": "STORAGE_DISK_SDS"}, "required: there is no trait STORAGE_DISK_SDS (did you mean STORAGE_DISK_SSD?)"),
+        (
+            {"required": "STORAGE_DISK_SDS"},
+            "required: there is no trait STORAGE_DISK_SDS (did you mean STORAGE_DISK_SSD?)",
+        ),
         ({"required": "!CUSTOM_X"}, "no trait CUSTOM_X"),
-        ({"required": "STORAGE_DISK_SSD,!STORAGE_DISK_SSD"}, "both requires and forbids STORAGE_DISK_SSD"),
-        ({"required": "in:STORAGE_DISK_SSD,!STORAGE_DISK_HDD"}, "expected in:TRAIT,TRAIT without '!'"),
+        (
+            {"required": "STORAGE_DISK_SSD,!STORAGE_DISK_SSD"},
+            "both requires and forbids STORAGE_DISK_SSD",
+        ),
+        (
+            {"required": "in:STORAGE_DISK_SSD,!STORAGE_DISK_HDD"},
+            "expected in:TRAIT,TRAIT without '!'",
+        ),
         ({"required": "STORAGE_DISK_SSD,"}, "without an empty name"),
         ({"required": ["!"]}, "without an empty name"),
         ({"required": ["in:"]}, "without an empty name"),
         ({"required": [1]}, "required is '1'; expected a text"),
         ({"member_of": "fast"}, "member_of must be a uuid such as"),
         ({"member_of": f"!{AGG1},{AGG2}"}, "expected in: or !in: before several uuids"),
-        ({"resources": {"VCPUS": 1}}, "resources: there is no resource class VCPUS (did you mean VCPU?)"),
-        ({"resources": {"VCPU": 0}}, "the amount of VCPU must be a whole number of at least 1, not 0"),
+        (
+            {"resources": {"VCPUS": 1}},
+            "resources: there is no resource class VCPUS (did you mean VCPU?)",
+        ),
+        (
+            {"resources": {"VCPU": 0}},
+            "the amount of VCPU must be a whole number of at least 1, not 0",
+        ),
         ({"resources": {"VCPU": -1}}, "at least 1, not -1"),
         ({"resources": {"VCPU": "x"}}, "at least 1, not 'x'"),
         ({"resources": "VCPU"}, "expected CLASS:AMOUNT"),
@@ -568,13 +689,28 @@ def test_the_number_of_queries_does_not_grow(prepared_url):
     put(prepared_url, "first")
     with Store.open(prepared_url).read() as connection:
         few = fleets.count_queries(connection, provider_info.listing, None, None, None, query)
-    fleets.discover(prepared_url, *(host(f"kvm{number}", domain(f"vm{number}")) for number in range(40)))
+    fleets.discover(
+        prepared_url, *(host(f"kvm{number}", domain(f"vm{number}")) for number in range(40))
+    )
     for number in range(5):
-        put(prepared_url, f"gpu{number}", parent=f"kvm{number}", aggregates=[AGG1], traits=["CUSTOM_A"])
+        put(
+            prepared_url,
+            f"gpu{number}",
+            parent=f"kvm{number}",
+            aggregates=[AGG1],
+            traits=["CUSTOM_A"],
+        )
     with Store.open(prepared_url).read() as connection:
-        assert fleets.count_queries(connection, provider_info.listing, None, None, None, query) <= max(few, 7)
+        assert fleets.count_queries(
+            connection, provider_info.listing, None, None, None, query
+        ) <= max(few, 7)
         assert fleets.count_queries(connection, usages.read) == 1
-        assert fleets.count_queries(connection, usages.read, [uuid_of(f"vm{number}") for number in range(40)]) == 3
+        assert (
+            fleets.count_queries(
+                connection, usages.read, [uuid_of(f"vm{number}") for number in range(40)]
+            )
+            == 3
+        )
 
 
 # Usages of consumers and projects
@@ -608,7 +744,10 @@ def test_usages(held):
             "consumer_type": {"INSTANCE": {"DISK_GB": 10, "VCPU": 7}, "MIGRATION": {"VCPU": 8}},
         },
     }
-    assert read_usages(held, project="shop", consumer_type="INSTANCE")["usages"] == {"DISK_GB": 10, "VCPU": 3}
+    assert read_usages(held, project="shop", consumer_type="INSTANCE")["usages"] == {
+        "DISK_GB": 10,
+        "VCPU": 3,
+    }
     assert read_usages(held, project="shop", user="bob")["usages"] == {"VCPU": 2}
     assert read_usages(held, project=NASTY)["usages"] == {"VCPU": 4}
     assert read_usages(held, project="nobody") == {
@@ -629,13 +768,22 @@ def test_allocations_of_consumers(held):
             "user": "eve",
             "generation": 1,
             "expires_at": None,
-            "allocations": [{"provider": "a", "provider_uuid": row_of_a["uuid"], "resources": {"DISK_GB": 10, "VCPU": 1}}],
+            "allocations": [
+                {
+                    "provider": "a",
+                    "provider_uuid": row_of_a["uuid"],
+                    "resources": {"DISK_GB": 10, "VCPU": 1},
+                }
+            ],
         }
     ]
     assert answer["usages"] == {"DISK_GB": 10, "VCPU": 1}
     for provider in ("a", row_of_a["uuid"], row_of_a["uuid"].upper()):
         found_there = read_usages(held, provider=provider)
-        assert {row["uuid"] for row in found_there["consumers"]} == {uuid_of("web"), uuid_of("moving")}
+        assert {row["uuid"] for row in found_there["consumers"]} == {
+            uuid_of("web"),
+            uuid_of("moving"),
+        }
         assert found_there["usages"] == {"DISK_GB": 10, "VCPU": 9}
     assert read_usages(held, consumers=[])["consumers"] == []
     many = [uuid_of(str(number)) for number in range(1200)] + [uuid_of("db")]
@@ -647,7 +795,10 @@ def test_allocations_of_consumers(held):
 def test_consumers_of_a_fleet_have_names(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", 2, 512)))
     (row,) = read_usages(prepared_url, provider="kvm1")["consumers"]
-    assert (row["name"], row["allocations"][0]["resources"]) == ("web", {"MEMORY_MB": 512, "VCPU": 2})
+    assert (row["name"], row["allocations"][0]["resources"]) == (
+        "web",
+        {"MEMORY_MB": 512, "VCPU": 2},
+    )
 
 
 # Trees remain trees
@@ -677,7 +828,9 @@ class Model:
 
     def put(self, name, parent):
         """Return False if the change is refused."""
-        if parent and (parent not in self.parents or (name in self.parents and name in self._above(parent))):
+        if parent and (
+            parent not in self.parents or (name in self.parents and name in self._above(parent))
+        ):
             return False
         if parent is not None or name not in self.parents:
             self.parents[name] = parent or None
@@ -708,9 +861,13 @@ def test_trees_stay_trees(prepared_url, sequence):
         except DroverError as problem:
             assert not expected, problem
             assert re.search("to be its parent|cannot have the parent|has children", str(problem))
-    assert tree(prepared_url) == {name: (parent, model.root(name)) for name, parent in model.parents.items()}
+    assert tree(prepared_url) == {
+        name: (parent, model.root(name)) for name, parent in model.parents.items()
+    }
     table = tables.resource_providers
     with store.read() as connection:
-        roots = {row.name: (row.parent_id, row.root_id) for row in connection.execute(sa.select(table))}
+        roots = {
+            row.name: (row.parent_id, row.root_id) for row in connection.execute(sa.select(table))
+        }
     # A root has neither a parent nor a root, all others have both.
     assert all((parent is None) == (root is None) for parent, root in roots.values())

@@ -44,8 +44,14 @@ def test_good_ones_come_back_as_they_are():
         ({"allocations": []}, "allocations must be a mapping"),
         ({"allocations": {5: {"VCPU": 1}}}, "provider must be a text"),
         ({"allocations": {"u": {"VCPU": -1}}}, "VCPU must be a whole number"),
-        ({"allocations": {"u": {"VCPU": 1}}}, "allocations have 0 MEMORY_MB in all, but resources has 64"),
-        ({"alternates": [{"host": "b", "allocations": {"u": {"VGPU": 1}}}]}, "allocations have 0 MEMORY_MB in all"),
+        (
+            {"allocations": {"u": {"VCPU": 1}}},
+            "allocations have 0 MEMORY_MB in all, but resources has 64",
+        ),
+        (
+            {"alternates": [{"host": "b", "allocations": {"u": {"VGPU": 1}}}]},
+            "allocations have 0 MEMORY_MB in all",
+        ),
         ({"name": "x" * 256}, "name must be a text of at most 255"),
         ({"name": 7}, "name must be a text"),
         ({"host": ["kvm1"]}, "host must be a text"),
@@ -53,16 +59,24 @@ def test_good_ones_come_back_as_they_are():
         ({"project": "x" * 256}, "project must be a text of at most 255"),
         ({"availability_zone": ["az1"]}, "availability_zone must be a text"),
         ({"alternates": "kvm2"}, "alternate 1: must be a mapping with host, not 'kvm2'"),
-        ({"alternates": [{"host": "kvm2"}, {"node": "kvm3"}]}, "alternate 2: must be a mapping with host"),
+        (
+            {"alternates": [{"host": "kvm2"}, {"node": "kvm3"}]},
+            "alternate 2: must be a mapping with host",
+        ),
         ({"alternates": None}, "alternate 1"),
         ({"server_group": {"name": "web"}}, "policy of the server group must be .*not None"),
-        ({"server_group": {"name": "web", "policy": "soft"}}, "policy of the server group must be .*not 'soft'"),
+        (
+            {"server_group": {"name": "web", "policy": "soft"}},
+            "policy of the server group must be .*not 'soft'",
+        ),
         ({"server_group": {"policy": "affinity"}}, "server group has no name"),
         ({"server_group": 5}, "server_group must be a text"),
     ],
 )
 def test_bad_ones_are_told_with_their_place(change, message):
-    with pytest.raises(DroverError, match=rf"selections, item 2 \(.*\).*: .*{message}|item 2 .*{message}"):
+    with pytest.raises(
+        DroverError, match=rf"selections, item 2 \(.*\).*: .*{message}|item 2 .*{message}"
+    ):
         selections.check([selection("good", "kvm1"), {**GOOD, **change}])
 
 

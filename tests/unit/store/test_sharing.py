@@ -11,12 +11,28 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    allocations,
+    providers,
+    sharing,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    node_data,
+    record,
+    sharing_facts,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 NFS = "nfs:filer:/vms"
 POOL = {"name": "nfs", "path": "/srv/vms", "shared_id": NFS, "state": "running"}
@@ -46,14 +62,24 @@ def at_hand(url):
 
 def disks(url):
     """Return the DISK_GB of every provider that has any: name -> (total, used)."""
-    return {name: (rows["DISK_GB"][0], rows["DISK_GB"][3]) for name, rows in at_hand(url).items() if "DISK_GB" in rows}
+    return {
+        name: (rows["DISK_GB"][0], rows["DISK_GB"][3])
+        for name, rows in at_hand(url).items()
+        if "DISK_GB" in rows
+    }
 
 
 def held(url):
     """Return the allocations of consumers: (name or uuid) -> dict provider -> dict class -> amount."""
     table, consumers, known = tables.allocations, tables.consumers, tables.resource_providers
     query = (
-        sa.select(consumers.c.uuid, known.c.name, tables.resource_classes.c.name, table.c.used, tables.instances.c.name)
+        sa.select(
+            consumers.c.uuid,
+            known.c.name,
+            tables.resource_classes.c.name,
+            table.c.used,
+            tables.instances.c.name,
+        )
         .join(consumers, consumers.c.id == table.c.consumer_id)
         .join(known, known.c.id == table.c.provider_id)
         .join(tables.resource_classes, tables.resource_classes.c.id == table.c.class_id)
@@ -68,7 +94,11 @@ def held(url):
 
 def in_aggregates(url):
     """Return the members of the placement aggregates: uuid -> set of names of providers."""
-    table, known, aggregates = tables.provider_aggregates, tables.resource_providers, tables.placement_aggregates
+    table, known, aggregates = (
+        tables.provider_aggregates,
+        tables.resource_providers,
+        tables.placement_aggregates,
+    )
     query = (
         sa.select(aggregates.c.uuid, known.c.name)
         .outerjoin(table, table.c.aggregate_id == aggregates.c.id)
@@ -90,7 +120,11 @@ def counted(url):
         .subquery()
     )
     query = sa.select(inventories.c.used, sums.c.sum).outerjoin(
-        sums, sa.and_(sums.c.provider_id == inventories.c.provider_id, sums.c.class_id == inventories.c.class_id)
+        sums,
+        sa.and_(
+            sums.c.provider_id == inventories.c.provider_id,
+            sums.c.class_id == inventories.c.class_id,
+        ),
     )
     with Store.open(url).read() as connection:
         rows = connection.execute(query).all()
@@ -116,7 +150,11 @@ def test_one_host_keeps_its_own_disk(prepared_url):
 
 
 def test_two_hosts_at_once_share_one(prepared_url):
-    nodes = [on_pool("kvm1", domain("a", 1, 64, 10)), on_pool("kvm2", domain("b", 1, 64, 20)), host("kvm3")]
+    nodes = [
+        on_pool("kvm1", domain("a", 1, 64, 10)),
+        on_pool("kvm2", domain("b", 1, 64, 20)),
+        host("kvm3"),
+    ]
     fleets.discover(prepared_url, *nodes)
     assert disks(prepared_url) == {"pool/nfs": (100, 30), "kvm3": (100, 0)}
     assert held(prepared_url) == {
@@ -141,7 +179,9 @@ def test_two_hosts_at_once_share_one(prepared_url):
 
 
 def test_the_second_host_takes_the_first_ones_along(prepared_url):
-    first = on_pool("kvm1", domain("a", 1, 64, 10), domain("gone", 1, 64, 5), domain("moving", 1, 64, 3))
+    first = on_pool(
+        "kvm1", domain("a", 1, 64, 10), domain("gone", 1, 64, 5), domain("moving", 1, 64, 3)
+    )
     fleets.discover(prepared_url, first, host("kvm9"))
     fleets.claim(prepared_url, selection("claimed", "kvm1", disk_gb=7))
     with Store.open(prepared_url).write() as connection:
@@ -176,7 +216,11 @@ def test_a_host_that_had_its_own_disk_joins_with_what_it_holds(prepared_url):
 
 
 def test_a_host_that_leaves_the_pool_has_its_own_disk_again(prepared_url):
-    fleets.discover(prepared_url, on_pool("kvm1", domain("a", disk_gb=10)), on_pool("kvm2", domain("b", disk_gb=20)))
+    fleets.discover(
+        prepared_url,
+        on_pool("kvm1", domain("a", disk_gb=10)),
+        on_pool("kvm2", domain("b", disk_gb=20)),
+    )
     fleets.discover(prepared_url, host("kvm1", domain("a", disk_gb=10), local_gb=50))
     assert disks(prepared_url) == {"pool/nfs": (100, 20), "kvm1": (50, 10)}
     # The pool stays a pool with only one host left, so that providers do not change back and forth.
@@ -215,7 +259,9 @@ def test_a_retired_node_leaves(prepared_url):
     with Store.open(prepared_url).write() as connection:
         (key,) = providers.ids(connection, [sharing_facts.uuid_of(NFS)]).values()
         allocations.replace(connection, {uuid_of("stranger"): {key: {"DISK_GB": 9}}}, NOW)
-    fleets.discover(prepared_url, host("kvm1", hypervisor_hostname="a"), host("kvm2", domain("web", disk_gb=3)))
+    fleets.discover(
+        prepared_url, host("kvm1", hypervisor_hostname="a"), host("kvm2", domain("web", disk_gb=3))
+    )
     assert disks(prepared_url)["pool/nfs"] == (100, 9)
     with Store.open(prepared_url).write() as connection:
         allocations.replace(connection, {uuid_of("stranger"): {}}, NOW)
@@ -226,12 +272,17 @@ def test_a_retired_node_leaves(prepared_url):
 def test_a_moved_domain_leaves_its_disk_where_it_is(prepared_url):
     fleets.discover(prepared_url, on_pool("kvm1", domain("web", 2, 64, 10)), on_pool("kvm2"))
     fleets.discover(prepared_url, on_pool("kvm1"), on_pool("kvm2", domain("web", 2, 64, 10)))
-    assert held(prepared_url) == {"web": {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}, "pool/nfs": {"DISK_GB": 10}}}
+    assert held(prepared_url) == {
+        "web": {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}, "pool/nfs": {"DISK_GB": 10}}
+    }
 
 
 def test_declared_pools_are_one_by_name_or_id(prepared_url):
     local = {"name": "san", "path": "/srv/vms", "state": "running"}
-    cloned = [host(name, instances_path="/srv/vms", pools=[local]) for name in ("kvm1", "kvm2", "kvm3", "kvm4")]
+    cloned = [
+        host(name, instances_path="/srv/vms", pools=[local])
+        for name in ("kvm1", "kvm2", "kvm3", "kvm4")
+    ]
     fleets.discover(prepared_url, *cloned)
     # Cloned hosts have pools that look equal. That is no proof.
     assert set(disks(prepared_url)) == {"kvm1", "kvm2", "kvm3", "kvm4"}
@@ -244,11 +295,17 @@ def test_declared_pools_are_one_by_name_or_id(prepared_url):
 
 
 def test_names_are_short_and_unique(prepared_url):
-    pools = [{**POOL, "name": "n" * 250, "shared_id": f"nfs:filer{number}:/"} for number in range(3)]
+    pools = [
+        {**POOL, "name": "n" * 250, "shared_id": f"nfs:filer{number}:/"} for number in range(3)
+    ]
     fleets.discover(
         prepared_url,
         host("pool/nfs"),
-        *(on_pool(f"kvm{number}{half}", pool=pool) for number, pool in enumerate(pools) for half in "ab"),
+        *(
+            on_pool(f"kvm{number}{half}", pool=pool)
+            for number, pool in enumerate(pools)
+            for half in "ab"
+        ),
         *(on_pool(f"kvm9{half}") for half in "ab"),
     )
     names = sorted(set(disks(prepared_url)) - {"pool/nfs"})
@@ -261,7 +318,11 @@ def test_size_ratio_and_reserve(prepared_url):
     # Space that is reserved for a host is no part of a pool.
     assert at_hand(prepared_url)["pool/nfs"]["DISK_GB"] == (100, 0, 1.0, 0)
     with Store.open(prepared_url).write() as connection:
-        connection.execute(sa.update(tables.inventories).where(tables.inventories.c.total == 100).values(reserved=7))
+        connection.execute(
+            sa.update(tables.inventories)
+            .where(tables.inventories.c.total == 100)
+            .values(reserved=7)
+        )
     fleets.discover(prepared_url, *nodes, disk_allocation_ratio=2.0)
     assert at_hand(prepared_url)["pool/nfs"]["DISK_GB"] == (100, 7, 2.0, 0)
     again(prepared_url, *nodes)
@@ -294,7 +355,12 @@ def test_a_dry_run_writes_nothing(prepared_url):
 
 def test_discoveries_at_the_same_moment_make_one_provider(prepared_url):
     names = [f"kvm{number}" for number in range(6)]
-    answers = fleets.race(*(lambda name=name: fleets.discover(prepared_url, on_pool(name, domain(name, disk_gb=2))) for name in names))
+    answers = fleets.race(
+        *(
+            lambda name=name: fleets.discover(prepared_url, on_pool(name, domain(name, disk_gb=2)))
+            for name in names
+        )
+    )
     assert all(isinstance(answer, dict) for answer in answers), answers
     assert disks(prepared_url) == {"pool/nfs": (100, 12)}
     assert counted(prepared_url)
@@ -332,7 +398,10 @@ def test_an_address_that_was_claimed_is_kept(prepared_url):
     # The address stays with the instance on a host that reaches the pool, and is released on a host
     # that does not.
     fleets.discover(prepared_url, routed("kvm1"), routed("kvm2", domain("web", 2)))
-    assert held(prepared_url)["web"] == {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}, "ip/floating": {"IPV4_ADDRESS": 1}}
+    assert held(prepared_url)["web"] == {
+        "kvm2": {"VCPU": 2, "MEMORY_MB": 64},
+        "ip/floating": {"IPV4_ADDRESS": 1},
+    }
     fleets.discover(prepared_url, routed("kvm2"), host("kvm3", domain("web", 2)))
     assert held(prepared_url)["web"] == {"kvm3": {"VCPU": 2, "MEMORY_MB": 64}}
     assert counted(prepared_url)
@@ -341,7 +410,16 @@ def test_an_address_that_was_claimed_is_kept(prepared_url):
 def test_an_operators_own_sharing_provider_keeps_the_disk_that_was_claimed_there(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=5)))
     with Store.open(prepared_url).write() as connection:
-        mine, shared = uuid_of("mine"), {"name": "mine", "resource": "DISK_GB", "total": 50, "allocation_ratio": None, "reserved": None}
+        mine, shared = (
+            uuid_of("mine"),
+            {
+                "name": "mine",
+                "resource": "DISK_GB",
+                "total": 50,
+                "allocation_ratio": None,
+                "reserved": None,
+            },
+        )
         ids = {row.name: row.id for row in connection.execute(sa.select(tables.resource_providers))}
         made, dummy = sharing.ensure(connection, {mine: shared})
         sharing.set_members(connection, {ids["kvm1"]: {mine}}, {})
@@ -356,11 +434,17 @@ A, B = (("floating", ["192.0.2.0/28"]),), (("floating", ["192.0.2.16/28"]),)
 
 
 def test_contradicting_definitions_are_refused_with_both(prepared_url):
-    with pytest.raises(DroverError, match=r"floating .*kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30"):
+    with pytest.raises(
+        DroverError,
+        match=r"floating .*kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30",
+    ):
         fleets.discover(prepared_url, routed("kvm1", pools=A), routed("kvm2", pools=B))
     fleets.discover(prepared_url, routed("kvm1", pools=A))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"):
+    with pytest.raises(
+        DroverError,
+        match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was",
+    ):
         fleets.discover(prepared_url, routed("kvm2", pools=B))
     assert fleets.snapshot(prepared_url) == before
     # Another spelling of the same range is no change.
@@ -374,10 +458,16 @@ def test_a_definition_is_changed_host_by_host(prepared_url):
     assert at_hand(prepared_url)["ip/floating"]["IPV4_ADDRESS"][0] == 30
     fleets.discover(prepared_url, routed("kvm2", pools=larger), now=NOW + 2)
     # The message names the hosts that still have the old range.
-    with pytest.raises(DroverError, match=r"kvm2 has 192.0.2.1-192.0.2.30, kvm3 has 192.0.2.1-192.0.2.14"):
+    with pytest.raises(
+        DroverError, match=r"kvm2 has 192.0.2.1-192.0.2.30, kvm3 has 192.0.2.1-192.0.2.14"
+    ):
         fleets.discover(prepared_url, routed("kvm3", pools=A), now=NOW + 3)
     fleets.discover(prepared_url, routed("kvm3", pools=larger), now=NOW + 4)
-    again(prepared_url, *(routed(name, pools=larger) for name in ("kvm1", "kvm2", "kvm3")), now=NOW + 5)
+    again(
+        prepared_url,
+        *(routed(name, pools=larger) for name in ("kvm1", "kvm2", "kvm3")),
+        now=NOW + 5,
+    )
 
 
 # Large
@@ -386,9 +476,17 @@ def test_a_definition_is_changed_host_by_host(prepared_url):
 @pytest.mark.long
 def test_ten_thousand_nodes_in_fifty_pools(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
-    pools = [{**POOL, "name": f"p{number}", "shared_id": f"nfs:filer{number}:/"} for number in range(50)]
+    pools = [
+        {**POOL, "name": f"p{number}", "shared_id": f"nfs:filer{number}:/"} for number in range(50)
+    ]
     nodes = [
-        on_pool(f"kvm{number:05}", domain(f"web{number}", disk_gb=1), pool=pools[number % 50], local_gb=1000) for number in range(10_000)
+        on_pool(
+            f"kvm{number:05}",
+            domain(f"web{number}", disk_gb=1),
+            pool=pools[number % 50],
+            local_gb=1000,
+        )
+        for number in range(10_000)
     ]
     began = time.monotonic()
     fleets.discover(url, *nodes)

@@ -56,7 +56,9 @@ def test_a_malformed_url_is_refused_with_an_example(url):
     assert "postgresql://user:password@host/database" in message
 
 
-@pytest.mark.parametrize("url", ["mysql://u:s3cr3t@h/d", "oracle://u:s3cr3t@h/d", "mssql://u:s3cr3t@h/d"])
+@pytest.mark.parametrize(
+    "url", ["mysql://u:s3cr3t@h/d", "oracle://u:s3cr3t@h/d", "mssql://u:s3cr3t@h/d"]
+)
 def test_other_databases_are_refused(url):
     message, shown = failure(url)
     assert "SQLite or PostgreSQL" in message or "unknown kind" in message
@@ -84,7 +86,11 @@ def test_a_malformed_url_never_shows_its_password(url):
 
 @pytest.mark.parametrize(
     "place",
-    ["user:{}@127.0.0.1:1/db", "127.0.0.1:1/db?user=u&password={}", "127.0.0.1:1/db?sslpassword={}"],
+    [
+        "user:{}@127.0.0.1:1/db",
+        "127.0.0.1:1/db?user=u&password={}",
+        "127.0.0.1:1/db?sslpassword={}",
+    ],
 )
 def test_a_database_that_is_down_is_told_without_the_password(place):
     url = "postgresql://" + place.format(SECRET)
@@ -107,7 +113,11 @@ def test_a_wrong_password_is_told_and_not_shown(postgres):
 def test_a_password_among_the_options_of_the_url_works(postgres):
     with postgres.database() as url:
         parts = sa.make_url(url)
-        store = Store.open(parts.set(password=None).update_query_dict({"password": parts.password}).render_as_string())
+        store = Store.open(
+            parts.set(password=None)
+            .update_query_dict({"password": parts.password})
+            .render_as_string()
+        )
         assert store.upgrade() is None
         # The characters of the password that need quoting are at its end.
         assert postgres.password[:16] not in store.shown_url
@@ -266,7 +276,10 @@ def test_a_relative_path_and_a_home_are_resolved_once(tmp_path, monkeypatch):
 def test_a_failure_rolls_everything_back(prepared_url):
     fleets.discover(prepared_url, fleets.host("kvm1"))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(RuntimeError, match="half way"), Store.open(prepared_url).write() as connection:
+    with (
+        pytest.raises(RuntimeError, match="half way"),
+        Store.open(prepared_url).write() as connection,
+    ):
         connection.execute(sa.update(tables.services).values(disabled=True))
         raise RuntimeError("half way")
     assert fleets.snapshot(prepared_url) == before
@@ -282,7 +295,10 @@ def test_a_reader_cannot_write_the_database_itself_refuses(prepared_url):
         "CREATE TABLE mine (n INTEGER)",
         "DROP TABLE domains",
     ):
-        with pytest.raises(DroverError, match="read-?only"), Store.open(prepared_url).read() as connection:
+        with (
+            pytest.raises(DroverError, match="read-?only"),
+            Store.open(prepared_url).read() as connection,
+        ):
             connection.execute(sa.text(statement))
     assert fleets.snapshot(prepared_url) == before
 
@@ -356,7 +372,9 @@ def test_the_start_of_a_transaction_is_one_query(postgres):
     with postgres.database() as url:
         store, seen = Store.open(url), []
         store.upgrade()
-        sa.event.listen(store._engine, "before_cursor_execute", lambda *arguments: seen.append(arguments[2]))
+        sa.event.listen(
+            store._engine, "before_cursor_execute", lambda *arguments: seen.append(arguments[2])
+        )
         for transaction in (store.read, store.write, lambda: store.write(together=True)):
             del seen[:]
             with transaction():
@@ -376,7 +394,9 @@ def test_a_database_that_goes_away_and_comes_back(postgres):
                 connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
 
         # In the middle of a step, the error says so, and nothing of the step is written.
-        with pytest.raises(DroverError, match="connection was lost in the middle of a step.*run the same again"):
+        with pytest.raises(
+            DroverError, match="connection was lost in the middle of a step.*run the same again"
+        ):
             with store.write(together=True) as connection:
                 connection.execute(sa.update(tables.services).values(disabled=True))
                 kill(connection.execute(BACKEND).scalar_one())
@@ -393,10 +413,17 @@ def test_writers_together_and_writers_alone(postgres):
     with postgres.database() as url:
         Store.open(url).upgrade()
         query = sa.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted")
-        with Store.open(url).write(together=True) as one, Store.open(url).write(together=True) as other:
+        with (
+            Store.open(url).write(together=True) as one,
+            Store.open(url).write(together=True) as other,
+        ):
             assert one.execute(query).scalar_one() == 2
             with pytest.raises(DroverError, match="lock timeout"):
-                alone = Store.open(sa.make_url(url).update_query_dict({"options": "-c lock_timeout=200"}).render_as_string(False))
+                alone = Store.open(
+                    sa.make_url(url)
+                    .update_query_dict({"options": "-c lock_timeout=200"})
+                    .render_as_string(False)
+                )
                 with alone.write():
                     pytest.fail("it did not wait")
             assert other.execute(query).scalar_one() == 2
@@ -406,7 +433,10 @@ def test_a_deleted_file_is_told(prepared_url, tmp_path):
     if not prepared_url.startswith("sqlite"):
         return
     store, path = Store.open(prepared_url), tmp_path / "store.db"
-    with pytest.raises(DroverError, match="was deleted or replaced while it was written to"), store.write(together=True) as connection:
+    with (
+        pytest.raises(DroverError, match="was deleted or replaced while it was written to"),
+        store.write(together=True) as connection,
+    ):
         connection.execute(sa.insert(tables.traits).values(name="CUSTOM_X"))
         path.unlink()
     for leftover in tmp_path.iterdir():
@@ -448,7 +478,9 @@ def test_safety_19_each_commit_waits_for_the_disk(prepared_url, tmp_path):
         if shutil.which("strace") is None:
             return
         calls = tmp_path / "calls"
-        write_elsewhere(prepared_url, 4, ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", str(calls)])
+        write_elsewhere(
+            prepared_url, 4, ["strace", "-f", "-y", "-e", "trace=fsync,fdatasync", "-o", str(calls)]
+        )
     synced = [line for line in calls.read_text().splitlines() if "store.db-wal>) " in line]
     assert len(synced) >= 4, calls.read_text()
 
@@ -487,7 +519,9 @@ def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, toge
         try:
             os.waitpid(child, os.WUNTRACED)
             began = time.monotonic()
-            with pytest.raises(DroverError, match="held it for over 60 s.* nothing was written: wait for that run") as caught:
+            with pytest.raises(
+                DroverError, match="held it for over 60 s.* nothing was written: wait for that run"
+            ) as caught:
                 with Store.open(short).write(together=together):
                     pytest.fail("two at once")
             assert time.monotonic() - began < 10 and postgres.password not in str(caught.value)
@@ -507,7 +541,9 @@ def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, toge
 def limits(url):
     """Return the settings of a step that writes: (limits of the server, options of the connection)."""
     with Store.open(url).write() as connection:
-        shown = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in engine.LIMITS}
+        shown = {
+            name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in engine.LIMITS
+        }
         return shown, connection.connection.dbapi_connection.info.get_parameters()
 
 
@@ -516,7 +552,11 @@ def test_safety_12_limits_are_there_without_being_asked_for(postgres):
         Store.open(url).upgrade()
         shown, options = limits(url)
         assert shown == {"lock_timeout": "1min", "idle_in_transaction_session_timeout": "2min"}
-        assert (options["tcp_user_timeout"], options["keepalives_idle"], options["connect_timeout"]) == ("30000", "30", "15")
+        assert (
+            options["tcp_user_timeout"],
+            options["keepalives_idle"],
+            options["connect_timeout"],
+        ) == ("30000", "30", "15")
         # The limits end with the step: a pooler may give the connection to another client.
         store = Store.open(url)
         with store.write() as connection:

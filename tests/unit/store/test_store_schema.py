@@ -13,7 +13,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, revisions, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    revisions,
+    schema,
+    tables,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NEWER = "9999"
@@ -28,7 +33,10 @@ def everything(url):
     with raw(url).connect() as connection:
         names = sorted(sa.inspect(connection).get_table_names())
         quoted = {name: connection.dialect.identifier_preparer.quote(name) for name in names}
-        return {name: sorted(map(repr, connection.exec_driver_sql(f"SELECT * FROM {quoted[name]}"))) for name in names}
+        return {
+            name: sorted(map(repr, connection.exec_driver_sql(f"SELECT * FROM {quoted[name]}")))
+            for name in names
+        }
 
 
 def test_latest_is_the_head_of_the_migrations():
@@ -38,9 +46,14 @@ def test_latest_is_the_head_of_the_migrations():
 def test_migrations_make_what_the_tables_say(store_url):
     Store.open(store_url).upgrade()
     with raw(store_url).connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": True, "compare_server_default": True}
+        )
         assert compare_metadata(context, tables.metadata) == []
-        assert set(sa.inspect(connection).get_table_names()) == {*tables.metadata.tables, "alembic_version"}
+        assert set(sa.inspect(connection).get_table_names()) == {
+            *tables.metadata.tables,
+            "alembic_version",
+        }
 
 
 def test_the_comparison_would_notice_a_difference(store_url):
@@ -78,7 +91,9 @@ def test_a_newer_store_is_refused_and_left_alone(store_url, use):
         connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWER}'"))
     before = everything(store_url)
     store = Store.open(store_url)
-    with pytest.raises(DroverError, match=f"schema {NEWER}.*newer version.*Upgrade the collection.*nothing was"):
+    with pytest.raises(
+        DroverError, match=f"schema {NEWER}.*newer version.*Upgrade the collection.*nothing was"
+    ):
         if use == "upgrade":
             store.upgrade()
         else:
@@ -105,7 +120,10 @@ def test_many_processes_may_be_the_first(store_url, how):
     def discover(number):
         # New names of classes, traits and zones are written by all of them too.
         found = fleets.discover(
-            store_url, fleets.host(f"kvm{number}", traits=["CUSTOM_A", "CUSTOM_B"], availability_zone=f"az{number % 2}")
+            store_url,
+            fleets.host(
+                f"kvm{number}", traits=["CUSTOM_A", "CUSTOM_B"], availability_zone=f"az{number % 2}"
+            ),
         )
         return "done" if found["added"] == [f"kvm{number}"] else found
 

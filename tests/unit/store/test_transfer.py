@@ -17,10 +17,24 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    schema,
+    tables,
+    transfer,
+    transfer_file,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    NOW,
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 TEXTS = (
     "",
@@ -48,8 +62,14 @@ def other_url(request, prepared_url, postgres, tmp_path):
 @pytest.fixture
 def fleet_url(prepared_url):
     """Fill a store with a fleet that has rows in most tables, made by the engine."""
-    fleets.discover(prepared_url, host("kvm1", domain("web"), availability_zone="a", traits=["CUSTOM_X"]), host("kvm2"))
-    fleets.claim(prepared_url, selection("new", "kvm2", server_group={"name": "g", "policy": "affinity"}))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("web"), availability_zone="a", traits=["CUSTOM_X"]),
+        host("kvm2"),
+    )
+    fleets.claim(
+        prepared_url, selection("new", "kvm2", server_group={"name": "g", "policy": "affinity"})
+    )
     with Store.open(prepared_url).write() as connection:
         migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW)
     return prepared_url
@@ -61,7 +81,10 @@ def export(url, path, now=NOW, **options):
 
 
 def load(url, path, check_mode=False):
-    with transfer_file.Export(str(path)) as export_file, Store.open(url, check_mode).write() as connection:
+    with (
+        transfer_file.Export(str(path)) as export_file,
+        Store.open(url, check_mode).write() as connection,
+    ):
         return transfer.load(connection, export_file)
 
 
@@ -83,13 +106,24 @@ def fill_at_random(url, seed, rows=40):
     chance = random.Random(seed)
     with Store.open(url).write() as connection:
         for table in tables.EXPORTED:
-            own = [column.name for column in table.columns if any(key.column.table is table for key in column.foreign_keys)]
+            own = [
+                column.name
+                for column in table.columns
+                if any(key.column.table is table for key in column.foreign_keys)
+            ]
             made, seen = [], set()
             for number in range(rows):
-                row = {column.name: value_of(connection, chance, column, table, number) for column in table.columns}
+                row = {
+                    column.name: value_of(connection, chance, column, table, number)
+                    for column in table.columns
+                }
                 row.update(dict.fromkeys(own))
                 key = tuple(row[column.name] for column in table.primary_key.columns)
-                references = tuple(row[column.name] for column in table.columns if column.foreign_keys and not column.nullable)
+                references = tuple(
+                    row[column.name]
+                    for column in table.columns
+                    if column.foreign_keys and not column.nullable
+                )
                 if key not in seen and (not references or references not in seen):
                     made.append(row)
                     seen |= {key, references}
@@ -97,7 +131,9 @@ def fill_at_random(url, seed, rows=40):
             connection.execute(sa.insert(table), made)
             for row in made if own else ():
                 # References go in any direction, so a row may refer to a later one.
-                values = {name: chance.choice([None, *(other["id"] for other in made)]) for name in own}
+                values = {
+                    name: chance.choice([None, *(other["id"] for other in made)]) for name in own
+                }
                 connection.execute(sa.update(table).where(table.c.id == row["id"]).values(values))
 
 
@@ -128,7 +164,9 @@ def value_of(connection, chance, column, table, number):
     text = chance.choice(TEXTS)
     alone = any(index.unique and list(index.columns) == [column] for index in table.indexes)
     together = any(
-        isinstance(each, sa.UniqueConstraint) and column in list(each.columns) and not any(other.foreign_keys for other in each.columns)
+        isinstance(each, sa.UniqueConstraint)
+        and column in list(each.columns)
+        and not any(other.foreign_keys for other in each.columns)
         for each in table.constraints
     )
     if column.unique or alone or together or column.name == "name":
@@ -139,8 +177,14 @@ def value_of(connection, chance, column, table, number):
 def any_json(chance, depth):
     if depth and chance.random() < 0.7:
         items = [any_json(chance, depth - 1) for dummy in range(chance.randint(0, 4))]
-        return items if chance.random() < 0.5 else {chance.choice(TEXTS) + str(n): item for n, item in enumerate(items)}
-    return chance.choice([True, False, 2**70, -1, chance.choice([*FLOATS, -0.0]), chance.choice(TEXTS)])
+        return (
+            items
+            if chance.random() < 0.5
+            else {chance.choice(TEXTS) + str(n): item for n, item in enumerate(items)}
+        )
+    return chance.choice(
+        [True, False, 2**70, -1, chance.choice([*FLOATS, -0.0]), chance.choice(TEXTS)]
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -151,7 +195,11 @@ def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed)
     assert all(before.values()), "a table without rows proves nothing"
     there = export(prepared_url, tmp_path / "there.jsonl")
     loaded = load(other_url, tmp_path / "there.jsonl")
-    assert (loaded["changed"], loaded["rows"], loaded["checksums"]) == (True, there["rows"], there["checksums"])
+    assert (loaded["changed"], loaded["rows"], loaded["checksums"]) == (
+        True,
+        there["rows"],
+        there["checksums"],
+    )
     assert everything(other_url) == before
     back = export(other_url, tmp_path / "back.jsonl")
     assert (back["rows"], back["checksums"]) == (there["rows"], there["checksums"])
@@ -168,8 +216,12 @@ def test_the_engine_goes_on_where_it_was(fleet_url, other_url, tmp_path):
     assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
     # New rows get new ids in each table.
     for url in (fleet_url, other_url):
-        fleets.discover(url, host("kvm3", domain("more"), availability_zone="b", traits=["CUSTOM_Y"]))
-        fleets.claim(url, selection("newer", "kvm3", server_group={"name": "h", "policy": "affinity"}))
+        fleets.discover(
+            url, host("kvm3", domain("more"), availability_zone="b", traits=["CUSTOM_Y"])
+        )
+        fleets.claim(
+            url, selection("newer", "kvm3", server_group={"name": "h", "policy": "affinity"})
+        )
     assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
 
 
@@ -181,7 +233,14 @@ def test_the_file_is_private_json_lines_that_say_what_they_are(fleet_url, tmp_pa
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     columns = {table.name: table.columns.keys() for table in tables.EXPORTED}
-    assert lines[0] == {"drover_store": {"format": 2, "revision": schema.LATEST, "exported_at": NOW, "columns": columns}}
+    assert lines[0] == {
+        "drover_store": {
+            "format": 2,
+            "revision": schema.LATEST,
+            "exported_at": NOW,
+            "columns": columns,
+        }
+    }
     (first, *_others) = (each["services"] for each in lines if "services" in each)
     assert dict(zip(columns["services"], first))["host"] == "kvm1"
     assert lines[-1]["end"]["rows"] == found["rows"]
@@ -200,7 +259,11 @@ def test_an_export_of_the_same_rows_is_left(fleet_url, tmp_path):
     assert path.read_bytes() == before
     fleets.discover(fleet_url, host("kvm9"))
     again = export(fleet_url, path, dry=True)
-    assert (again["changed"], again["before"]["services"], again["rows"]["services"]) == (True, 2, 3)
+    assert (again["changed"], again["before"]["services"], again["rows"]["services"]) == (
+        True,
+        2,
+        3,
+    )
     assert path.read_bytes() == before
     assert export(fleet_url, path)["changed"] is True
 
@@ -210,7 +273,9 @@ def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_pa
     assert load(fleet_url, tmp_path / "x")["changed"] is False
     fleets.discover(fleet_url, host("kvm9"))
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(DroverError, match=r"not empty: it has \d+ rows \(.*services 3.*nothing was imported"):
+    with pytest.raises(
+        DroverError, match=r"not empty: it has \d+ rows \(.*services 3.*nothing was imported"
+    ):
         load(fleet_url, tmp_path / "x")
     assert fleets.snapshot(fleet_url) == before
 
@@ -221,17 +286,26 @@ def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
     export(fleet_url, tmp_path / "x")
     with transfer_file.Export(str(tmp_path / "x")) as there, open(tmp_path / "y", "wb") as file:
         writer = transfer_file.Writer(file)
-        writer.header(schema.LATEST, NOW, {table.name: table.columns.keys() for table in tables.EXPORTED})
+        writer.header(
+            schema.LATEST, NOW, {table.name: table.columns.keys() for table in tables.EXPORTED}
+        )
         for table in tables.EXPORTED:
             names = table.columns.keys()
             blocks = [list(zip(*rows)) for rows in there.table(table.name, names)]
             if table.name == "instances":
                 blocks = [
-                    [["same"] * len(column) if name == "definition" else column for name, column in zip(names, each)] for each in blocks
+                    [
+                        ["same"] * len(column) if name == "definition" else column
+                        for name, column in zip(names, each)
+                    ]
+                    for each in blocks
                 ]
             writer.table(table.name, blocks)
         writer.end()
-    with pytest.raises(DroverError, match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported"):
+    with pytest.raises(
+        DroverError,
+        match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported",
+    ):
         load(url, tmp_path / "y")
     with pytest.raises(DroverError, match="discover"), Store.open(url).read():
         pytest.fail("nothing is there")
@@ -341,7 +415,9 @@ def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
         ("9999", "newer version.*upgrade the coll"),
     ],
 )
-def test_another_revision_is_refused_with_what_to_do(fleet_url, tmp_path, monkeypatch, revision, advice):
+def test_another_revision_is_refused_with_what_to_do(
+    fleet_url, tmp_path, monkeypatch, revision, advice
+):
     with monkeypatch.context() as patched, Store.open(fleet_url).read() as connection:
         patched.setattr(schema, "LATEST", revision)
         transfer.export(connection, str(tmp_path / "x"), NOW)
@@ -389,7 +465,10 @@ def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
         connection.execute(sa.update(tables.instances).values(project="x" * 300))
     export(fleet_url, tmp_path / "x")
     with postgres.database() as url:
-        with pytest.raises(DroverError, match="row of instances that the database refuses: .*255.*nothing was imported"):
+        with pytest.raises(
+            DroverError,
+            match="row of instances that the database refuses: .*255.*nothing was imported",
+        ):
             load(url, tmp_path / "x")
         with pytest.raises(DroverError, match="discover"), Store.open(url).read():
             pytest.fail("nothing is there")

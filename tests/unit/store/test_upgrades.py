@@ -17,7 +17,13 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, revisions, schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    revisions,
+    schema,
+    transfer,
+    transfer_file,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 
@@ -28,7 +34,9 @@ def each_of(revisions):
     """Return revisions as parameters; revisions between the oldest and the two newest are marked as
     long."""
     kept = (revisions[0], *revisions[-2:])
-    return [each if each in kept else pytest.param(each, marks=pytest.mark.long) for each in revisions]
+    return [
+        each if each in kept else pytest.param(each, marks=pytest.mark.long) for each in revisions
+    ]
 
 
 # The rows that were written into a store of each revision; a later revision has the rows of the
@@ -185,7 +193,9 @@ def upgrade_to(connection, revision):
     """Run the migrations up to a revision, as a version of the collection did when this revision
     was its newest."""
     scripts = revisions.scripts()
-    with EnvironmentContext(Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)) as environment:
+    with EnvironmentContext(
+        Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)
+    ) as environment:
         environment.configure(connection=connection, transactional_ddl=True)
         environment.run_migrations()
 
@@ -203,9 +213,15 @@ def build(url, revision):
             # Set the counters as if the rows had come one by one.
             for table in sa.inspect(connection).get_table_names():
                 if "id" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
-                    connection.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"))
+                    connection.execute(
+                        sa.text(
+                            f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"
+                        )
+                    )
     found = contents(url)
-    assert [name for name, (dummy, rows) in found.items() if not rows] == [], "write rows of these tables into ROWS"
+    assert [name for name, (dummy, rows) in found.items() if not rows] == [], (
+        "write rows of these tables into ROWS"
+    )
     return found
 
 
@@ -216,8 +232,14 @@ def contents(url, columns=None):
         quote = connection.dialect.identifier_preparer.quote
         inspector = sa.inspect(connection)
         for table in columns or sorted(set(inspector.get_table_names()) - {"alembic_version"}):
-            names = columns[table] if columns else [column["name"] for column in inspector.get_columns(table)]
-            rows = connection.exec_driver_sql(f"SELECT {', '.join(map(quote, names))} FROM {quote(table)}")
+            names = (
+                columns[table]
+                if columns
+                else [column["name"] for column in inspector.get_columns(table)]
+            )
+            rows = connection.exec_driver_sql(
+                f"SELECT {', '.join(map(quote, names))} FROM {quote(table)}"
+            )
             found[table] = (names, sorted(map(repr, rows)))
     return found
 
@@ -226,7 +248,10 @@ def contents(url, columns=None):
 def test_every_row_is_there_after_an_upgrade(store_url, revision):
     before = build(store_url, revision)
     assert Store.open(store_url).upgrade() == revision
-    assert contents(store_url, {table: columns for table, (columns, dummy) in before.items()}) == before
+    assert (
+        contents(store_url, {table: columns for table, (columns, dummy) in before.items()})
+        == before
+    )
     with raw(store_url).connect() as connection:
         wrong = connection.exec_driver_sql(
             "SELECT i.id FROM inventories i WHERE i.used <> coalesce((SELECT sum(a.used) FROM allocations a"
@@ -240,7 +265,11 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     build(store_url, revision)
     Store.open(store_url).upgrade()
     found = fleets.columns(store_url)
-    assert (found["host"], found["disabled"], found["zones"]) == (["kvm1", "kvm2"], [False, True], [["a"], []])
+    assert (found["host"], found["disabled"], found["zones"]) == (
+        ["kvm1", "kvm2"],
+        [False, True],
+        [["a"], []],
+    )
     assert found["resources"]["VCPU"]["used"] == [5, 3]
     assert fleets.where(store_url) == {"web": "kvm1", "db": "kvm2"}
     # Three of the eight are left: three more fit, and four do not.
@@ -251,7 +280,10 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     fleets.discover(store_url, host("kvm3"))
     with Store.open(store_url).read() as connection:
         transfer.export(connection, str(tmp_path / "x"), NOW)
-    with transfer_file.Export(str(tmp_path / "x")) as export_file, Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection:
+    with (
+        transfer_file.Export(str(tmp_path / "x")) as export_file,
+        Store.open(f"sqlite:///{tmp_path / 'copy.db'}").write() as connection,
+    ):
         transfer.load(connection, export_file)
     assert fleets.figures(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.figures(store_url)
 
@@ -260,7 +292,10 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
 def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision):
     before = build(store_url, revision)
     with (
-        pytest.raises(DroverError, match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store"),
+        pytest.raises(
+            DroverError,
+            match=f"older schema {revision}.*needs {schema.LATEST}.*drover.compute.store",
+        ),
         Store.open(store_url).read(),
     ):
         pytest.fail("it must not be read")

@@ -12,7 +12,13 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._events.fleet_view import FleetView
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, power, tables, watched
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    leases,
+    power,
+    tables,
+    watched,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -22,7 +28,11 @@ ACTOR = types.SimpleNamespace(holder="somebody", process="elsewhere", lives=lamb
 @pytest.fixture
 def url(prepared_url):
     web, off = fleets.domain("web"), fleets.domain("off", state="shutoff")
-    fleets.discover(prepared_url, fleets.host("kvm1", web, off), fleets.host("kvm2", migration_address="10.0.0.2"))
+    fleets.discover(
+        prepared_url,
+        fleets.host("kvm1", web, off),
+        fleets.host("kvm2", migration_address="10.0.0.2"),
+    )
     return prepared_url
 
 
@@ -57,7 +67,10 @@ def test_a_host_whose_evacuation_was_killed_is_not_quiet_before_it_is_empty(url)
 
     written(url, evacuate)
     assert read(url, watched.quiet) == {}
-    written(url, lambda connection: connection.execute(sa.update(tables.domains).values(state="shutoff")))
+    written(
+        url,
+        lambda connection: connection.execute(sa.update(tables.domains).values(state="shutoff")),
+    )
     assert list(read(url, watched.quiet)) == ["kvm1"]
 
 
@@ -75,17 +88,25 @@ def test_what_runs_work_on(url):
     written(url, lambda connection: leases.take(connection, "kvm2", ACTOR, "drain"))
     web = fleets.uuid_of("web")
     written(
-        url, lambda connection: connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == web).values(order_uuid="x"))
+        url,
+        lambda connection: connection.execute(
+            sa.update(tables.instances).where(tables.instances.c.uuid == web).values(order_uuid="x")
+        ),
     )
     assert read(url, watched.busy) == ({"kvm2"}, {web})
     # A dead run works on no instance.
-    written(url, lambda connection: connection.execute(sa.update(tables.leases).values(expires_at=1)))
+    written(
+        url, lambda connection: connection.execute(sa.update(tables.leases).values(expires_at=1))
+    )
     assert read(url, watched.busy)[0] == set()
 
 
 def test_where_instances_are_recorded(url):
     uuids = [fleets.uuid_of(name) for name in ("web", "off", "nobody")]
-    assert read(url, watched.recorded, uuids) == {uuids[0]: ("kvm1", True), uuids[1]: ("kvm1", False)}
+    assert read(url, watched.recorded, uuids) == {
+        uuids[0]: ("kvm1", True),
+        uuids[1]: ("kvm1", False),
+    }
 
 
 def test_the_view_and_the_findings(url):
@@ -97,7 +118,13 @@ def test_the_view_and_the_findings(url):
 
 def test_hosts_that_need_a_reboot(url):
     sign = "kernel 1 runs, and 2 is installed"
-    facts = {"hypervisor_hostname": "kvm3", "hypervisor_type": "QEMU", "memory_mb": 4096, "cpu": {"count": 4}, "reboot_sign": sign}
+    facts = {
+        "hypervisor_hostname": "kvm3",
+        "hypervisor_type": "QEMU",
+        "memory_mb": 4096,
+        "cpu": {"count": 4},
+        "reboot_sign": sign,
+    }
     assert read(url, watched.reboot_signs) == {}
     fleets.discover(url, {"host": "kvm3", "hypervisor": facts})
     assert read(url, watched.reboot_signs) == {"kvm3": sign} == FleetView(url).findings().reboots

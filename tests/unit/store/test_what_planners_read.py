@@ -10,13 +10,25 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import (
+    columns_for_moves,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, migrations_open, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    Store,
+    host_columns,
+    migrations_open,
+    tables,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    read_host_instances,
+    read_instances,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -25,7 +37,9 @@ PROOF = certainty.word("a test")
 
 def discover(url, metadata=None, **more):
     web = domain("web", metadata={"project": "p", "flavor": "small", **(metadata or {})}, **more)
-    found = fleets.discover(url, host("kvm1", web, domain("old")), host("kvm2"), host("kvm3", domain("other")))
+    found = fleets.discover(
+        url, host("kvm1", web, domain("old")), host("kvm2"), host("kvm3", domain("other"))
+    )
     return found
 
 
@@ -43,7 +57,9 @@ def test_one_reader_for_one_host_for_all_and_for_the_others(prepared_url):
     discover(prepared_url)
     assert set(read(prepared_url)) == {"web", "old", "other"}
     assert set(read(prepared_url, ["kvm1"])) == {"web", "old"}
-    assert {name: each["host"] for name, each in read(prepared_url, but=["kvm1"]).items()} == {"other": "kvm3"}
+    assert {name: each["host"] for name, each in read(prepared_url, but=["kvm1"]).items()} == {
+        "other": "kvm3"
+    }
     with Store.open(prepared_url).read() as connection:
         assert [each["name"] for each in read_host_instances(connection, "kvm1")] == ["old", "web"]
         assert len(read_host_instances(connection)) == 3
@@ -51,14 +67,20 @@ def test_one_reader_for_one_host_for_all_and_for_the_others(prepared_url):
 
 @pytest.mark.parametrize("many", [1, 40])
 def test_it_takes_four_queries_however_many_there_are(prepared_url, many):
-    fleets.discover(prepared_url, host("kvm1", *(domain(f"vm{number}") for number in range(many)), vcpus=64))
+    fleets.discover(
+        prepared_url, host("kvm1", *(domain(f"vm{number}") for number in range(many)), vcpus=64)
+    )
     with Store.open(prepared_url).read() as connection:
         assert len(read_instances(connection)) == many
         assert fleets.count_queries(connection, read_instances) == 4
 
 
 def test_what_is_read_of_an_instance(prepared_url):
-    discover(prepared_url, {"move": "cold", "priority": "7", "migration": '{"copy_storage": "never"}'}, vcpus=2)
+    discover(
+        prepared_url,
+        {"move": "cold", "priority": "7", "migration": '{"copy_storage": "never"}'},
+        vcpus=2,
+    )
     with Store.open(prepared_url).write() as connection:
         connection.execute(
             sa.insert(tables.flavors).values(
@@ -92,18 +114,34 @@ def test_what_another_host_showed_last_says_that_it_has_to_be_read(prepared_url)
     policy = Policy.from_mapping({})
     with Store.open(prepared_url).read() as connection:
         instances = read_host_instances(connection, "kvm1")
-        columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
+        columns = host_columns.read_columns(
+            connection, fleets.NOW, 0, columns_for_moves(instances, policy)
+        )
     (stays,) = plan_drain(columns, instances, "kvm1", policy)["unmovable"]
-    assert "another host did when that was last read; run drover.compute.discover" in stays["reason"]
+    assert (
+        "another host did when that was last read; run drover.compute.discover" in stays["reason"]
+    )
 
 
 def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_url):
     discover(prepared_url)
     with Store.open(prepared_url).write() as connection:
-        consumer = connection.scalar(sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid_of("web")))
-        provider = connection.scalar(sa.select(tables.allocations.c.provider_id).where(tables.allocations.c.consumer_id == consumer))
-        number = connection.execute(sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")).inserted_primary_key[0]
-        connection.execute(sa.insert(tables.allocations).values(consumer_id=consumer, provider_id=provider, class_id=number, used=3))
+        consumer = connection.scalar(
+            sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid_of("web"))
+        )
+        provider = connection.scalar(
+            sa.select(tables.allocations.c.provider_id).where(
+                tables.allocations.c.consumer_id == consumer
+            )
+        )
+        number = connection.execute(
+            sa.insert(tables.resource_classes).values(name="CUSTOM_GOLD")
+        ).inserted_primary_key[0]
+        connection.execute(
+            sa.insert(tables.allocations).values(
+                consumer_id=consumer, provider_id=provider, class_id=number, used=3
+            )
+        )
     assert read(prepared_url)["web"]["resources"]["CUSTOM_GOLD"] == 3
     with Store.open(prepared_url).read() as connection:
         instances = read_host_instances(connection, "kvm1")
@@ -142,7 +180,10 @@ def test_the_metadata_is_the_one_place_of_the_policy(prepared_url):
     web = read(prepared_url)["web"]
     assert (web["move_policy"], "move live" in web["move_policy_error"]) == (None, True)
     discover(prepared_url)
-    assert (read(prepared_url)["web"]["move_policy"], read(prepared_url)["web"]["move_policy_error"]) == (None, None)
+    assert (
+        read(prepared_url)["web"]["move_policy"],
+        read(prepared_url)["web"]["move_policy_error"],
+    ) == (None, None)
 
 
 def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
@@ -154,7 +195,9 @@ def test_the_budget_of_a_group_is_seen_and_may_change(prepared_url):
     assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] == 2
     assert ensure(max_moving=0)
     assert fleets.columns(prepared_url)["server_groups"]["web"]["max_moving"] is None
-    with pytest.raises(DroverError, match=r"max_moving \(0 is no limit\) must be a whole number from 0 "):
+    with pytest.raises(
+        DroverError, match=r"max_moving \(0 is no limit\) must be a whole number from 0 "
+    ):
         ensure(max_moving=-1)
 
 
@@ -162,7 +205,14 @@ def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
     discover(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
         opened = migration_claims.begin(
-            connection, uuid_of("other"), "kvm2", None, "live-migration", fleets.NOW, "kvm3", {"for_hosts": ["kvm1", "kvm4"]}
+            connection,
+            uuid_of("other"),
+            "kvm2",
+            None,
+            "live-migration",
+            fleets.NOW,
+            "kvm3",
+            {"for_hosts": ["kvm1", "kvm4"]},
         )
     with Store.open(prepared_url).read() as connection:
         assert migrations_open.left_open_for(connection, ["kvm1"]) == ["kvm3"]
@@ -175,12 +225,20 @@ def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
     assert before != after and after[uuid_of("other")] == {"kvm3": {"VCPU": 1, "MEMORY_MB": 64}}
 
 
-def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_cannot_be_copied(prepared_url):
+def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_cannot_be_copied(
+    prepared_url,
+):
     """A disk on known shared storage is an exception: no file of it is copied, and its clones keep
     it."""
 
     def disk(path, *behind):
-        return {"target": "vda", "type": "file", "source": path, "path": path, "chain": [{"path": each} for each in behind]}
+        return {
+            "target": "vda",
+            "type": "file",
+            "source": path,
+            "path": path,
+            "chain": [{"path": each} for each in behind],
+        }
 
     clones = [domain(f"clone{number}", disks=[disk(f"/c{number}", "/base")]) for number in range(5)]
     template = domain("tmpl", disks=[disk("/base")], state="shutoff")
@@ -190,7 +248,9 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         fleets.discover(prepared_url, host("kvm1", *domains, **more), host("kvm2", other, vcpus=16))
         with Store.open(prepared_url).read() as connection:
             instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
-            columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
+            columns = host_columns.read_columns(
+                connection, fleets.NOW, 0, columns_for_moves(instances, policy)
+            )
             found = plan_drain(columns, instances, "kvm1", policy)
         return {each["name"]: each["reason"] for each in found["unmovable"]}
 
@@ -198,13 +258,24 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         "tmpl": "one of its disks backs clone0, clone1, clone2 and 2 more on its host and is not known to be on shared storage, "
         "so it cannot be copied away; move what it backs first, or declare its pool with drover_shared_pools"
     }
-    assert plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}
+    assert (
+        plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}
+    )
     # On another host, the same path may be another file.
     assert "tmpl" not in plan(template)
 
 
 def test_snapshots_are_planned_to_go_along_where_no_image_of_them_has_to_be_copied(prepared_url):
-    disks = [{"target": "vda", "type": "file", "device": "disk", "source": "/v/x", "path": "/v/x", "chain": [{"path": "/v/base"}]}]
+    disks = [
+        {
+            "target": "vda",
+            "type": "file",
+            "device": "disk",
+            "source": "/v/x",
+            "path": "/v/x",
+            "chain": [{"path": "/v/base"}],
+        }
+    ]
     with_them = {"disks": disks, "snapshots": True}
     guests = [
         domain("external", **with_them, fixed_snapshots=[]),
@@ -217,13 +288,24 @@ def test_snapshots_are_planned_to_go_along_where_no_image_of_them_has_to_be_copi
         fleets.discover(prepared_url, host("kvm1", *guests, **more), host("kvm2", vcpus=16))
         with Store.open(prepared_url).read() as connection:
             instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
-            columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
+            columns = host_columns.read_columns(
+                connection, fleets.NOW, 0, columns_for_moves(instances, policy)
+            )
             found = plan_drain(columns, instances, "kvm1", policy)
         return {each["name"]: each["reason"] for each in found["unmovable"]}
 
     local = plan()
     assert set(local) == {"external", "internal", "older"}
-    assert "its disks are not known to be on shared storage" in local["external"] and "drover_shared_pools" in local["external"]
-    assert "it has snapshots in its image or with memory (in), with which libvirt moves nothing" in local["internal"]
+    assert (
+        "its disks are not known to be on shared storage" in local["external"]
+        and "drover_shared_pools" in local["external"]
+    )
+    assert (
+        "it has snapshots in its image or with memory (in), with which libvirt moves nothing"
+        in local["internal"]
+    )
     assert "run drover.compute.discover" in local["older"]
-    assert set(plan(pools=[{"name": "p", "path": "/v", "shared_id": "declared:p"}])) == {"internal", "older"}
+    assert set(plan(pools=[{"name": "p", "path": "/v", "shared_id": "declared:p"}])) == {
+        "internal",
+        "older",
+    }

@@ -21,7 +21,14 @@ CELLS = [
         "id": cell,
         "memory_mb": 16384,
         "cpus": [
-            {"id": cpu, "socket": cell, "die": 0, "cluster": 0, "core": cpu % 8, "siblings": [cpu % 8, cpu % 8 + 8]}
+            {
+                "id": cpu,
+                "socket": cell,
+                "die": 0,
+                "cluster": 0,
+                "core": cpu % 8,
+                "siblings": [cpu % 8, cpu % 8 + 8],
+            }
             for cpu in [*range(4 * cell, 4 * cell + 4), *range(4 * cell + 8, 4 * cell + 12)]
         ],
         "pages": [
@@ -37,7 +44,9 @@ CELLS = [
 
 def devices():
     """Return the devices of the recorded host: pci_devices, mdev_types, mdev_devices."""
-    return parse_devices((ET.tostring(each, encoding="unicode"), True) for each in ET.parse(NODEDEVS).getroot())
+    return parse_devices(
+        (ET.tostring(each, encoding="unicode"), True) for each in ET.parse(NODEDEVS).getroot()
+    )
 
 
 def facts(*domains, **more):
@@ -55,7 +64,11 @@ def facts(*domains, **more):
 
 def node(*domains, host="kvm1", options=None, **more):
     """Return a node as compute_node takes it in a list of nodes."""
-    return {"host": host, "hypervisor": facts(*domains, **{"hypervisor_hostname": host, **more}), **(options or {})}
+    return {
+        "host": host,
+        "hypervisor": facts(*domains, **{"hypervisor_hostname": host, **more}),
+        **(options or {}),
+    }
 
 
 def numa(xml):
@@ -66,12 +79,19 @@ def numa(xml):
 def domain(name, vcpus, memory_mb, xml="", devices=(), **more):
     """Return a domain whose XML has these elements, and devices as (type, address)."""
     hostdevs = [{"type": kind, "address": address} for kind, address in devices]
-    return {**fleets.domain(name, vcpus, memory_mb), "numa": numa(xml), "hostdevs": hostdevs, **more}
+    return {
+        **fleets.domain(name, vcpus, memory_mb),
+        "numa": numa(xml),
+        "hostdevs": hostdevs,
+        **more,
+    }
 
 
 def pins(*cpus, cell=None, emulator=None):
     """Return elements that pin vCPUs 0, 1, ... to CPUs, with their memory in a cell."""
     each = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='{cpu}'/>" for vcpu, cpu in enumerate(cpus))
     more = f"<emulatorpin cpuset='{emulator}'/>" if emulator is not None else ""
-    where = f"<numatune><memory mode='strict' nodeset='{cell}'/></numatune>" if cell is not None else ""
+    where = (
+        f"<numatune><memory mode='strict' nodeset='{cell}'/></numatune>" if cell is not None else ""
+    )
     return f"<cputune>{each}{more}</cputune>{where}"

@@ -21,7 +21,11 @@ from ansible_collections.drover.compute.plugins.module_utils._domain import defi
 from ansible_collections.drover.compute.plugins.module_utils._host import storage
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, node
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    checked_facts,
+    domain,
+    node,
+)
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
@@ -93,7 +97,9 @@ def test_what_hypervisors_really_say_passes():
      "[::1]", "kvm3?", "kvm3#", "ümlaut", "x" * 256],
 )  # fmt: skip
 def test_safety_10_a_host_name_has_a_strict_form(name):
-    with pytest.raises(DroverError, match="^Host kvm1: hypervisor_hostname must be the name of a host"):
+    with pytest.raises(
+        DroverError, match="^Host kvm1: hypervisor_hostname must be the name of a host"
+    ):
         reported(hypervisor_hostname=name)
 
 
@@ -126,11 +132,24 @@ def test_names_that_hosts_have(name):
         (("pools", 0, "uuid"), ["../x"]),
         (("pools", 0, "state"), ["fine"]),
         (("pools", 0, "capacity_gb"), [-1, "x", float("nan"), float("inf")]),
-        (("supported_instances",), [[["x86_64", "kvm"]], [5], "kvm", [["x86_64", "kvm' x='", "hvm"]]]),
-        (("guest_hardware",), [[5], "x", {"firmware": "efi"}, {"firmware": [5]}, {"tpm_models": ["<x>"]}]),
+        (
+            ("supported_instances",),
+            [[["x86_64", "kvm"]], [5], "kvm", [["x86_64", "kvm' x='", "hvm"]]],
+        ),
+        (
+            ("guest_hardware",),
+            [[5], "x", {"firmware": "efi"}, {"firmware": [5]}, {"tpm_models": ["<x>"]}],
+        ),
         (
             ("host_model",),
-            [[5], "x", {"model": "<x>"}, {"model": "x", "type": "xen"}, {"model": "x", "features": ["<"]}, {"model": "x", "arch": 5}],
+            [
+                [5],
+                "x",
+                {"model": "<x>"},
+                {"model": "x", "type": "xen"},
+                {"model": "x", "features": ["<"]},
+                {"model": "x", "arch": 5},
+            ],
         ),
         (
             ("missing_drivers",),
@@ -172,7 +191,15 @@ def test_names_that_hosts_have(name):
                 [{"uuid": fleets.uuid_of("m"), "parent": "p", "type": "t"}] * 2,
             ],
         ),
-        (("numa_cells",), [[7], [{"pages": [{"count": 2**70}]}], [{"id": -1, "memory_mb": 1}], [{"id": 0, "memory_mb": 1}] * 2]),
+        (
+            ("numa_cells",),
+            [
+                [7],
+                [{"pages": [{"count": 2**70}]}],
+                [{"id": -1, "memory_mb": 1}],
+                [{"id": 0, "memory_mb": 1}] * 2,
+            ],
+        ),
         (("numa_cells", 0, "memory_mb"), [None, -1, "1"]),
         (
             ("numa_cells", 0, "cpus"),
@@ -189,7 +216,12 @@ def test_names_that_hosts_have(name):
         ),
         (
             ("numa_cells", 0, "pages"),
-            [[{"size_kb": 0, "count": 1}], [{"size_kb": 4}], [{"size_kb": 4, "count": 1}] * 2, [{"size_kb": 4, "count": 1, "free": -1}]],
+            [
+                [{"size_kb": 0, "count": 1}],
+                [{"size_kb": 4}],
+                [{"size_kb": 4, "count": 1}] * 2,
+                [{"size_kb": 4, "count": 1, "free": -1}],
+            ],
         ),
         (("domains",), ["web", {"a": 1}]),
         (("mounts",), [[5], [{"path": 5}], [{"path": "/srv", "shared_id": ["nfs"]}]]),
@@ -226,7 +258,9 @@ def test_safety_10_a_fact_of_a_host_that_cannot_be(path, values):
 def test_safety_10_a_bad_domain_is_left_out_and_hides_no_other(change):
     bad = {**copy.deepcopy(FACTS["domains"][0]), **change}
     facts, sentences = reported(domains=[fleets.domain("a"), bad, fleets.domain("b")])
-    assert [each["name"] for each in facts["domains"]] == ["a", "b"] and facts["untold_domains"] == [bad]
+    assert [each["name"] for each in facts["domains"]] == ["a", "b"] and facts[
+        "untold_domains"
+    ] == [bad]
     (sentence,) = sentences
     assert sentence.startswith("Host kvm1: domain 2") and "The domain was left out" in sentence
     with pytest.raises(DroverError):
@@ -238,16 +272,23 @@ def test_safety_10_a_uuid_that_stands_twice():
     assert [each["name"] for each in facts["domains"]] == ["a"] and "stands twice" in sentences[0]
 
 
-@pytest.mark.parametrize(("name", "kept"), [("a\0b", "a_b"), ("\ud800x", "_x"), ("x" * 300, "x" * 255), ("", fleets.uuid_of("web"))])
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("a\0b", "a_b"), ("\ud800x", "_x"), ("x" * 300, "x" * 255), ("", fleets.uuid_of("web"))],
+)
 def test_safety_10_a_guest_is_there_whatever_it_is_called(name, kept):
     """The names of its guests must not make a host look empty."""
     facts, sentences = reported(domains=[{**fleets.domain("web"), "name": name}])
-    assert [each["name"] for each in facts["domains"]] == [kept] and "has a name that cannot be kept" in sentences[0]
+    assert [each["name"] for each in facts["domains"]] == [
+        kept
+    ] and "has a name that cannot be kept" in sentences[0]
 
 
 def test_a_cell_without_its_cpus_is_refused():
     with pytest.raises(DroverError, match="numa_cells, cell 0: cpus must be a list of mappings"):
-        checked_facts.reported({**FACTS, "numa_cells": [{**FACTS["numa_cells"][0], "cpus": None}]}, "Host kvm1")
+        checked_facts.reported(
+            {**FACTS, "numa_cells": [{**FACTS["numa_cells"][0], "cpus": None}]}, "Host kvm1"
+        )
 
 
 def test_safety_10_addresses_are_addresses():
@@ -260,7 +301,13 @@ def test_safety_10_addresses_are_addresses():
 def paths(value, before=()):
     """Yield the places of values in nested data."""
     yield before
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+    for key, each in (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    ):
         yield from paths(each, (*before, key))
 
 
@@ -270,7 +317,11 @@ EVERYWHERE = [path for path in paths(FACTS) if path]
 @settings(max_examples=400, deadline=None)
 @given(
     strategies.lists(
-        strategies.tuples(strategies.sampled_from(EVERYWHERE), strategies.sampled_from(HOSTILE) | strategies.text(max_size=8)), max_size=3
+        strategies.tuples(
+            strategies.sampled_from(EVERYWHERE),
+            strategies.sampled_from(HOSTILE) | strategies.text(max_size=8),
+        ),
+        max_size=3,
     )
 )
 @example([(("pools", 0, "name"), "\t"), (("pools", 0, "state"), "")])
@@ -324,11 +375,17 @@ def test_safety_10_the_uri_is_made_of_the_name_in_the_inventory(host, uri):
     assert described["columns"]["migration_uri"] == uri
     if uri is None:
         assert (
-            f"Host {host} cannot be reached by its name" in described["warnings"][0] and "drover_migration_uri" in described["warnings"][0]
+            f"Host {host} cannot be reached by its name" in described["warnings"][0]
+            and "drover_migration_uri" in described["warnings"][0]
         )
     else:
         parts = urllib.parse.urlsplit(uri)
-        assert (parts.hostname, parts.path, parts.query, parts.fragment) == (host, "/system", "", "")
+        assert (parts.hostname, parts.path, parts.query, parts.fragment) == (
+            host,
+            "/system",
+            "",
+            "",
+        )
     own = node.describe(facts, {"host": host, "migration_uri": "qemu+tls://x/system"})
     assert own["columns"]["migration_uri"] == "qemu+tls://x/system" and own["warnings"] == []
 
@@ -351,7 +408,10 @@ def test_safety_10_a_host_that_says_nonsense_is_told_from_a_dead_one(prepared_ur
     with pytest.raises(AnsibleActionFail) as caught:
         discover(prepared_url, monkeypatch, {**FACTS, "hypervisor_hostname": evil})
     sentence = str(caught.value)
-    assert "Host kvm1, as it reports itself: hypervisor_hostname must be" in sentence and "Nothing of host kvm1 was recorded" in sentence
+    assert (
+        "Host kvm1, as it reports itself: hypervisor_hostname must be" in sentence
+        and "Nothing of host kvm1 was recorded" in sentence
+    )
     result = getattr(caught.value, "_result", None) or caught.value.result
     assert result["answers"] is True
     for nonsense in ("hypervisor", None, [], {}, 5):
@@ -362,9 +422,18 @@ def test_safety_10_a_host_that_says_nonsense_is_told_from_a_dead_one(prepared_ur
 
 
 def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monkeypatch):
-    hostile = [{**fleets.domain(f"evil{number}"), "name": name} for number, name in enumerate(("\0", "x" * 300, 5))]
+    hostile = [
+        {**fleets.domain(f"evil{number}"), "name": name}
+        for number, name in enumerate(("\0", "x" * 300, 5))
+    ]
     found = discover(
-        prepared_url, monkeypatch, {**FACTS, "domains": [fleets.domain("web"), *hostile], "uri": "qemu+ssh://kvm9/system?command=x"}
+        prepared_url,
+        monkeypatch,
+        {
+            **FACTS,
+            "domains": [fleets.domain("web"), *hostile],
+            "uri": "qemu+ssh://kvm9/system?command=x",
+        },
     )
     assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 4
     assert found["warnings"][-1].startswith("The store is new, and there are instances already.")
@@ -373,11 +442,18 @@ def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monke
     assert (row.uri, row.migration_uri) == ("qemu:///system", "qemu+ssh://root@kvm1/system")
 
 
-def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(prepared_url, monkeypatch):
+def test_safety_14_a_host_with_a_guest_that_cannot_be_told_of_is_not_empty(
+    prepared_url, monkeypatch
+):
     bad = {**fleets.domain("bad"), "vcpus": -1}
     silent = {"uuid": fleets.uuid_of("silent"), "name": "silent"}
-    found = discover(prepared_url, monkeypatch, {**FACTS, "domains": [bad], "untold_domains": [silent]})
-    assert [(each["name"], each["state"]) for each in found["occupants"]["running"]] == [("silent", "unknown"), ("bad", "unknown")]
+    found = discover(
+        prepared_url, monkeypatch, {**FACTS, "domains": [bad], "untold_domains": [silent]}
+    )
+    assert [(each["name"], each["state"]) for each in found["occupants"]["running"]] == [
+        ("silent", "unknown"),
+        ("bad", "unknown"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -398,14 +474,20 @@ def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variable
 
     def answer(self, module_name, module_args, **more):
         given.append(module_args)
-        probed = {"offered": True, "works": False, "message": "failed to set MSR 0x10a"} if module_args.get("probe_kvm") else None
+        probed = (
+            {"offered": True, "works": False, "message": "failed to set MSR 0x10a"}
+            if module_args.get("probe_kvm")
+            else None
+        )
         return {"hypervisor": {**copy.deepcopy(FACTS), "kvm": probed}}
 
     monkeypatch.setattr(compute_node.ActionModule, "_execute_module", answer)
     found = run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
     assert {key: value for key, value in given[0].items() if key.startswith("probe")} == asked
     words = " ".join(found.get("warnings", []))
-    assert ("Host kvm1 offers KVM, but no guest starts with it: failed to set MSR 0x10a" in words) is warned
+    assert (
+        "Host kvm1 offers KVM, but no guest starts with it: failed to set MSR 0x10a" in words
+    ) is warned
 
 
 def test_nonsense_for_guests_is_refused_where_the_host_is_read(prepared_url):
@@ -432,28 +514,42 @@ def detours(text, file):
     described = {
         target.id
         for each in ast.walk(tree)
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and ast.unparse(each.value.func) == "domain.describe"
+        if isinstance(each, ast.Assign)
+        and isinstance(each.value, ast.Call)
+        and ast.unparse(each.value.func) == "domain.describe"
         for target in each.targets
         if isinstance(target, ast.Name)
     }
     for call, names in calls(tree):
         words = [ast.unparse(argument) for argument in call.args]
-        if names[-1] in ("write_domain", "write_domains") and not file.endswith(("tracker/record.py", "store/compute_nodes.py")):
+        if names[-1] in ("write_domain", "write_domains") and not file.endswith(
+            ("tracker/record.py", "store/compute_nodes.py")
+        ):
             found.append(names[-1])
         if names[-1] in ("record_built", "record_seen"):
-            given = [argument for argument in call.args if ast.unparse(argument).startswith("domain.describe(")]
+            given = [
+                argument
+                for argument in call.args
+                if ast.unparse(argument).startswith("domain.describe(")
+            ]
             found += [] if given or described & set(words) else [names[-1]]
         # The simulation has a copy of the store, and records the nodes that node_data described.
-        if names == ["record", "record"] and not file.endswith(("action/compute_node.py", "_simulation/fleet.py")):
+        if names == ["record", "record"] and not file.endswith(
+            ("action/compute_node.py", "_simulation/fleet.py")
+        ):
             found.append("record")
     return found
 
 
 def test_safety_10_all_that_is_recorded_was_described():
-    found = {str(file): detours(file.read_text(), file.as_posix()) for file in PLUGINS.rglob("*.py")}
+    found = {
+        str(file): detours(file.read_text(), file.as_posix()) for file in PLUGINS.rglob("*.py")
+    }
     assert {file: each for file, each in found.items() if each} == {}
     assert detours("node_rows.write_domain(c, 1, {}, 0)", "plugins/action/x.py") == ["write_domain"]
-    assert detours("record.record_seen(c, u, h, facts, 0)", "plugins/action/x.py") == ["record_seen"]
+    assert detours("record.record_seen(c, u, h, facts, 0)", "plugins/action/x.py") == [
+        "record_seen"
+    ]
     assert detours("record.record(c, {}, 0)", "plugins/action/x.py") == ["record"]
 
 
@@ -471,7 +567,11 @@ def test_safety_10_what_is_described_was_checked():
     ("option", "text", "words"),
     [
         ("migration_uri", "qemu+ssh://root@fd00::20/system", "an IPv6 address needs brackets"),
-        ("migration_uri", "qemu+ssh://root@[fd00::20/system", "its host or its port cannot be read"),
+        (
+            "migration_uri",
+            "qemu+ssh://root@[fd00::20/system",
+            "its host or its port cannot be read",
+        ),
         ("migration_uri", "qemu+ssh://kvm1:ssh/system", "its host or its port cannot be read"),
         ("migration_uri", "kvm1.example.com", "it has no scheme"),
         ("migration_address", "tcp://10.98.0.11", "it has a scheme"),
@@ -489,8 +589,19 @@ def test_f19_brothers_addresses_of_migrations_are_refused_in_words(option, text,
 
 
 @pytest.mark.parametrize(
-    "text", ["10.98.0.11", "fd00::20", "[fd00::20]", "fe80::1%eth1", "kvm1-storage", "kvm1-storage:49200", "[fd00::20]:49200"]
+    "text",
+    [
+        "10.98.0.11",
+        "fd00::20",
+        "[fd00::20]",
+        "fe80::1%eth1",
+        "kvm1-storage",
+        "kvm1-storage:49200",
+        "[fd00::20]:49200",
+    ],
 )
 def test_f19_brothers_addresses_that_a_migration_takes(text):
-    described = node.describe({**FACTS, "hypervisor_hostname": "kvm1"}, {"host": "kvm1", "migration_address": text})
+    described = node.describe(
+        {**FACTS, "hypervisor_hostname": "kvm1"}, {"host": "kvm1", "migration_address": text}
+    )
     assert described["columns"]["migration_address"] == text

@@ -13,7 +13,11 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, mdevs, provider_uuids
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    claims,
+    mdevs,
+    provider_uuids,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -33,14 +37,19 @@ def discover(url, *domains, without=()):
 def provider_of(connection, parent):
     node_uuid = connection.execute(sa.select(tables.compute_nodes.c.uuid)).scalar()
     query = sa.select(tables.resource_providers.c.id)
-    return connection.execute(query.where(tables.resource_providers.c.uuid == provider_uuids.uuid_of(node_uuid, parent))).scalar()
+    return connection.execute(
+        query.where(tables.resource_providers.c.uuid == provider_uuids.uuid_of(node_uuid, parent))
+    ).scalar()
 
 
 def claim(url, name, amount=1, parent=PARENT, resource_class="VGPU"):
     """Claim an instance and the mediated devices of an allocation."""
     fleets.claim(url, fleets.selection(name, "kvm1"))
     with Store.open(url).write() as connection:
-        found = mdevs.claim(connection, {uuid_of(name): {provider_of(connection, parent): {resource_class: amount, "VCPU": 1}}})
+        found = mdevs.claim(
+            connection,
+            {uuid_of(name): {provider_of(connection, parent): {resource_class: amount, "VCPU": 1}}},
+        )
         (place,) = devices.mdevs_of_consumers(connection, [uuid_of(name)]) or [None]
         of_consumers = devices.mdevs_of_consumers(connection, [uuid_of(name)]).get(place, [])
     assert sorted(found.get(uuid_of(name), []), key=str) == sorted(of_consumers, key=str)
@@ -49,7 +58,11 @@ def claim(url, name, amount=1, parent=PARENT, resource_class="VGPU"):
 
 def rows(url):
     with Store.open(url).read() as connection:
-        return {each["uuid"]: (each["owner"], each["active"]) for found in devices.read_mdevs(connection).values() for each in found}
+        return {
+            each["uuid"]: (each["owner"], each["active"])
+            for found in devices.read_mdevs(connection).values()
+            for each in found
+        }
 
 
 def made(name, number=0):
@@ -61,7 +74,9 @@ def test_a_free_one_is_taken_before_a_new_one(prepared_url):
     assert claim(prepared_url, "web") == [THERE]
     assert claim(prepared_url, "db") == [made("db")]
     assert claim(prepared_url, "ci", 2) == [made("ci"), made("ci", 1)]
-    assert rows(prepared_url)[THERE] == (uuid_of("web"), True) and rows(prepared_url)[made("db")] == (uuid_of("db"), False)
+    assert rows(prepared_url)[THERE] == (uuid_of("web"), True) and rows(prepared_url)[
+        made("db")
+    ] == (uuid_of("db"), False)
 
 
 def test_a_claim_that_is_made_again_gives_the_same(prepared_url):
@@ -81,7 +96,11 @@ def test_allocations_of_other_providers_and_classes_give_none(prepared_url):
     discover(prepared_url)
     assert claim(prepared_url, "web", resource_class="CUSTOM_LICENCE") == []
     with Store.open(prepared_url).write() as connection:
-        root = connection.execute(sa.select(tables.resource_providers.c.id).where(tables.resource_providers.c.root_id.is_(None))).scalar()
+        root = connection.execute(
+            sa.select(tables.resource_providers.c.id).where(
+                tables.resource_providers.c.root_id.is_(None)
+            )
+        ).scalar()
         assert mdevs.claim(connection, {uuid_of("web"): {root: {"VGPU": 1}}}) == {}
         assert mdevs.claim(connection, {}) == {}
 
@@ -114,15 +133,28 @@ def test_two_instances_never_get_the_same_one(prepared_url):
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.delete(tables.mdevs).where(tables.mdevs.c.uuid != THERE))
         provider = provider_of(connection, PARENT)
-        found = mdevs.claim(connection, {uuid_of(name): {provider: {"VGPU": 1}} for name in ("web", "db")})
+        found = mdevs.claim(
+            connection, {uuid_of(name): {provider: {"VGPU": 1}} for name in ("web", "db")}
+        )
     given = [each["uuid"] for each in (*found[uuid_of("web")], *found[uuid_of("db")])]
     assert len(set(given)) == 2 and THERE in given
 
 
 def test_a_uuid_proves_that_it_was_made_here():
     names = [made(name, number) for name in ("web", "db") for number in range(200)]
-    assert len(set(names)) == 400 and all(map(mdev_uuids.is_ours, names)) and mdev_uuids.is_ours(names[0].upper())
-    for foreign in (THERE, str(uuid.uuid4()), str(uuid.uuid5(uuid.NAMESPACE_DNS, "web")), "no uuid", "", names[0][:-1] + "g"):
+    assert (
+        len(set(names)) == 400
+        and all(map(mdev_uuids.is_ours, names))
+        and mdev_uuids.is_ours(names[0].upper())
+    )
+    for foreign in (
+        THERE,
+        str(uuid.uuid4()),
+        str(uuid.uuid5(uuid.NAMESPACE_DNS, "web")),
+        "no uuid",
+        "",
+        names[0][:-1] + "g",
+    ):
         assert not mdev_uuids.is_ours(foreign)
     # Any other bit.
     number = uuid.UUID(names[0]).int
@@ -132,31 +164,50 @@ def test_a_uuid_proves_that_it_was_made_here():
 def test_the_claim_of_an_instance_gives_them_and_the_next_alternate_gets_its_own(prepared_url):
     """The claims are in one transaction with the room: a device that a build cannot get on the
     first host is free there, and new on the second."""
-    fleets.discover(prepared_url, *(node(host=name, options=TYPES, **machines.devices()) for name in ("kvm1", "kvm2")))
+    fleets.discover(
+        prepared_url,
+        *(node(host=name, options=TYPES, **machines.devices()) for name in ("kvm1", "kvm2")),
+    )
     wanted = fleets.selection("web", "kvm1", "kvm2")
     wanted["resources"] = {**wanted["resources"], "VGPU": 1}
     (first,) = fleets.claim(prepared_url, wanted)
-    assert (first["host"], first["mdevs"]) == ("kvm1", [{"uuid": THERE, "parent": PARENT, "type": "nvidia-11"}])
+    assert (first["host"], first["mdevs"]) == (
+        "kvm1",
+        [{"uuid": THERE, "parent": PARENT, "type": "nvidia-11"}],
+    )
     # A second request gives the same.
     assert fleets.claim(prepared_url, wanted)[0]["mdevs"] == first["mdevs"]
     with Store.open(prepared_url).write(together=True) as connection:
-        second = claims.reclaim(connection, first["uuid"], first["alternates"], certainty.word("a test"), fleets.NOW)
+        second = claims.reclaim(
+            connection, first["uuid"], first["alternates"], certainty.word("a test"), fleets.NOW
+        )
     assert second["host"] == "kvm2" and second["mdevs"] == first["mdevs"]
     with Store.open(prepared_url).read() as connection:
         held = {
-            (key, each["uuid"]): each["owner"] for key, found in devices.read_mdevs(connection).items() for each in found if each["owner"]
+            (key, each["uuid"]): each["owner"]
+            for key, found in devices.read_mdevs(connection).items()
+            for each in found
+            if each["owner"]
         }
     assert list(held.values()) == [uuid_of("web")]
     with Store.open(prepared_url).write(together=True) as connection:
-        assert claims.release(connection, [first["uuid"]], certainty.word("a test"), fleets.NOW) == [first["uuid"]]
+        assert claims.release(
+            connection, [first["uuid"]], certainty.word("a test"), fleets.NOW
+        ) == [first["uuid"]]
     with Store.open(prepared_url).read() as connection:
-        assert not any(each["owner"] for found in devices.read_mdevs(connection).values() for each in found)
+        assert not any(
+            each["owner"] for found in devices.read_mdevs(connection).values() for each in found
+        )
 
 
 def test_as_many_instances_get_one_as_the_device_makes(prepared_url):
     """No mediated device is claimed twice, and the claims end where the device ends."""
     discover(prepared_url)
-    (kind,) = [each for each in machines.devices()["mdev_types"] if (each["parent"], each["type"]) == (PARENT, "nvidia-11")]
+    (kind,) = [
+        each
+        for each in machines.devices()["mdev_types"]
+        if (each["parent"], each["type"]) == (PARENT, "nvidia-11")
+    ]
     total = kind["available_instances"] + 1
     found = []
     for number in range(total):

@@ -9,7 +9,12 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, node
-from ansible_collections.drover.compute.tests.unit.tracker.machines import CELLS, domain, facts, pins
+from ansible_collections.drover.compute.tests.unit.tracker.machines import (
+    CELLS,
+    domain,
+    facts,
+    pins,
+)
 
 SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
 
@@ -38,7 +43,9 @@ def test_a_host_with_two_sets():
         ],
         "socket": 0,
     }
-    assert {name: each["total"] for name, each in report["inventories"].items() if name.endswith("CPU")} == {"VCPU": 4, "PCPU": 12}
+    assert {
+        name: each["total"] for name, each in report["inventories"].items() if name.endswith("CPU")
+    } == {"VCPU": 4, "PCPU": 12}
     assert "HW_CPU_HYPERTHREADING" in report["traits"]
 
 
@@ -55,8 +62,14 @@ def test_a_host_with_two_sets():
 def test_which_cpus_serve_what(options, shared, pinned, vcpu, pcpu):
     report = described(**options)
     found = report["columns"]["numa_cells"]
-    assert (sum(len(each["cpus"]) for each in found), sum(len(each["pcpus"]) for each in found)) == (shared, pinned)
-    assert [report["inventories"].get(name, {}).get("total") for name in ("VCPU", "PCPU")] == [vcpu, pcpu]
+    assert (
+        sum(len(each["cpus"]) for each in found),
+        sum(len(each["pcpus"]) for each in found),
+    ) == (shared, pinned)
+    assert [report["inventories"].get(name, {}).get("total") for name in ("VCPU", "PCPU")] == [
+        vcpu,
+        pcpu,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +93,14 @@ def test_options_that_cannot_be(options, sentence):
         described(**options)
 
 
-@pytest.mark.parametrize("given", ["node:0,size:2048,count:64", ["node:0, size:2MB, count:64"], [{"node": 0, "size": "2MiB", "count": 64}]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        "node:0,size:2048,count:64",
+        ["node:0, size:2MB, count:64"],
+        [{"node": 0, "size": "2MiB", "count": 64}],
+    ],
+)
 def test_reserved_pages_as_nova_writes_them(given):
     assert [page["reserved"] for page in cells(reserved_huge_pages=given)[0]["pages"]] == [0, 64, 0]
 
@@ -90,10 +110,19 @@ def test_pages_that_others_have_are_reserved():
     reserved."""
     used = [{**cell, "pages": [dict(page) for page in cell["pages"]]} for cell in CELLS]
     used[0]["pages"][1]["free"] = 1024
-    guest = domain("web", 2, 1024, "<numatune><memory mode='strict' nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>")
+    guest = domain(
+        "web",
+        2,
+        1024,
+        "<numatune><memory mode='strict' nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>",
+    )
     reports = [node.describe({**facts(*guests), "numa_cells": used}, {"host": "kvm1", **more}) for guests, more in (
         ([guest], {}), ([guest], {"reserved_huge_pages": "node:0,size:2048,count:600"}), ([{**guest, "state": "shutoff"}], {}))]  # fmt: skip
-    assert [each["columns"]["numa_cells"][0]["pages"][1]["reserved"] for each in reports] == [512, 600, 1024]
+    assert [each["columns"]["numa_cells"][0]["pages"][1]["reserved"] for each in reports] == [
+        512,
+        600,
+        1024,
+    ]
 
 
 TWO = "<cpu><numa><cell id='0' cpus='0' memory='1' unit='GiB'/><cell id='1' cpus='1' memory='2' unit='GiB'/></numa></cpu>"
@@ -139,10 +168,18 @@ def test_what_a_domain_takes(guest, found, vcpus, others):
 
 
 def test_pins_in_legacy_mode_take_cpus_and_no_pcpu():
-    found, vcpus, others = host_cells.cells_of_domain(domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")), cells())
-    assert (found, vcpus, others) == ([entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])], 0, 0)
+    found, vcpus, others = host_cells.cells_of_domain(
+        domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")), cells()
+    )
+    assert (found, vcpus, others) == (
+        [entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])],
+        0,
+        0,
+    )
 
 
 def test_a_host_that_tells_no_cells():
-    report = node.describe({**facts(domain("a", 2, 64, pins(1, 9))), "numa_cells": []}, {"host": "kvm1"})
+    report = node.describe(
+        {**facts(domain("a", 2, 64, pins(1, 9))), "numa_cells": []}, {"host": "kvm1"}
+    )
     assert report["columns"]["numa_cells"] is None

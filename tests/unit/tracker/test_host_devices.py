@@ -29,7 +29,10 @@ def addresses(*specs):
         ([{"vendor_id": "10de", "product_id": "2204"}], ["0000:85:00.0"]),
         ([{"address": "0000:85:00.*"}], ["0000:85:00.0", "0000:85:00.1"]),
         ([{"address": ":85:", "product_id": "1AEF"}], ["0000:85:00.1"]),
-        ([{"address": {"bus": "3b", "function": "[01]"}, "product_id": "154c"}], ["0000:3b:02.0", "0000:3b:02.1"]),
+        (
+            [{"address": {"bus": "3b", "function": "[01]"}, "product_id": "154c"}],
+            ["0000:3b:02.0", "0000:3b:02.1"],
+        ),
         # The address or the interface of a physical function, and its virtual ones.
         ([{"address": "0000:3b:00.0"}], ["0000:3b:00.0", "0000:3b:02.0", "0000:3b:02.1"]),
         ([{"devname": "ens1f0"}], ["0000:3b:00.0", "0000:3b:02.0", "0000:3b:02.1"]),
@@ -41,7 +44,10 @@ def test_which_devices_a_spec_names(specs, found):
 
 def test_the_first_spec_counts():
     found = described(
-        pci_device_specs=[{"address": "0000:3b:02.0", "physical_network": "a"}, {"product_id": "154c", "physical_network": "b"}]
+        pci_device_specs=[
+            {"address": "0000:3b:02.0", "physical_network": "a"},
+            {"product_id": "154c", "physical_network": "b"},
+        ]
     )
     assert [each["tags"]["physical_network"] for each in found["pci_devices"]] == ["a", "b"]
 
@@ -87,14 +93,20 @@ def test_options_that_cannot_be(options, sentence):
 
 def kinds(*option):
     report = described(mdev_types=list(option))
-    return {each["parent"]: (each["type"], each["resource_class"], each["total"]) for each in report["mdev_types"]}, report["warnings"]
+    return {
+        each["parent"]: (each["type"], each["resource_class"], each["total"])
+        for each in report["mdev_types"]
+    }, report["warnings"]
 
 
 def test_types_of_mediated_devices():
     default = {"pci_0000_84_00_0": ("nvidia-11", "VGPU", 15)}
     assert kinds("nvidia-11") == (default, [])
     named = {"type": "nvidia-558", "device_addresses": ["0000:C1:00.4"], "mdev_class": "a100"}
-    assert kinds(named, "nvidia-11") == ({**default, "pci_0000_c1_00_4": ("nvidia-558", "CUSTOM_A100", 1)}, [])
+    assert kinds(named, "nvidia-11") == (
+        {**default, "pci_0000_c1_00_4": ("nvidia-558", "CUSTOM_A100", 1)},
+        [],
+    )
     # A device that another mapping names is not of the default type.
     assert kinds({"type": "nvidia-18", "device_addresses": ["0000:84:00.0"]}, "nvidia-11")[0] == {
         "pci_0000_84_00_0": ("nvidia-18", "VGPU", 0)
@@ -107,7 +119,16 @@ def test_at_most_so_many_of_a_type():
 
 
 def test_types_that_nothing_comes_of_are_said():
-    found, warnings = kinds("nvidia-11", "nvidia-558", {"type": "nvidia-99", "device_addresses": ["0000:84:00.0"]})
+    found, warnings = kinds(
+        "nvidia-11", "nvidia-558", {"type": "nvidia-99", "device_addresses": ["0000:84:00.0"]}
+    )
     assert found == {}
-    assert any("nvidia-558 is ignored: it has no device_addresses, and nvidia-11 takes all other devices" in each for each in warnings)
-    assert any("no device of this host makes nvidia-99. It has: i915-GVTg_V5_4, " in each for each in warnings)
+    assert any(
+        "nvidia-558 is ignored: it has no device_addresses, and nvidia-11 takes all other devices"
+        in each
+        for each in warnings
+    )
+    assert any(
+        "no device of this host makes nvidia-99. It has: i915-GVTg_V5_4, " in each
+        for each in warnings
+    )

@@ -47,7 +47,10 @@ def described(**given):
         ({"domains": [{"name": "web"}]}, "domain 1 needs a uuid and a name"),
         ({"domains": [{**WEB, "name": ""}]}, "domain 1 needs a uuid and a name"),
         ({"domains": [{**WEB, "uuid": "1"}]}, "domain 1 .*'1' is no uuid"),
-        ({"domains": [{**WEB, "uuid": WEB["uuid"].upper()}]}, "domain 1 .*is no uuid in lower case"),
+        (
+            {"domains": [{**WEB, "uuid": WEB["uuid"].upper()}]},
+            "domain 1 .*is no uuid in lower case",
+        ),
         ({"domains": [{**WEB, "name": 5}]}, "domain 1 .*name must be a text"),
         ({"domains": [{**WEB, "name": "x" * 256}]}, "domain 1 .*name must be a text of 1 to 255"),
         ({"domains": [WEB, domain("db", vcpus=-1)]}, "domain 2 .*vcpus must be a whole number"),
@@ -62,7 +65,10 @@ def described(**given):
         ({"cpu_shared_set": {}}, "cpu_shared_set"),
         ({"numa_cells": [7]}, "numa_cells must be a list of mappings"),
         ({"numa_cells": [{"id": 0, "memory_mb": 64, "cpus": [0, 1]}]}, "numa_cells, cell 0.*cpus"),
-        ({"numa_cells": [{"id": 0, "memory_mb": 64}]}, "numa_cells, cell 0: cpus must be a list of mappings"),
+        (
+            {"numa_cells": [{"id": 0, "memory_mb": 64}]},
+            "numa_cells, cell 0: cpus must be a list of mappings",
+        ),
     ],
 )
 def test_bad_data_is_refused_with_its_place(given, message):
@@ -77,21 +83,33 @@ def test_a_node_that_is_no_mapping():
 
 
 def test_the_host_of_the_task_is_the_default():
-    found = node_data.reports([{"vcpus": 1}, {"host": "b"}, {"host": "b", "hypervisor_hostname": "c"}], "a", {})
+    found = node_data.reports(
+        [{"vcpus": 1}, {"host": "b"}, {"host": "b", "hypervisor_hostname": "c"}], "a", {}
+    )
     names = {host: [node["hypervisor_hostname"] for node in nodes] for host, nodes in found.items()}
     assert names == {"a": ["a"], "b": ["b", "c"]}
 
 
 def test_options_are_defaults_of_each_node():
-    options = {"cpu_allocation_ratio": 2.0, "reserved_host_cpus": 1, "availability_zone": "az1", "cell": None}
+    options = {
+        "cpu_allocation_ratio": 2.0,
+        "reserved_host_cpus": 1,
+        "availability_zone": "az1",
+        "cell": None,
+    }
     nodes = [
         {"host": "a", "vcpus": 4},
         {"host": "b", "vcpus": 4, "cpu_allocation_ratio": 8.0, "availability_zone": "az2"},
     ]
     found = node_data.reports(nodes, "x", options)
-    ratios = {host: nodes[0]["inventories"]["VCPU"]["allocation_ratio"] for host, nodes in found.items()}
+    ratios = {
+        host: nodes[0]["inventories"]["VCPU"]["allocation_ratio"] for host, nodes in found.items()
+    }
     assert ratios == {"a": 2.0, "b": 8.0}
-    assert {host: nodes[0]["availability_zone"] for host, nodes in found.items()} == {"a": "az1", "b": "az2"}
+    assert {host: nodes[0]["availability_zone"] for host, nodes in found.items()} == {
+        "a": "az1",
+        "b": "az2",
+    }
     assert found["a"][0]["inventories"]["VCPU"]["reserved"] == 1
 
 
@@ -119,21 +137,38 @@ def test_the_whole_facts_of_a_hypervisor():
 
 
 def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
-    facts = {"hypervisor_hostname": "kvm1", "domains": [domain("web"), domain("made", persistent=False)]}
+    facts = {
+        "hypervisor_hostname": "kvm1",
+        "domains": [domain("web"), domain("made", persistent=False)],
+    }
     (said,) = described(hypervisor=facts)["warnings"]
     assert (
-        said.startswith("made on kvm1 is transient: libvirt has no definition, and loses the guest when it is off.")
+        said.startswith(
+            "made on kvm1 is transient: libvirt has no definition, and loses the guest when it is off."
+        )
         and "virsh define" in said
     )
 
 
 def test_several_uris_of_one_machine_get_names_of_their_own():
-    facts = [{"hypervisor_hostname": name, "uri": f"test:///{number}"} for number, name in enumerate("aab")]
+    facts = [
+        {"hypervisor_hostname": name, "uri": f"test:///{number}"}
+        for number, name in enumerate("aab")
+    ]
     found = [each["hypervisor_hostname"] for each in node.distinct_names(facts)]
     assert found == ["a", "a (test:///1)", "b"]
 
 
-@pytest.mark.parametrize(("text", "cpus"), [("0", {0}), ("0-3,8,^2", {0, 1, 3, 8}), (" 1 , 3-4 ", {1, 3, 4}), ("^1,0-2", {0, 2}), (5, {5})])
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("0", {0}),
+        ("0-3,8,^2", {0, 1, 3, 8}),
+        (" 1 , 3-4 ", {1, 3, 4}),
+        ("^1,0-2", {0, 2}),
+        (5, {5}),
+    ],
+)
 def test_cpu_sets_as_nova_writes_them(text, cpus):
     assert node.parse_cpu_set(text, "cpu_shared_set") == cpus
 

@@ -32,17 +32,27 @@ USUAL = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
 def tree(url):
     """Return the providers below the node, as Nova's answers have them."""
     with Store.open(url).read() as connection:
-        rows = connection.execute(sa.select(tables.resource_providers).where(tables.resource_providers.c.parent_id.is_not(None))).all()
+        rows = connection.execute(
+            sa.select(tables.resource_providers).where(
+                tables.resource_providers.c.parent_id.is_not(None)
+            )
+        ).all()
         classes, names, totals, traits, held = (
             tables.resource_classes, tables.traits, tables.inventories, tables.provider_traits, tables.allocations,
         )  # fmt: skip
         amounts = connection.execute(sa.select(totals, classes.c.name).join(classes)).all()
         words = connection.execute(sa.select(traits.c.provider_id, names.c.name).join(names)).all()
-        taken = connection.execute(sa.select(held.c.provider_id, held.c.used, classes.c.name).join(classes)).all()
+        taken = connection.execute(
+            sa.select(held.c.provider_id, held.c.used, classes.c.name).join(classes)
+        ).all()
     fields = ("total", "max_unit", *USUAL)
     return {
         row.name: {
-            "inventory": {each.name: {name: getattr(each, name) for name in fields} for each in amounts if each.provider_id == row.id},
+            "inventory": {
+                each.name: {name: getattr(each, name) for name in fields}
+                for each in amounts
+                if each.provider_id == row.id
+            },
             "traits": sorted(name for key, name in words if key == row.id),
             "allocated": {each.name: each.used for each in taken if each.provider_id == row.id},
         }
@@ -57,7 +67,11 @@ def facts(device):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: json.dumps(case["specs"]))
 def test_providers_as_nova_writes_them(prepared_url, case):
     options = {"pci_device_specs": case["specs"], "pci_report_in_placement": True}
-    users = [domain("web", 1, 64, devices=[("pci", address) for address in case["taken"]])] if case["taken"] else []
+    users = (
+        [domain("web", 1, 64, devices=[("pci", address) for address in case["taken"]])]
+        if case["taken"]
+        else []
+    )
     report = node(*users, options=options, pci_devices=[facts(each) for each in case["devices"]])
     if "error" in case:
         with pytest.raises(DroverError, match=REFUSALS[case["error"]]):
@@ -65,7 +79,10 @@ def test_providers_as_nova_writes_them(prepared_url, case):
         return
     fleets.discover(prepared_url, report)
     expected = {
-        name: {**each, "inventory": {rc: {**USUAL, **amounts} for rc, amounts in each["inventory"].items()}}
+        name: {
+            **each,
+            "inventory": {rc: {**USUAL, **amounts} for rc, amounts in each["inventory"].items()},
+        }
         for name, each in case["providers"].items()
     }
     assert tree(prepared_url) == expected
@@ -74,8 +91,17 @@ def test_providers_as_nova_writes_them(prepared_url, case):
 
 
 def test_a_device_for_one_use_stays_reserved_until_an_operator_frees_it(prepared_url):
-    device = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 0}
-    options = {"pci_device_specs": [{"vendor_id": "10de", "one_time_use": True}], "pci_report_in_placement": True}
+    device = {
+        "address": "0000:81:00.0",
+        "vendor_id": "10de",
+        "product_id": "2204",
+        "dev_type": "type-PCI",
+        "numa_node": 0,
+    }
+    options = {
+        "pci_device_specs": [{"vendor_id": "10de", "one_time_use": True}],
+        "pci_report_in_placement": True,
+    }
     more = {"options": options, "pci_devices": [facts(device)]}
 
     def reserved():
@@ -84,7 +110,9 @@ def test_a_device_for_one_use_stays_reserved_until_an_operator_frees_it(prepared
 
     fleets.discover(prepared_url, node(**more))
     assert reserved() == 0
-    assert fleets.discover(prepared_url, node(domain("web", 1, 64, devices=[("pci", device["address"])]), **more))["changed"]
+    assert fleets.discover(
+        prepared_url, node(domain("web", 1, 64, devices=[("pci", device["address"])]), **more)
+    )["changed"]
     assert reserved() == 1
     # The instance is missing, then its room is released: the device was used.
     fleets.discover(prepared_url, node(**more))
@@ -93,14 +121,22 @@ def test_a_device_for_one_use_stays_reserved_until_an_operator_frees_it(prepared
     fleets.discover(prepared_url, node(**more))
     assert reserved() == 1
     with Store.open(prepared_url).write() as connection:
-        connection.execute(sa.update(tables.inventories).where(tables.inventories.c.total == 1).values(reserved=0))
+        connection.execute(
+            sa.update(tables.inventories).where(tables.inventories.c.total == 1).values(reserved=0)
+        )
     fleets.discover(prepared_url, node(**more))
     assert reserved() == 0
 
 
 def test_a_device_of_a_physical_network_takes_nothing_of_the_card_s_provider(prepared_url):
     functions = [
-        {"address": f"0000:3b:02.{number}", "vendor_id": "8086", "product_id": "154c", "dev_type": "type-VF", "parent_addr": "0000:3b:00.0"}
+        {
+            "address": f"0000:3b:02.{number}",
+            "vendor_id": "8086",
+            "product_id": "154c",
+            "dev_type": "type-VF",
+            "parent_addr": "0000:3b:00.0",
+        }
         for number in (0, 1)
     ]
     specs = [{"address": "0000:3b:02.0", "physical_network": "physnet1"}, {"product_id": "154c"}]
@@ -108,4 +144,6 @@ def test_a_device_of_a_physical_network_takes_nothing_of_the_card_s_provider(pre
     options = {"pci_device_specs": specs, "pci_report_in_placement": True}
     fleets.discover(prepared_url, node(user, options=options, pci_devices=functions))
     (provider,) = tree(prepared_url).values()
-    assert provider["allocated"] == {} and provider["inventory"]["CUSTOM_PCI_8086_154C"]["total"] == 1
+    assert (
+        provider["allocated"] == {} and provider["inventory"]["CUSTOM_PCI_8086_154C"]["total"] == 1
+    )

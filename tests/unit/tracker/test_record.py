@@ -14,7 +14,9 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     allocations,
     classes_and_traits,
@@ -31,10 +33,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     services,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as tracker_domain
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    domain as tracker_domain,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
+from ansible_collections.drover.compute.tests.unit.store.fleets import (
+    domain,
+    host,
+    selection,
+    uuid_of,
+)
 
 PROOF = certainty.word("a test")
 
@@ -54,7 +63,10 @@ def listing(url):
 def inventory(url, name, resource="VCPU"):
     """Return the inventory of one resource of a host, as the scheduler sees it."""
     columns = fleets.columns(url)
-    return {field: values[columns["host"].index(name)] for field, values in columns["resources"][resource].items()}
+    return {
+        field: values[columns["host"].index(name)]
+        for field, values in columns["resources"][resource].items()
+    }
 
 
 def traits(url, name):
@@ -92,7 +104,9 @@ def test_a_first_discovery_and_a_second(prepared_url):
 
 def test_a_second_discovery_is_a_heartbeat(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
-    assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == ["last seen 1000 s ago, more than service_down_time (60 s)"]
+    assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == [
+        "last seen 1000 s ago, more than service_down_time (60 s)"
+    ]
     # A clock that is ahead does not prove life either.
     early = fleets.columns(prepared_url, fleets.NOW - 61, 60)
     assert early["up"] == [False] and early["down_reason"][0].startswith(
@@ -113,17 +127,26 @@ def test_a_host_that_could_not_be_reached_is_down_until_it_is(prepared_url):
 
 
 def test_a_host_that_was_never_reached_is_known(prepared_url):
-    assert in_store(prepared_url, services.record_unreachable, "kvm9", "no route", fleets.NOW) is True
+    assert (
+        in_store(prepared_url, services.record_unreachable, "kvm9", "no route", fleets.NOW) is True
+    )
     with Store.open(prepared_url).read() as connection:
         (row,) = hosts.listing(connection, fleets.NOW)
-    assert (row["host"], row["state"], row["down_reason"], row["nodes"]) == ("kvm9", "down", "no route", [])
+    assert (row["host"], row["state"], row["down_reason"], row["nodes"]) == (
+        "kvm9",
+        "down",
+        "no route",
+        [],
+    )
     assert told(fleets.discover(prepared_url, host("kvm9"))) == {"added": ["kvm9"]}
 
 
 def test_figures_of_use_are_news_but_no_change(prepared_url):
     node = {"host": "kvm1", "vcpus": 4, "memory_mb": 4096, "local_gb": 100}
     fleets.discover(prepared_url, {**node, "disk_available_least_gb": 50})
-    assert fleets.discover(prepared_url, {**node, "disk_available_least_gb": 40})["changed"] is False
+    assert (
+        fleets.discover(prepared_url, {**node, "disk_available_least_gb": 40})["changed"] is False
+    )
     assert fleets.columns(prepared_url)["disk_available_least"] == [40]
 
 
@@ -167,8 +190,14 @@ def test_a_generation_rises_by_a_change_only(prepared_url):
 
 
 def test_nodes_of_one_host(prepared_url):
-    nodes = [host("kvm1", domain(name), hypervisor_hostname=name, uri=f"test:///{name}.xml") for name in ("a", "b")]
-    assert told(fleets.discover(prepared_url, *nodes)) == {"added": ["a", "b"], "adopted": ["a", "b"]}
+    nodes = [
+        host("kvm1", domain(name), hypervisor_hostname=name, uri=f"test:///{name}.xml")
+        for name in ("a", "b")
+    ]
+    assert told(fleets.discover(prepared_url, *nodes)) == {
+        "added": ["a", "b"],
+        "adopted": ["a", "b"],
+    }
     columns = fleets.columns(prepared_url)
     assert (columns["host"], columns["node"]) == (["kvm1", "kvm1"], ["a", "b"])
     assert set(fleets.generations(prepared_url)) == {"kvm1/a", "kvm1/b"}
@@ -176,14 +205,19 @@ def test_nodes_of_one_host(prepared_url):
         (row,) = hosts.listing(connection, fleets.NOW)
         assert (row["vcpus"], row["instances"], len(row["nodes"])) == (8, 2, 2)
     # A domain that goes from one node to the other has moved.
-    nodes = [host("kvm1", hypervisor_hostname="a"), host("kvm1", domain("a"), domain("b"), hypervisor_hostname="b")]
+    nodes = [
+        host("kvm1", hypervisor_hostname="a"),
+        host("kvm1", domain("a"), domain("b"), hypervisor_hostname="b"),
+    ]
     assert told(fleets.discover(prepared_url, *nodes)) == {"moved": ["a"]}
 
 
 def test_nodes_with_one_name_are_refused(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(DroverError, match="Host kvm1 reports two compute nodes named kvm1.*nothing was recorded"):
+    with pytest.raises(
+        DroverError, match="Host kvm1 reports two compute nodes named kvm1.*nothing was recorded"
+    ):
         fleets.discover(prepared_url, host("kvm1"), host("kvm1"))
     assert fleets.snapshot(prepared_url) == before
     # Two hosts may each have a node of the same name.
@@ -193,14 +227,19 @@ def test_nodes_with_one_name_are_refused(prepared_url):
 
 def test_a_node_that_is_gone_and_empty_is_removed(prepared_url):
     fleets.discover(prepared_url, *(host("kvm1", hypervisor_hostname=name) for name in ("a", "b")))
-    assert told(fleets.discover(prepared_url, host("kvm1", hypervisor_hostname="a"))) == {"removed": ["b"]}
+    assert told(fleets.discover(prepared_url, host("kvm1", hypervisor_hostname="a"))) == {
+        "removed": ["b"]
+    }
     assert fleets.columns(prepared_url)["node"] == ["a"]
     assert set(fleets.generations(prepared_url)) == {"kvm1/a"}
     assert fleets.discover(prepared_url, host("kvm1", hypervisor_hostname="a"))["changed"] is False
 
 
 def test_a_node_that_is_gone_and_used_is_told_and_kept(prepared_url):
-    nodes = [host("kvm1", hypervisor_hostname="a"), host("kvm1", domain("web"), hypervisor_hostname="b")]
+    nodes = [
+        host("kvm1", hypervisor_hostname="a"),
+        host("kvm1", domain("web"), hypervisor_hostname="b"),
+    ]
     fleets.discover(prepared_url, *nodes)
     found = fleets.discover(prepared_url, nodes[0])
     # Its instance is reported as missing, because no node shows it.
@@ -249,7 +288,10 @@ def test_a_ratio_is_kept_until_another_is_given(prepared_url):
 def test_what_is_reserved(prepared_url):
     node = host("kvm1", reserved_host_cpus=1, reserved_host_memory_mb=512, reserved_host_disk_mb=1)
     fleets.discover(prepared_url, node)
-    reserved = [inventory(prepared_url, "kvm1", name)["reserved"] for name in ("VCPU", "MEMORY_MB", "DISK_GB")]
+    reserved = [
+        inventory(prepared_url, "kvm1", name)["reserved"]
+        for name in ("VCPU", "MEMORY_MB", "DISK_GB")
+    ]
     assert reserved == [1, 512, 1]
 
 
@@ -257,9 +299,18 @@ CONTRADICTIONS = (
     ({"reserved_host_memory_mb": 4097}, "4097 of MEMORY_MB cannot be reserved of the 4096 it has"),
     ({"reserved_host_cpus": 5}, "5 of VCPU cannot be reserved of the 4"),
     ({"reserved_host_disk_mb": 100 * 1024 + 1}, "101 of DISK_GB cannot be reserved of the 100"),
-    ({"cpu_shared_set": "0-4"}, r"cpu_shared_set \(drover_cpu_shared_set\) has CPUs that are not online: 4\. Online are 0-3\."),
-    ({"cpu_dedicated_set": "9,7"}, r"\(drover_cpu_dedicated_set\) has CPUs that are not online: 7, 9\."),
-    ({"cpu_shared_set": "0-2", "cpu_dedicated_set": "2,3"}, "CPUs 2 are in drover_cpu_shared_set and in drover_cpu_dedicated_set. Take"),
+    (
+        {"cpu_shared_set": "0-4"},
+        r"cpu_shared_set \(drover_cpu_shared_set\) has CPUs that are not online: 4\. Online are 0-3\.",
+    ),
+    (
+        {"cpu_dedicated_set": "9,7"},
+        r"\(drover_cpu_dedicated_set\) has CPUs that are not online: 7, 9\.",
+    ),
+    (
+        {"cpu_shared_set": "0-2", "cpu_dedicated_set": "2,3"},
+        "CPUs 2 are in drover_cpu_shared_set and in drover_cpu_dedicated_set. Take",
+    ),
     ({"cpu_shared_set": "3-0"}, "runs backwards"),
     ({"cpu_shared_set": "all"}, "'all' is no CPU set"),
     ({"cpu_shared_set": "1,^1"}, "holds no CPU"),
@@ -295,7 +346,9 @@ def test_cpu_sets(prepared_url, options, shared, dedicated):
     assert inventory(prepared_url, "kvm1")["total"] == shared
     query = (
         sa.select(tables.inventories.c.total)
-        .join(tables.resource_classes, tables.resource_classes.c.id == tables.inventories.c.class_id)
+        .join(
+            tables.resource_classes, tables.resource_classes.c.id == tables.inventories.c.class_id
+        )
         .where(tables.resource_classes.c.name == "PCPU")
     )
     with Store.open(prepared_url).read() as connection:
@@ -321,7 +374,9 @@ def test_a_host_may_shrink_below_what_it_holds(prepared_url):
 
 
 def test_a_host_moves_between_zones(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", availability_zone="az1"), host("kvm2", availability_zone="az1"))
+    fleets.discover(
+        prepared_url, host("kvm1", availability_zone="az1"), host("kvm2", availability_zone="az1")
+    )
     assert fleets.columns(prepared_url)["zones"] == [["az1"], ["az1"]]
     assert fleets.discover(prepared_url, host("kvm1", availability_zone="az2"))["changed"] is True
     assert fleets.columns(prepared_url)["zones"] == [["az2"], ["az1"]]
@@ -335,7 +390,10 @@ def test_a_host_moves_between_zones(prepared_url):
 
 
 def test_one_host_is_not_in_two_zones(prepared_url):
-    nodes = [host("kvm1", hypervisor_hostname=name, availability_zone=f"az-{name}") for name in ("a", "b")]
+    nodes = [
+        host("kvm1", hypervisor_hostname=name, availability_zone=f"az-{name}")
+        for name in ("a", "b")
+    ]
     with pytest.raises(DroverError, match="kvm1.*az-a.*az-b"):
         fleets.discover(prepared_url, *nodes)
 
@@ -353,12 +411,22 @@ def test_traits_follow_what_is_reported(prepared_url):
 def test_cpu_features_become_traits(prepared_url):
     hypervisor = {
         "hypervisor_hostname": "kvm1",
-        "cpu": {"arch": "x86_64", "count": 2, "online": [0, 1], "features": ["avx2", "sse4.1", "pni", "no-such-thing"]},
+        "cpu": {
+            "arch": "x86_64",
+            "count": 2,
+            "online": [0, 1],
+            "features": ["avx2", "sse4.1", "pni", "no-such-thing"],
+        },
         "memory_mb": 1024,
         "storage": {"total_gb": 10},
     }
     fleets.discover(prepared_url, {"host": "kvm1", "hypervisor": hypervisor})
-    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE41", "HW_CPU_X86_SSE3"}
+    assert traits(prepared_url, "kvm1") == {
+        "COMPUTE_NODE",
+        "HW_CPU_X86_AVX2",
+        "HW_CPU_X86_SSE41",
+        "HW_CPU_X86_SSE3",
+    }
 
 
 def test_what_guests_can_have_becomes_traits(prepared_url):
@@ -407,7 +475,10 @@ def test_the_disabled_trait_outlives_a_discovery(prepared_url):
 
 def test_adoption_with_allocations(prepared_url):
     metadata = {"project": "blue", "user": "ann", "server_group": "web", "flavor": "m1"}
-    in_store(prepared_url, lambda connection: server_groups.ensure(connection, "web", "anti-affinity") and None)
+    in_store(
+        prepared_url,
+        lambda connection: server_groups.ensure(connection, "web", "anti-affinity") and None,
+    )
     web = domain("web", 2, 512, 10, metadata=metadata, autostart=True, state="paused")
     fleets.discover(prepared_url, host("kvm1", web, domain("plain")))
     assert fleets.holdings(prepared_url) == {
@@ -434,7 +505,13 @@ def test_what_a_domain_takes(prepared_url):
     disks = [
         {"target": "vda", "device": "disk", "source": "/a", "capacity_bytes": gib},
         {"target": "vdb", "device": "disk", "source": "/b", "capacity_bytes": gib // 2},
-        {"target": "vdc", "device": "disk", "source": "/c", "capacity_bytes": 9 * gib, "readonly": True},
+        {
+            "target": "vdc",
+            "device": "disk",
+            "source": "/c",
+            "capacity_bytes": 9 * gib,
+            "readonly": True,
+        },
         {"target": "hda", "device": "cdrom", "source": "/d.iso", "capacity_bytes": 9 * gib},
         {"target": "hdb", "device": "cdrom"},
     ]
@@ -442,7 +519,12 @@ def test_what_a_domain_takes(prepared_url):
     assert fleets.used(prepared_url, "DISK_GB") == {"kvm1": 2}
     # The room stays if the size cannot be seen for now.
     disks[0]["capacity_bytes"] = None
-    assert fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=None, disks=disks)))["instances"] == 1
+    assert (
+        fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=None, disks=disks)))[
+            "instances"
+        ]
+        == 1
+    )
     assert fleets.used(prepared_url, "DISK_GB") == {"kvm1": 2}
 
 
@@ -464,12 +546,20 @@ def test_a_vanished_domain_is_missing_and_keeps_its_room(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     found = fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
     assert (told(found), found["changed"]) == ({"missing": ["web"]}, True)
-    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm1": 1}, "missing")
+    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == (
+        {"kvm1": 1},
+        "missing",
+    )
     again = fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
     assert (told(again), again["changed"]) == ({"missing": ["web"]}, False)
     # The instance appears on another host.
-    assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {"moved": ["web"]}
-    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm2": 1}, "running")
+    assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {
+        "moved": ["web"]
+    }
+    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == (
+        {"kvm2": 1},
+        "running",
+    )
 
 
 BOTH_RUN = {"kvm1": "running", "kvm2": "running"}
@@ -477,7 +567,9 @@ BOTH_RUN = {"kvm1": "running", "kvm2": "running"}
 
 def test_a_moved_domain_takes_its_room_along(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", 2)), host("kvm2"))
-    assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", 2)))) == {"moved": ["web"]}
+    assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", 2)))) == {
+        "moved": ["web"]
+    }
     assert fleets.used(prepared_url) == {"kvm2": 2}
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", 2)))) == {}
 
@@ -487,7 +579,13 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     # kvm2 reports first: kvm1 showed it when it last reported, so this may be a second copy.
     found = fleets.discover(prepared_url, host("kvm2", domain("web")))
     assert found["doubled"] == [
-        {"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}
+        {
+            "uuid": uuid_of("web"),
+            "name": "web",
+            "nodes": ["kvm1", "kvm2"],
+            "states": BOTH_RUN,
+            "one_machine": False,
+        }
     ]
     assert fleets.where(prepared_url) == {"web": "kvm1"}
     # kvm1 does not show it now, and kvm2 does: nothing is lost, and the next discovery of kvm2
@@ -497,7 +595,9 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     assert fleets.used(prepared_url) == {"kvm2": 1}
 
 
-def test_hostile_c3_the_old_report_of_one_host_beside_the_new_one_of_another_is_no_double(prepared_url):
+def test_hostile_c3_the_old_report_of_one_host_beside_the_new_one_of_another_is_no_double(
+    prepared_url,
+):
     """The instance was moved by hand after the discovery of kvm1; the next discovery of kvm1 shows
     its host."""
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
@@ -512,7 +612,15 @@ def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
     both = [host("kvm1", domain("web")), host("kvm2", domain("web"))]
     found = fleets.discover(prepared_url, *both)
     assert told(found) == {
-        "doubled": [{"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}]
+        "doubled": [
+            {
+                "uuid": uuid_of("web"),
+                "name": "web",
+                "nodes": ["kvm1", "kvm2"],
+                "states": BOTH_RUN,
+                "one_machine": False,
+            }
+        ]
     }
     assert (fleets.where(prepared_url), fleets.used(prepared_url)) == ({"web": "kvm1"}, {"kvm1": 1})
     assert told(fleets.discover(prepared_url, both[1]))["doubled"][0]["name"] == "web"
@@ -524,7 +632,10 @@ def test_one_machine_under_two_names(prepared_url, first):
     """The discovery reports the double. The second name can be removed from the store, for any
     order of the two names."""
     facts = {**node.flat_facts(host("kvm1", domain("web"))), "host_uuid": uuid_of("kvm1")}
-    names = {name: {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("kvm1", "old")}
+    names = {
+        name: {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0}
+        for name in ("kvm1", "old")
+    }
     second = {"kvm1": "old", "old": "kvm1"}[first]
     fleets.discover(prepared_url, names[first])
     (found,) = fleets.discover(prepared_url, names[second])["doubled"]
@@ -563,12 +674,28 @@ def test_a_stranger_on_two_hosts_at_once(prepared_url):
 def test_an_open_migration_is_left_alone(prepared_url):
     nodes = [host("kvm1", domain("web")), host("kvm2")]
     fleets.discover(prepared_url, *nodes)
-    move = in_store(prepared_url, migration_claims.begin, uuid_of("web"), "kvm2", None, "live-migration", fleets.NOW)
+    move = in_store(
+        prepared_url,
+        migration_claims.begin,
+        uuid_of("web"),
+        "kvm2",
+        None,
+        "live-migration",
+        fleets.NOW,
+    )
     held = fleets.holdings(prepared_url)
-    for state in ([domain("web")], [domain("web")]), ([], [domain("web")]), ([], []), ([domain("web", 3)], []):
+    for state in (
+        ([domain("web")], [domain("web")]),
+        ([], [domain("web")]),
+        ([], []),
+        ([domain("web", 3)], []),
+    ):
         found = fleets.discover(prepared_url, host("kvm1", *state[0]), host("kvm2", *state[1]))
         assert told(found) == {}, state
-        assert (fleets.holdings(prepared_url), fleets.where(prepared_url)) == (held, {"web": "kvm1"})
+        assert (fleets.holdings(prepared_url), fleets.where(prepared_url)) == (
+            held,
+            {"web": "kvm1"},
+        )
     in_store(prepared_url, migration_claims.finish, move["uuid"], PROOF, "running", fleets.NOW)
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {}
     assert fleets.used(prepared_url) == {"kvm2": 1}
@@ -578,7 +705,10 @@ def test_a_claim_is_not_missing_before_it_is_built(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     fleets.claim(prepared_url, selection("web", "kvm1", project="blue"))
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
-    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm1": 1}, "building")
+    assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == (
+        {"kvm1": 1},
+        "building",
+    )
     # A domain that is seen keeps the values of its claim, and its owner.
     assert told(fleets.discover(prepared_url, host("kvm1", domain("web")))) == {}
     row = listing(prepared_url)["web"]
@@ -595,8 +725,14 @@ def test_recording_what_was_built(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
     fleets.claim(prepared_url, selection("web", "kvm1"))
     built = tracker_domain.describe(domain("web"))
-    assert in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW) is True
-    assert in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW) is False
+    assert (
+        in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW)
+        is True
+    )
+    assert (
+        in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW)
+        is False
+    )
     assert told(fleets.discover(prepared_url, host("kvm1", domain("web")))) == {}
     with pytest.raises(DroverError, match="built on kvm2, but the store has its claim on kvm1"):
         in_store(prepared_url, record.record_built, uuid_of("web"), "kvm2", built, fleets.NOW)
@@ -632,8 +768,12 @@ def test_odd_names_come_back_as_they_were(prepared_url):
     for column in ("host", "node", "cell", "disabled_reason"):
         assert columns[column] == sorted(HOSTILE)
     assert columns["zones"] == [[name.strip()] for name in sorted(HOSTILE)]
-    assert columns["instance_names"] == {name: [uuid_of(f"web{number}")] for number, name in enumerate(HOSTILE)}
-    assert {name: row["project"] for name, row in listing(prepared_url).items()} == {name: name for name in HOSTILE}
+    assert columns["instance_names"] == {
+        name: [uuid_of(f"web{number}")] for number, name in enumerate(HOSTILE)
+    }
+    assert {name: row["project"] for name, row in listing(prepared_url).items()} == {
+        name: name for name in HOSTILE
+    }
     with Store.open(prepared_url).read() as connection:
         found = connection.execute(sa.select(tables.domains.c.xml)).scalars().all()
         assert sorted(found) == sorted(f"<name>{name}</name>" for name in HOSTILE)
@@ -644,13 +784,20 @@ def test_odd_names_come_back_as_they_were(prepared_url):
 def test_ten_thousand_nodes_in_one_transaction(tmp_path):
     url = f"sqlite:///{tmp_path}/store.db"
     nodes = [
-        host(f"kvm{number:05}", domain(f"web{number}", 1 + number % 4), vcpus=8, availability_zone=f"az{number % 3}")
+        host(
+            f"kvm{number:05}",
+            domain(f"web{number}", 1 + number % 4),
+            vcpus=8,
+            availability_zone=f"az{number % 3}",
+        )
         for number in range(10_000)
     ]
     began = time.monotonic()
     found = fleets.discover(url, *nodes)
     took = time.monotonic() - began
-    assert (found["nodes"], found["instances"], len(found["added"]), len(found["adopted"])) == (10_000,) * 4
+    assert (found["nodes"], found["instances"], len(found["added"]), len(found["adopted"])) == (
+        10_000,
+    ) * 4
     columns = fleets.columns(url)
     assert columns["host"] == [node["host"] for node in nodes]
     assert columns["zones"] == [[node["availability_zone"]] for node in nodes]
@@ -687,7 +834,9 @@ def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     nodes = [host("kvm1", traits=["CUSTOM_REPORTED"]), host("kvm2")]
     fleets.discover(prepared_url, *nodes)
     in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.TRAIT, ["CUSTOM_GOLD"])
-    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    in_store(
+        prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"]
+    )
     wanted = {
         "traits": ["CUSTOM_GOLD", "STORAGE_DISK_SSD"],
         "inventories": {"CUSTOM_GPU": {"total": 2}},
@@ -695,10 +844,18 @@ def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     }
     put(prepared_url, "kvm1", **wanted)
     before, generations = provider(prepared_url, "kvm1"), fleets.generations(prepared_url)
-    assert before["traits"] == ["COMPUTE_NODE", "CUSTOM_GOLD", "CUSTOM_REPORTED", "STORAGE_DISK_SSD"]
+    assert before["traits"] == [
+        "COMPUTE_NODE",
+        "CUSTOM_GOLD",
+        "CUSTOM_REPORTED",
+        "STORAGE_DISK_SSD",
+    ]
     assert sorted(before["inventories"]) == ["CUSTOM_GPU", "DISK_GB", "MEMORY_MB", "VCPU"]
     assert fleets.discover(prepared_url, *nodes)["changed"] is False
-    assert (provider(prepared_url, "kvm1"), fleets.generations(prepared_url)) == (before, generations)
+    assert (provider(prepared_url, "kvm1"), fleets.generations(prepared_url)) == (
+        before,
+        generations,
+    )
     # A value that discovery no longer reports is removed, also if it has a custom name.
     assert fleets.discover(prepared_url, host("kvm1", local_gb=0), host("kvm2"))["changed"] is True
     after = provider(prepared_url, "kvm1")
@@ -721,7 +878,11 @@ def test_a_disabled_host_keeps_the_operators_traits(prepared_url):
     in_store(prepared_url, host_state.change, "kvm1", "disabled")
     put(prepared_url, "kvm1", traits=["CUSTOM_GOLD"])
     fleets.discover(prepared_url, host("kvm1"))
-    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD", "COMPUTE_STATUS_DISABLED"}
+    assert traits(prepared_url, "kvm1") == {
+        "COMPUTE_NODE",
+        "CUSTOM_GOLD",
+        "COMPUTE_STATUS_DISABLED",
+    }
     in_store(prepared_url, host_state.change, "kvm1", "enabled")
     fleets.discover(prepared_url, host("kvm1"))
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "CUSTOM_GOLD"}
@@ -739,10 +900,17 @@ def test_discovery_of_a_store_that_did_not_note_the_traits(prepared_url):
 
 def test_a_node_goes_with_the_providers_below_it_unless_they_are_used(prepared_url):
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"), host("kvm3"))
-    in_store(prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"])
+    in_store(
+        prepared_url, classes_and_traits.ensure, classes_and_traits.RESOURCE_CLASS, ["CUSTOM_GPU"]
+    )
     for name in ("kvm1", "kvm2"):
         put(prepared_url, f"{name}-slot", parent=name)
-        gpu = put(prepared_url, f"{name}-gpu", parent=f"{name}-slot", inventories={"CUSTOM_GPU": {"total": 1}})
+        gpu = put(
+            prepared_url,
+            f"{name}-gpu",
+            parent=f"{name}-slot",
+            inventories={"CUSTOM_GPU": {"total": 1}},
+        )
     with Store.open(prepared_url).write() as connection:
         key = providers.ids(connection, [gpu["uuid"]])[gpu["uuid"]]
         allocations.replace(connection, {uuid_of("train"): {key: {"CUSTOM_GPU": 1}}}, fleets.NOW)
@@ -754,6 +922,8 @@ def test_a_node_goes_with_the_providers_below_it_unless_they_are_used(prepared_u
 def test_a_new_node_does_not_take_the_name_of_another_provider(prepared_url):
     put(prepared_url, "kvm1")
     before = fleets.snapshot(prepared_url)
-    with pytest.raises(DroverError, match="There is a resource provider kvm1 .* already.*nothing was recorded"):
+    with pytest.raises(
+        DroverError, match="There is a resource provider kvm1 .* already.*nothing was recorded"
+    ):
         fleets.discover(prepared_url, host("kvm1"))
     assert fleets.snapshot(prepared_url) == before

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
@@ -26,11 +28,22 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node, pins
 
-SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15", "cpu_allocation_ratio": 1.0}
+SETS = {
+    "cpu_shared_set": "0,8,4,12",
+    "cpu_dedicated_set": "1-3,9-11,5-7,13-15",
+    "cpu_allocation_ratio": 1.0,
+}
 NONE = dict.fromkeys(numa.POLICIES)
 ISOLATED = {"cpu_policy": "dedicated", "thread_policy": "isolate"}
 GPU = [{"vendor_id": "10de", "product_id": "2204"}]
-FUNCTIONS = [{"address": "0000:3b:00.0", "product_id": "154c", "resource_class": "fast-nic", "traits": ["blue"]}]
+FUNCTIONS = [
+    {
+        "address": "0000:3b:00.0",
+        "product_id": "154c",
+        "resource_class": "fast-nic",
+        "traits": ["blue"],
+    }
+]
 
 
 def columns(url):
@@ -44,7 +57,9 @@ def held(url, *names):
     """Return the resources that instances hold: {name of the provider: {class: amount}}."""
     with Store.open(url).read() as connection:
         names = [uuid_of(each) for each in names]
-        providers = {row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))}
+        providers = {
+            row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))
+        }
         found = allocations.read(connection, names)
     return {providers[key]: amounts for each in found.values() for key, amounts in each.items()}
 
@@ -56,7 +71,9 @@ def providers(url):
         rows = {row.id: row for row in connection.execute(sa.select(tables.resource_providers))}
         classes, names = tables.resource_classes, tables.traits
         totals, traits = tables.inventories, tables.provider_traits
-        amounts = connection.execute(sa.select(totals.c.provider_id, classes.c.name, totals.c.total).join(classes)).all()
+        amounts = connection.execute(
+            sa.select(totals.c.provider_id, classes.c.name, totals.c.total).join(classes)
+        ).all()
         words = connection.execute(sa.select(traits.c.provider_id, names.c.name).join(names)).all()
     return {
         row.name: (
@@ -75,25 +92,46 @@ def owners(url):
 
 def test_a_domain_pinned_by_hand_takes_pcpu(prepared_url):
     fleets.discover(
-        prepared_url, node(domain("web", 4, 1024, pins(1, 9, "0,8", "0,8", cell=0, emulator="2")), domain("db", 2, 64), options=SETS)
+        prepared_url,
+        node(
+            domain("web", 4, 1024, pins(1, 9, "0,8", "0,8", cell=0, emulator="2")),
+            domain("db", 2, 64),
+            options=SETS,
+        ),
     )
     assert held(prepared_url, "web")["kvm1"] == {"PCPU": 3, "VCPU": 2, "MEMORY_MB": 1024}
     assert held(prepared_url, "db")["kvm1"] == {"VCPU": 2, "MEMORY_MB": 64}
     (found,) = columns(prepared_url)["numa_allocations"]
     cells = [
-        {"guest": 0, "host": 0, "memory_mb": 1024, "page_kb": None, "shared": [2, 3], "pins": {"0": 1, "1": 9}, "reserved": [2], **NONE}
+        {
+            "guest": 0,
+            "host": 0,
+            "memory_mb": 1024,
+            "page_kb": None,
+            "shared": [2, 3],
+            "pins": {"0": 1, "1": 9},
+            "reserved": [2],
+            **NONE,
+        }
     ]
     assert found == {"uuid": uuid_of("web"), "cells": cells}
     # The size of the instance is unchanged.
     with Store.open(prepared_url).read() as connection:
-        assert connection.execute(sa.select(tables.instances.c.vcpus).where(tables.instances.c.name == "web")).scalar() == 4
+        assert (
+            connection.execute(
+                sa.select(tables.instances.c.vcpus).where(tables.instances.c.name == "web")
+            ).scalar()
+            == 4
+        )
 
 
 def test_what_a_domain_had_goes_with_its_pins_and_with_itself(prepared_url):
     pinned, free = domain("web", 1, 64, pins(1, cell=0)), domain("web", 1, 64)
     assert fleets.discover(prepared_url, node(pinned, options=SETS))["changed"]
     assert not fleets.discover(prepared_url, node(pinned, options=SETS))["changed"]
-    assert fleets.discover(prepared_url, node({**pinned, "numa": machines.numa(pins(2, cell=0))}, options=SETS))["changed"]
+    assert fleets.discover(
+        prepared_url, node({**pinned, "numa": machines.numa(pins(2, cell=0))}, options=SETS)
+    )["changed"]
     assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["pins"] == {"0": 2}
     assert fleets.discover(prepared_url, node(free, options=SETS))["changed"]
     assert columns(prepared_url)["numa_allocations"] == []
@@ -112,7 +150,11 @@ def test_a_host_that_no_longer_shows_a_domain_keeps_its_pins(prepared_url):
 
 def test_an_instance_that_came_to_another_host_leaves_its_cpus(prepared_url):
     fleets.discover(
-        prepared_url, node(domain("web", 1, 64, pins(1, cell=0), [("pci", "0000:85:00.0")]), options={**SETS, "pci_device_specs": GPU})
+        prepared_url,
+        node(
+            domain("web", 1, 64, pins(1, cell=0), [("pci", "0000:85:00.0")]),
+            options={**SETS, "pci_device_specs": GPU},
+        ),
     )
     fleets.discover(
         prepared_url,
@@ -128,7 +170,18 @@ def test_what_was_claimed_stays_until_the_host_shows_it(prepared_url):
     options = {**SETS, "pci_device_specs": GPU}
     fleets.discover(prepared_url, node(options=options, **machines.devices()))
     fleets.claim(prepared_url, fleets.selection("web", "kvm1"))
-    cells = [{"guest": 0, "host": 0, "memory_mb": 64, "page_kb": None, "shared": [], "pins": {"0": 1}, "reserved": [], **ISOLATED}]
+    cells = [
+        {
+            "guest": 0,
+            "host": 0,
+            "memory_mb": 64,
+            "page_kb": None,
+            "shared": [],
+            "pins": {"0": 1},
+            "reserved": [],
+            **ISOLATED,
+        }
+    ]
     with Store.open(prepared_url).write() as connection:
         (key,) = connection.execute(sa.select(tables.compute_nodes.c.id)).scalars()
         numa.insert(connection, {(key, uuid_of("web")): cells})
@@ -139,7 +192,10 @@ def test_what_was_claimed_stays_until_the_host_shows_it(prepared_url):
     # The domain does not show the thread policy, so the policy stays with the same pins, and is
     # removed with others.
     shown = domain("web", 1, 64, pins(1, cell=0), [("pci", "0000:85:00.0")])
-    for pinned, policy in ((shown, "isolate"), ({**shown, "numa": machines.numa(pins(2, cell=0))}, None)):
+    for pinned, policy in (
+        (shown, "isolate"),
+        ({**shown, "numa": machines.numa(pins(2, cell=0))}, None),
+    ):
         fleets.discover(prepared_url, node(pinned, options=options, **machines.devices()))
         assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["thread_policy"] == policy
     with Store.open(prepared_url).write() as connection:
@@ -148,7 +204,10 @@ def test_what_was_claimed_stays_until_the_host_shows_it(prepared_url):
 
 
 def test_nothing_is_given_away_unasked(prepared_url):
-    fleets.discover(prepared_url, node(domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), **machines.devices()))
+    fleets.discover(
+        prepared_url,
+        node(domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), **machines.devices()),
+    )
     found = columns(prepared_url)
     assert (found["pci_devices"], found["mdev_types"]) == ([], [])
     # Mediated devices on the host are known; no option names the resource class of their type.
@@ -169,11 +228,19 @@ def test_devices_with_their_owners(prepared_url):
         "parent_addr": None, "iommu_group": 81, "interface": None, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
     }  # fmt: skip
     vdpa = found["pci_devices"][0]
-    assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == ("vdpa", uuid_of("web"), "0000:43:00.0")
+    assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == (
+        "vdpa",
+        uuid_of("web"),
+        "0000:43:00.0",
+    )
     assert vdpa["tags"]["physical_network"] == "physnet1"
     # 14 can still be made, and one exists.
-    assert found["mdev_types"] == [{"parent": "pci_0000_84_00_0", "type": "nvidia-11", "resource_class": "VGPU", "total": 15}]
-    assert [each["owner"] for each in found["mdevs"] if each["type"] == "nvidia-11"] == [uuid_of("db")]
+    assert found["mdev_types"] == [
+        {"parent": "pci_0000_84_00_0", "type": "nvidia-11", "resource_class": "VGPU", "total": 15}
+    ]
+    assert [each["owner"] for each in found["mdevs"] if each["type"] == "nvidia-11"] == [
+        uuid_of("db")
+    ]
 
 
 def test_a_device_that_vanishes_is_kept_while_somebody_has_it(prepared_url):
@@ -184,8 +251,14 @@ def test_a_device_that_vanishes_is_kept_while_somebody_has_it(prepared_url):
     gone = {**machines.devices(), "pci_devices": []}
     assert fleets.discover(prepared_url, node(user, options=options, **gone))["changed"]
     (left,) = columns(prepared_url)["pci_devices"]
-    assert (left["address"], left["reported"], left["owner"]) == ("0000:85:00.0", False, uuid_of("web"))
-    assert fleets.discover(prepared_url, node(domain("web", 1, 64), options=options, **gone))["changed"]
+    assert (left["address"], left["reported"], left["owner"]) == (
+        "0000:85:00.0",
+        False,
+        uuid_of("web"),
+    )
+    assert fleets.discover(prepared_url, node(domain("web", 1, 64), options=options, **gone))[
+        "changed"
+    ]
     assert columns(prepared_url)["pci_devices"] == []
 
 
@@ -198,12 +271,18 @@ def test_a_device_in_two_domains_stays_with_the_first(prepared_url):
 
 
 def test_providers_of_devices(prepared_url):
-    options = {"pci_device_specs": [*FUNCTIONS, *GPU], "pci_report_in_placement": True, "mdev_types": [{"type": "nvidia-11"}]}
+    options = {
+        "pci_device_specs": [*FUNCTIONS, *GPU],
+        "pci_report_in_placement": True,
+        "mdev_types": [{"type": "nvidia-11"}],
+    }
     users = [
         domain("web", 1, 64, devices=[("pci", "0000:3b:02.1"), ("pci", "0000:85:00.0")]),
         domain("db", 1, 64, devices=[("mdev", "4b20d080-1b54-4048-85b3-a6a62d165c01")]),
     ]
-    assert fleets.discover(prepared_url, node(*users, options=options, **machines.devices()))["changed"]
+    assert fleets.discover(prepared_url, node(*users, options=options, **machines.devices()))[
+        "changed"
+    ]
     traits = {"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"}
     assert providers(prepared_url) == {
         "kvm1_0000:3B:00.0": ("kvm1", {"CUSTOM_FAST_NIC": 2}, traits | {"CUSTOM_BLUE"}),
@@ -217,7 +296,9 @@ def test_providers_of_devices(prepared_url):
         "kvm1_0000:85:00.0": {"CUSTOM_PCI_10DE_2204": 1},
     }
     assert held(prepared_url, "db") == {**own, "kvm1_pci_0000_84_00_0": {"VGPU": 1}}
-    assert not fleets.discover(prepared_url, node(*users, options=options, **machines.devices()))["changed"]
+    assert not fleets.discover(prepared_url, node(*users, options=options, **machines.devices()))[
+        "changed"
+    ]
     # The option is removed: free devices leave, and devices in use stay until they are free.
     del options["pci_report_in_placement"]
     free = [domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), users[1]]
@@ -230,17 +311,31 @@ def test_a_trait_that_an_operator_gave_to_a_vgpu_stays(prepared_url):
     options = {"mdev_types": ["nvidia-11"]}
     fleets.discover(prepared_url, node(options=options, **machines.devices()))
     with Store.open(prepared_url).write() as connection:
-        trait = connection.execute(sa.insert(tables.traits).values(name="CUSTOM_M60")).inserted_primary_key[0]
+        trait = connection.execute(
+            sa.insert(tables.traits).values(name="CUSTOM_M60")
+        ).inserted_primary_key[0]
         provider = connection.execute(
-            sa.select(tables.resource_providers.c.id).where(tables.resource_providers.c.parent_id.is_not(None))
+            sa.select(tables.resource_providers.c.id).where(
+                tables.resource_providers.c.parent_id.is_not(None)
+            )
         ).scalar()
-        connection.execute(sa.insert(tables.provider_traits).values(provider_id=provider, trait_id=trait))
+        connection.execute(
+            sa.insert(tables.provider_traits).values(provider_id=provider, trait_id=trait)
+        )
     assert not fleets.discover(prepared_url, node(options=options, **machines.devices()))["changed"]
     assert providers(prepared_url)["kvm1_pci_0000_84_00_0"][2] == {"CUSTOM_M60"}
 
 
 def test_a_claim_of_a_vgpu_counts_against_what_there_is(prepared_url):
-    kinds = [{"parent": "pci_0000_84_00_0", "type": "nvidia-11", "name": None, "device_api": "vfio-pci", "available_instances": 1}]
+    kinds = [
+        {
+            "parent": "pci_0000_84_00_0",
+            "type": "nvidia-11",
+            "name": None,
+            "device_api": "vfio-pci",
+            "available_instances": 1,
+        }
+    ]
     fleets.discover(prepared_url, node(options={"mdev_types": ["nvidia-11"]}, mdev_types=kinds))
     more = {"resources": {"VCPU": 1, "MEMORY_MB": 64, "VGPU": 1}}
     found = fleets.claim(prepared_url, {**fleets.selection("web", "kvm1"), **more})
@@ -250,17 +345,28 @@ def test_a_claim_of_a_vgpu_counts_against_what_there_is(prepared_url):
 
 
 def test_a_host_that_goes_takes_all_of_it_along(prepared_url):
-    fleets.discover(prepared_url, node(options={"pci_device_specs": GPU, "pci_report_in_placement": True}, **machines.devices()))
+    fleets.discover(
+        prepared_url,
+        node(
+            options={"pci_device_specs": GPU, "pci_report_in_placement": True}, **machines.devices()
+        ),
+    )
     fleets.discover(prepared_url, node(hypervisor_hostname="other", options=SETS))
     assert providers(prepared_url) == {}
     with Store.open(prepared_url).read() as connection:
         assert [
-            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() for table in (tables.pci_devices, tables.mdevs)
+            connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()
+            for table in (tables.pci_devices, tables.mdevs)
         ] == [0, 0]
 
 
 def test_cells_as_providers_with_the_devices_in_them(prepared_url):
-    options = {**SETS, "pci_device_specs": FUNCTIONS + GPU, "pci_report_in_placement": True, "mdev_types": ["nvidia-11"]}
+    options = {
+        **SETS,
+        "pci_device_specs": FUNCTIONS + GPU,
+        "pci_report_in_placement": True,
+        "mdev_types": ["nvidia-11"],
+    }
     user = domain("web", 1, 64, devices=[("pci", "0000:3b:02.1")])
     fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
     asked = {**options, "numa_report_in_placement": True}
@@ -276,7 +382,9 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
     }
     assert found["kvm1_NUMA0"][1:] == ({}, {"HW_NUMA_ROOT"})
     assert held(prepared_url, "web")["kvm1_0000:3B:00.0"] == {"CUSTOM_FAST_NIC": 1}
-    assert not fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))["changed"]
+    assert not fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))[
+        "changed"
+    ]
     # A claim still finds devices two levels below.
     more = {"resources": {"VCPU": 1, "MEMORY_MB": 64, "VGPU": 1}}
     fleets.claim(prepared_url, {**fleets.selection("db", "kvm1"), **more})
@@ -285,7 +393,10 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
     assert {parent for parent, dummy, dummy2 in providers(prepared_url).values()} == {"kvm1"}
     # All free ones are removed at once. A device in use stays, but its cell does not.
     fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))
-    fleets.discover(prepared_url, node(user, options={**SETS, "pci_device_specs": FUNCTIONS}, **machines.devices()))
+    fleets.discover(
+        prepared_url,
+        node(user, options={**SETS, "pci_device_specs": FUNCTIONS}, **machines.devices()),
+    )
     assert {name: parent for name, (parent, dummy, dummy2) in providers(prepared_url).items()} == {
         "kvm1_0000:3B:00.0": "kvm1",
         "kvm1_pci_0000_84_00_0": "kvm1",
@@ -303,18 +414,28 @@ def cpus(url):
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         names = {row.uuid: row.name for row in connection.execute(sa.select(tables.instances))}
         found = numa.read(connection)
-    return {(hosts[node], names[each["uuid"]]): sorted(each["cells"][0]["pins"].values()) for node, held in found.items() for each in held}
+    return {
+        (hosts[node], names[each["uuid"]]): sorted(each["cells"][0]["pins"].values())
+        for node, held in found.items()
+        for each in held
+    }
 
 
 def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
     web, db = (domain(name, 1, 64, pins(1, cell=0)) for name in ("web", "db"))
     one = {"cpu_shared_set": "0", "cpu_dedicated_set": "6", "cpu_allocation_ratio": 8.0}
-    fleets.discover(prepared_url, node(web, options=SETS), node(db, host="kvm2", options=SETS), node(host="kvm3", options=one))
+    fleets.discover(
+        prepared_url,
+        node(web, options=SETS),
+        node(db, host="kvm2", options=SETS),
+        node(host="kvm3", options=one),
+    )
     moved(prepared_url, "web", "kvm3")
     # Until the host shows the instance, no other instance gets the CPU there.
     assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [6]}
     with pytest.raises(
-        DroverError, match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin"
+        DroverError,
+        match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin",
     ):
         moved(prepared_url, "db", "kvm3")
     # Both ends are held while it moves, for any report of the hosts.
@@ -323,7 +444,11 @@ def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
 
 
 def test_a_move_that_came_about_frees_what_it_left(prepared_url):
-    fleets.discover(prepared_url, node(domain("web", 1, 64, pins(1, cell=0)), options=SETS), node(host="kvm3", options=SETS))
+    fleets.discover(
+        prepared_url,
+        node(domain("web", 1, 64, pins(1, cell=0)), options=SETS),
+        node(host="kvm3", options=SETS),
+    )
     opened = moved(prepared_url, "web", "kvm3")
     with Store.open(prepared_url).write() as connection:
         migration_claims.finish(connection, opened["uuid"], certainty.word("a test"), None, NOW)
@@ -335,7 +460,9 @@ def test_a_move_that_did_not_come_about_leaves_nothing(prepared_url):
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=SETS))
     opened = moved(prepared_url, "web", "kvm3")
     with Store.open(prepared_url).write() as connection:
-        migration_claims.undo(connection, opened["uuid"], certainty.word("a test"), "the network broke", NOW)
+        migration_claims.undo(
+            connection, opened["uuid"], certainty.word("a test"), "the network broke", NOW
+        )
     assert cpus(prepared_url) == {("kvm1", "web"): [1]}
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=SETS))
     assert cpus(prepared_url) == {("kvm1", "web"): [1]}
@@ -343,17 +470,39 @@ def test_a_move_that_did_not_come_about_leaves_nothing(prepared_url):
 
 def test_a_virtual_function_behind_a_macvtap_is_owned_and_no_plan_moves_it(prepared_url):
     """Its domain names the interface of the function, and no device."""
-    nics = [{"type": "direct", "source": "ens1f0v0", "mac": "52:54:00:00:00:01", "model": "virtio", "target": "macvtap0"}]
+    nics = [
+        {
+            "type": "direct",
+            "source": "ens1f0v0",
+            "mac": "52:54:00:00:00:01",
+            "model": "virtio",
+            "target": "macvtap0",
+        }
+    ]
     options = {"pci_device_specs": FUNCTIONS}
-    domains = [domain("web", 1, 64, interfaces=nics), domain("db", 1, 64, interfaces=[{**nics[0], "source": "ens1f0"}])]
+    domains = [
+        domain("web", 1, 64, interfaces=nics),
+        domain("db", 1, 64, interfaces=[{**nics[0], "source": "ens1f0"}]),
+    ]
     fleets.discover(prepared_url, node(*domains, options=options, **machines.devices()))
-    assert {key: owner for key, owner in owners(prepared_url).items() if owner} == {"0000:3b:02.0": uuid_of("web")}
+    assert {key: owner for key, owner in owners(prepared_url).items() if owner} == {
+        "0000:3b:02.0": uuid_of("web")
+    }
     with Store.open(prepared_url).read() as connection:
         found = {each["name"]: each for each in instances_for_plans.read_instances(connection)}
-    assert found["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}] and found["db"]["hostdevs"] == []
-    assert "0000:3b:02.0" in movability.why_unmovable(found["web"]) and movability.why_unmovable(found["db"]) is None
+    assert (
+        found["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}]
+        and found["db"]["hostdevs"] == []
+    )
+    assert (
+        "0000:3b:02.0" in movability.why_unmovable(found["web"])
+        and movability.why_unmovable(found["db"]) is None
+    )
     # Without that interface the function is free again.
-    fleets.discover(prepared_url, node(domain("web", 1, 64), domain("db", 1, 64), options=options, **machines.devices()))
+    fleets.discover(
+        prepared_url,
+        node(domain("web", 1, 64), domain("db", 1, 64), options=options, **machines.devices()),
+    )
     assert not any(owners(prepared_url).values())
 
 
@@ -365,5 +514,7 @@ def test_the_cpus_of_the_next_start_are_nobody_elses(prepared_url):
     (found,) = columns(prepared_url)["numa_allocations"]
     assert (found["cells"][0]["pins"], found["cells"][0]["reserved"]) == ({"0": 1}, [2])
     # The rule is the same for a guest that runs without pins.
-    fleets.discover(prepared_url, node({**domain("web", 1, 64), "next_start_cpus": [2]}, options=SETS))
+    fleets.discover(
+        prepared_url, node({**domain("web", 1, 64), "next_start_cpus": [2]}, options=SETS)
+    )
     assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["reserved"] == [2]

@@ -24,7 +24,10 @@ POOLS = {
         "nfs:nfs.example.com:/export/vms",
     ),
     "netfs auto": ("<host name='nfs'/><dir path='/'/><format type='auto'/>", "nfs:nfs:/"),
-    "netfs cifs": ("<host name='filer'/><dir path='Share'/><format type='cifs'/>", "cifs:filer:/share"),
+    "netfs cifs": (
+        "<host name='filer'/><dir path='Share'/><format type='cifs'/>",
+        "cifs:filer:/share",
+    ),
     "netfs glusterfs": (
         "<host name='gl1'/><dir path='/gv0'/><format type='glusterfs'/>",
         "glusterfs:gl1:/gv0",
@@ -60,7 +63,9 @@ POOLS = {
 @pytest.mark.parametrize("name", POOLS)
 def test_pools_by_their_source(name):
     source, expected = POOLS[name]
-    assert shared_storage.pool_id(parse(POOL.format(kind=name.split()[0], source=source))) == expected
+    assert (
+        shared_storage.pool_id(parse(POOL.format(kind=name.split()[0], source=source))) == expected
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, (dummy, expected) in POOLS.items() if expected])
@@ -184,7 +189,11 @@ LOCAL = {"name": "local", "path": "/srv/vms/images", "shared_id": None, "state":
         (facts([NFS, LOCAL]), {}, None),
         (facts([NFS, LOCAL]), {"shared_pools": ["local"]}, ("declared:local", "local", 100)),
         (facts([NFS]), {"shared_pools": ["nfs"]}, ("declared:nfs", "nfs", 100)),
-        (facts([NFS, LOCAL]), {"shared_pools": {"local": "rack1"}}, ("declared:rack1", "local", 100)),
+        (
+            facts([NFS, LOCAL]),
+            {"shared_pools": {"local": "rack1"}},
+            ("declared:rack1", "local", 100),
+        ),
         (facts([LOCAL]), {"shared_pools": ["other"]}, None),
         # A stopped pool is still that pool, but it does not report its size.
         (facts([{**NFS, "state": "inactive"}]), {}, ("nfs:s:/e", "nfs", None)),
@@ -197,12 +206,19 @@ def test_the_pool_of_the_instances(hypervisor, options, expected):
 
 
 def test_pools_that_are_equal_by_chance_are_not_one():
-    cloned = {"name": "default", "uuid": "2d9bb2f4-3b4f-4a5b-8b1c-111111111111", "path": "/srv/vms", "type": "dir"}
+    cloned = {
+        "name": "default",
+        "uuid": "2d9bb2f4-3b4f-4a5b-8b1c-111111111111",
+        "path": "/srv/vms",
+        "type": "dir",
+    }
     assert shared(facts([cloned])) is None
 
 
 def test_declared_pools_are_marked_in_the_facts():
-    pools = node.describe(facts([NFS, LOCAL]), {"shared_pools": {"nfs": "x"}})["columns"]["facts"]["pools"]
+    pools = node.describe(facts([NFS, LOCAL]), {"shared_pools": {"nfs": "x"}})["columns"]["facts"][
+        "pools"
+    ]
     assert [pool["shared_id"] for pool in pools] == ["declared:x", None]
 
 
@@ -219,7 +235,11 @@ def test_a_bad_declaration(value):
 
 
 def test_the_uuid_is_the_same_in_every_run():
-    assert sharing_facts.uuid_of("nfs:s:/e") == sharing_facts.uuid_of("nfs:s:/e") != sharing_facts.uuid_of("nfs:s:/f")
+    assert (
+        sharing_facts.uuid_of("nfs:s:/e")
+        == sharing_facts.uuid_of("nfs:s:/e")
+        != sharing_facts.uuid_of("nfs:s:/f")
+    )
 
 
 # Addresses
@@ -238,12 +258,19 @@ def test_the_uuid_is_the_same_in_every_run():
     ],
 )
 def test_how_many_addresses(addresses, total):
-    assert sharing_facts.describe_ip_pools([{"name": "a", "addresses": addresses}], "x")["a"]["total"] == total
+    assert (
+        sharing_facts.describe_ip_pools([{"name": "a", "addresses": addresses}], "x")["a"]["total"]
+        == total
+    )
 
 
 def test_the_same_addresses_in_another_spelling_are_the_same():
-    one = sharing_facts.describe_ip_pools([{"name": "a", "addresses": ["10.0.0.0/30", "10.0.1.1"]}], "x")
-    assert one == sharing_facts.describe_ip_pools([{"name": "a", "addresses": ["10.0.1.1-10.0.1.1", "10.0.0.1-10.0.0.2"]}], "x")
+    one = sharing_facts.describe_ip_pools(
+        [{"name": "a", "addresses": ["10.0.0.0/30", "10.0.1.1"]}], "x"
+    )
+    assert one == sharing_facts.describe_ip_pools(
+        [{"name": "a", "addresses": ["10.0.1.1-10.0.1.1", "10.0.0.1-10.0.0.2"]}], "x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -271,7 +298,10 @@ def test_the_same_addresses_in_another_spelling_are_the_same():
             [{"name": "a", "addresses": ["10.0.0.0/24"]}, {"name": "b", "addresses": ["10.0.0.9"]}],
             "a and b: 10.0.0.9 stands twice",
         ),
-        ([{"name": "a", "addresses": ["10.0.0.1"]}, {"name": "a", "addresses": ["10.0.0.2"]}], "a stands twice"),
+        (
+            [{"name": "a", "addresses": ["10.0.0.1"]}, {"name": "a", "addresses": ["10.0.0.2"]}],
+            "a stands twice",
+        ),
     ],
 )
 def test_bad_pools_of_addresses(value, message):

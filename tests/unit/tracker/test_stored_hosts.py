@@ -8,8 +8,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import read_aliases
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_requests import (
+    read_aliases,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import (
+    DoesNotFit,
+    NumaHosts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -17,9 +22,19 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import NOW
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node, pins
 
-SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15", "cpu_allocation_ratio": 2.0}
-SPECS = [{"address": "0000:3b:00.0", "trusted": "true"}, {"vendor_id": "10de", "product_id": "2204"}]
-ALIASES = [{"name": "vf", "product_id": "154c", "vendor_id": "8086"}, {"name": "gpu", "product_id": "2204", "vendor_id": "10de"}]
+SETS = {
+    "cpu_shared_set": "0,8,4,12",
+    "cpu_dedicated_set": "1-3,9-11,5-7,13-15",
+    "cpu_allocation_ratio": 2.0,
+}
+SPECS = [
+    {"address": "0000:3b:00.0", "trusted": "true"},
+    {"vendor_id": "10de", "product_id": "2204"},
+]
+ALIASES = [
+    {"name": "vf", "product_id": "154c", "vendor_id": "8086"},
+    {"name": "gpu", "product_id": "2204", "vendor_id": "10de"},
+]
 
 
 @pytest.fixture
@@ -30,7 +45,9 @@ def url(tmp_path):
 def hosts(url, *nodes):
     fleets.discover(url, *nodes)
     with Store.open(url).read() as connection:
-        columns = host_columns.read_columns(connection, NOW, 0, host_columns.ColumnQuery(columns=set(stored_hosts.COLUMNS)))
+        columns = host_columns.read_columns(
+            connection, NOW, 0, host_columns.ColumnQuery(columns=set(stored_hosts.COLUMNS))
+        )
     return NumaHosts(stored_hosts.hosts_of(columns))
 
 
@@ -41,11 +58,17 @@ def place(found, vcpus=2, memory_mb=1024, host="kvm1", **extra_specs):
 
 
 def test_pins_go_beside_those_of_domains(url):
-    found = hosts(url, node(domain("web", 2, 1024, pins(1, 9, cell=0, emulator="2")), options=SETS), fleets.host("kvm2"))
+    found = hosts(
+        url,
+        node(domain("web", 2, 1024, pins(1, 9, cell=0, emulator="2")), options=SETS),
+        fleets.host("kvm2"),
+    )
     (cell,) = place(found, hw__cpu_policy="dedicated")["cells"]
     # Most free pinned CPUs first: cell 1, which is empty.
     assert (cell["host"], cell["pins"]) == (1, {"0": 5, "1": 13})
-    (cell,) = place(found, 3, hw__cpu_policy="dedicated", hw__numa_nodes="1", hw__cpu_thread_policy="require")["cells"]
+    (cell,) = place(
+        found, 3, hw__cpu_policy="dedicated", hw__numa_nodes="1", hw__cpu_thread_policy="require"
+    )["cells"]
     assert cell["host"] == 1
     with pytest.raises(DoesNotFit):
         place(found, 8, 1024, hw__cpu_policy="dedicated")
@@ -55,7 +78,13 @@ def test_pins_go_beside_those_of_domains(url):
 
 
 def test_pages_of_domains_and_reserved_ones_are_taken(url):
-    user = domain("web", 1, 2048, "<numatune><memory nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>", state="shutoff")
+    user = domain(
+        "web",
+        1,
+        2048,
+        "<numatune><memory nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>",
+        state="shutoff",
+    )
     options = {**SETS, "reserved_huge_pages": ["node:1,size:2048,count:1536"]}
     found = hosts(url, node(user, options=options))
     assert place(found, memory_mb=2048, hw__mem_page_size="2048")["cells"][0]["host"] == 0
@@ -65,9 +94,14 @@ def test_pages_of_domains_and_reserved_ones_are_taken(url):
 
 def test_devices_go_by_their_specs_and_owners(url):
     users = [domain("web", 1, 64, devices=[("pci", "0000:3b:02.0")])]
-    found = hosts(url, node(*users, options={**SETS, "pci_device_specs": SPECS}, **machines.devices()))
+    found = hosts(
+        url, node(*users, options={**SETS, "pci_device_specs": SPECS}, **machines.devices())
+    )
     (given,) = place(found, pci_passthrough__alias="vf:1")["pci"]
     assert [each["address"] for each in given["devices"]] == ["0000:3b:02.1"]
     with pytest.raises(DoesNotFit):
         place(found, pci_passthrough__alias="vf:2")
-    assert place(found, pci_passthrough__alias="gpu:1")["pci"][0]["devices"][0]["address"] == "0000:85:00.0"
+    assert (
+        place(found, pci_passthrough__alias="gpu:1")["pci"][0]["devices"][0]["address"]
+        == "0000:85:00.0"
+    )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
+    claims as migration_claims,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables, went_down
@@ -49,26 +51,51 @@ def url(prepared_url):
 
 
 def after_a_restart(url):
-    return discover(url, host("kvm1", off("web1"), off("web10"), off("web2"), off("spare"), domain("auto")), boots={"kvm1": "b"})
+    return discover(
+        url,
+        host("kvm1", off("web1"), off("web10"), off("web2"), off("spare"), domain("auto")),
+        boots={"kvm1": "b"},
+    )
 
 
 def test_walk_f08_what_ran_and_is_off_is_named_with_the_command(url):
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     (said,) = of_store(url)
-    assert said == (f"kvm1 was restarted: web1, web2, web10 ran before and went down with it. To start them: {COMMAND}web1,web2,web10")
+    assert said == (
+        f"kvm1 was restarted: web1, web2, web10 ran before and went down with it. To start them: {COMMAND}web1,web2,web10"
+    )
     # The name stays until a person acts, for any number of discoveries.
     assert after_a_restart(url) == ["web1", "web2", "web10"]
-    assert discover(url, host("kvm1", domain("web1"), off("web10"), off("spare"), domain("auto")), boots={"kvm1": "b"}) == ["web10"]
+    assert discover(
+        url,
+        host("kvm1", domain("web1"), off("web10"), off("spare"), domain("auto")),
+        boots={"kvm1": "b"},
+    ) == ["web10"]
     assert of_store(url)[0].endswith(f"{COMMAND}web10")
 
 
 def test_walk_f08_a_resize_that_waits_to_be_confirmed_hides_nothing(url):
     with Store.open(url).write() as connection:
-        node = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")).scalar_one()
-        other = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm2")).scalar_one()
-        ends = {"source": "kvm2", "source_node_id": other, "destination": "kvm1", "destination_node_id": node}
+        node = connection.execute(
+            sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")
+        ).scalar_one()
+        other = connection.execute(
+            sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm2")
+        ).scalar_one()
+        ends = {
+            "source": "kvm2",
+            "source_node_id": other,
+            "destination": "kvm1",
+            "destination_node_id": node,
+        }
         times = {"created_at": fleets.NOW, "updated_at": fleets.NOW}
-        row = {"uuid": uuid_of("resize"), "instance_uuid": uuid_of("web1"), "instance_name": "web1", "type": "resize", "status": "finished"}
+        row = {
+            "uuid": uuid_of("resize"),
+            "instance_uuid": uuid_of("web1"),
+            "instance_name": "web1",
+            "type": "resize",
+            "status": "finished",
+        }
         connection.execute(sa.insert(tables.migrations).values(**row, **ends, **times))
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     assert of_store(url)[0].endswith(f"{COMMAND}web1,web2,web10")
@@ -81,17 +108,36 @@ def test_walk_f08_audit_and_report_name_it(url):
         listing = went_down.listing(connection)
     (finding,) = [each for each in found["findings"] if each["kind"] == "went_down"]
     assert finding["host"] == "kvm1" and finding["level"] == "information"
-    assert "web1, web2, web10 ran before" in finding["why"] and f"{COMMAND}web1,web2,web10" in finding["heal"]
-    overview = {"went_down": listing, "leases": [], "migrations": [], "power_events": [], "rolling": []}
+    assert (
+        "web1, web2, web10 ran before" in finding["why"]
+        and f"{COMMAND}web1,web2,web10" in finding["heal"]
+    )
+    overview = {
+        "went_down": listing,
+        "leases": [],
+        "migrations": [],
+        "power_events": [],
+        "rolling": [],
+    }
     (look,) = attention([], [], overview, [])
-    assert look["name"] == "kvm1" and look["command"] == f"{COMMAND}web1,web2,web10" and "ran before" in look["text"]
+    assert (
+        look["name"] == "kvm1"
+        and look["command"] == f"{COMMAND}web1,web2,web10"
+        and "ran before" in look["text"]
+    )
 
 
 def test_walk_f08_a_guest_that_was_shut_down_is_not_named(url):
     """The boot of the host is the same, so a person shut the guest down; or the guest was off
     before; or no boot is known."""
-    assert discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "a"}) == []
-    assert discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "b"}) == []
+    assert (
+        discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "a"})
+        == []
+    )
+    assert (
+        discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "b"})
+        == []
+    )
     assert discover(url, host("kvm1", off("web1"), off("web2"), off("spare"))) == []
     assert of_store(url) == []
 
@@ -108,7 +154,15 @@ def test_walk_f08_what_a_person_has_stopped_is_not_named_any_more(url):
 
 def test_walk_f08_what_was_evacuated_runs_elsewhere(url):
     with Store.open(url).write() as connection:
-        migration_claims.begin(connection, uuid_of("web1"), "kvm2", "kvm2", migration_claims.EVACUATION, fleets.NOW, "kvm1")
+        migration_claims.begin(
+            connection,
+            uuid_of("web1"),
+            "kvm2",
+            "kvm2",
+            migration_claims.EVACUATION,
+            fleets.NOW,
+            "kvm1",
+        )
     with Store.open(url).read() as connection:
         assert went_down.read(connection) == {}
     discover(url, host("kvm2", domain("web1")), boots={"kvm2": "x"})

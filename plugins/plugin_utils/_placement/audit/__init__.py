@@ -56,7 +56,9 @@ def audit(
     if mend and not found.mends.nothing:
         repair.apply(connection, found.mends, now)
         # The store is read again, so that only seen repairs count.
-        left = examine(dataclasses.replace(snapshot.read(connection), ended=has_ended), now, release_expired).listing()
+        left = examine(
+            dataclasses.replace(snapshot.read(connection), ended=has_ended), now, release_expired
+        ).listing()
     remaining = {_key(each) for each in left}
     counts: dict[str, int] = {}
     for each in left:
@@ -71,7 +73,9 @@ def audit(
         "checked": {
             "hosts": len(seen.services),
             "instances": len(seen.instances),
-            "allocations": sum(len(amounts) for held in seen.held.values() for amounts in held.values()),
+            "allocations": sum(
+                len(amounts) for held in seen.held.values() for amounts in held.values()
+            ),
         },
     }
 

@@ -42,19 +42,30 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
                 found.add("allocation_missing", why, "leaves it: its migration is open", what)
             waiting = [row for row in seen.open[uuid] if row.status == "finished"]
             if waiting and not shown:
-                why = (
-                    f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
+                why = f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
+                found.add(
+                    "instance_missing",
+                    why,
+                    "leaves it: the domain may come back, and its disk may be there",
+                    what,
                 )
-                found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", what)
             continue
         gone = not shown and instance.state != BUILDING
         if gone:
             why = f"It is recorded on {what['host'] or 'no host'}, and no host shows its domain."
-            found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", what)
+            found.add(
+                "instance_missing",
+                why,
+                "leaves it: the domain may come back, and its disk may be there",
+                what,
+            )
         problem = _problem(seen, instance, held, where, len(shown))
         if problem is None or (gone and problem[0] == "allocation_missing"):
             continue
-        if instance.order_uuid is not None and problem[0] in ("allocation_wrong", "allocation_missing"):
+        if instance.order_uuid is not None and problem[0] in (
+            "allocation_wrong",
+            "allocation_missing",
+        ):
             # A part of its room belongs to the order. Only the host knows if the order is done.
             why = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
             found.add("order_open", why, "leaves it: an open order keeps its room", what)
@@ -66,14 +77,19 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
         found.mends.holdings[uuid] = should
         found.mends.owners[uuid] = (instance.project, instance.user)
         found.mends.places[uuid] = (instance.id, where)
-        found.add(*problem, f"gives it {_words(seen, should)}, over capacity or not", what, safe=True)
+        found.add(
+            *problem, f"gives it {_words(seen, should)}, over capacity or not", what, safe=True
+        )
 
 
 def examine_restarted_hosts(seen: Snapshot, found: Findings) -> None:
     """Find hosts that were restarted, with the instances that ran there before and are off now."""
     for host, instances in seen.went_down.items():
         found.add(
-            "went_down", went_down.sentence(host, instances), f"leaves them. To start them: {went_down.command(instances)}", {"host": host}
+            "went_down",
+            went_down.sentence(host, instances),
+            f"leaves them. To start them: {went_down.command(instances)}",
+            {"host": host},
         )
 
 
@@ -92,7 +108,9 @@ def _sums(held: Held) -> Resources:
     return sums
 
 
-def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int) -> tuple[str, str] | None:
+def _problem(
+    seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int
+) -> tuple[str, str] | None:
     """Return the kind and the description of the gravest problem with an instance; None if it has
     no problem.
 
@@ -102,7 +120,11 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
     here = seen.host(where)
     if where is None or any(seen.node_of[key] != where for key in held):
         # The tree of a node that is gone has no node; a sharing provider is in the tree of no node.
-        trees = {(seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former}
+        trees = {
+            (seen.node_of[key], seen.place(key))
+            for key in held
+            if seen.node_of[key] is not None or key in seen.former
+        }
         on = ", ".join(sorted(name for dummy, name in trees))
         if len(trees) > 1:
             return "allocation_doubled", f"It holds room on {on}, and no migration of it is open."
@@ -117,7 +139,12 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
         return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
     size, sums = _size(instance), _sums(held)
     # It may have CPUs for its emulator beside the CPUs for its vCPUs.
-    others = sum(len(cell["reserved"]) for each in seen.numa.get(where or 0, ()) if each["uuid"] == instance.uuid for cell in each["cells"])
+    others = sum(
+        len(cell["reserved"])
+        for each in seen.numa.get(where or 0, ())
+        if each["uuid"] == instance.uuid
+        for cell in each["cells"]
+    )
     if {**sums, CPU: min(max(sums[CPU] - others, size[CPU]), sums[CPU])} == size:
         return None
     if not any(sums.values()):
@@ -125,7 +152,9 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
     return "allocation_wrong", f"It takes {_amounts(size)} and holds {_amounts(sums)}."
 
 
-def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domain]) -> tuple[Held, None] | tuple[None, str]:
+def _remedy(
+    seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domain]
+) -> tuple[Held, None] | tuple[None, str]:
     """Return the allocations that an instance should have, where its domain is; or why heal leaves it."""
     if not shown:
         return None, "no host shows its domain"
@@ -145,13 +174,18 @@ def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domai
         if _sums(should)[resource] == amount:
             continue
         names = (resource, DEDICATED) if resource == CPU else (resource,)
-        holders = [(key, name) for key, amounts in should.items() for name in names if name in amounts]
+        holders = [
+            (key, name) for key, amounts in should.items() for name in names if name in amounts
+        ]
         if not holders:
             holders = [(key, resource) for key in _holders(seen, root, resource)]
         if len(holders) != 1:
             return None, f"its {resource} may be on several providers"
         should.setdefault(holders[0][0], {})[holders[0][1]] = amount
-    should = {key: {name: each for name, each in amounts.items() if each} for key, amounts in should.items()}
+    should = {
+        key: {name: each for name, each in amounts.items() if each}
+        for key, amounts in should.items()
+    }
     return {key: amounts for key, amounts in should.items() if amounts}, None
 
 
@@ -168,7 +202,12 @@ def _amounts(sizes: Resources) -> str:
 
 
 def _words(seen: Snapshot, holding: Held) -> str:
-    return "; ".join(f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())) or "nothing"
+    return (
+        "; ".join(
+            f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())
+        )
+        or "nothing"
+    )
 
 
 def examine_domains(seen: Snapshot, found: Findings, now: float) -> None:
@@ -185,7 +224,10 @@ def examine_domains(seen: Snapshot, found: Findings, now: float) -> None:
         # On its way, a domain is at both ends of its migration.
         if len(places) > 1 and not set(places) <= ends:
             read_at = {node: seen.nodes[node].updated_at for node in places}
-            states = ", ".join(f"{places[node].state} on {seen.host(node)} (read {_ago(now - read_at[node])})" for node in sorted(places))
+            states = ", ".join(
+                f"{places[node].state} on {seen.host(node)} (read {_ago(now - read_at[node])})"
+                for node in sorted(places)
+            )
             if max(read_at.values()) - min(read_at.values()) > ONE_LOOK:
                 found.add(
                     "domain_seen_twice",
@@ -234,7 +276,11 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
         migration = seen.migrations.get(uuid)
         what = {
             "uuid": uuid,
-            "name": instance.name if instance is not None else migration.instance_name if migration is not None else None,
+            "name": instance.name
+            if instance is not None
+            else migration.instance_name
+            if migration is not None
+            else None,
             "host": ", ".join(sorted({seen.place(key) for key in seen.held.get(uuid, {})})) or None,
         }
         if instance is not None:
@@ -257,8 +303,14 @@ def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
     """
     for each in seen.unbuilt:
         consumer = seen.consumers.get(each["uuid"])
-        expired = consumer is not None and consumer.expires_at is not None and consumer.expires_at < now
-        if each["uuid"] in seen.open or each["uuid"] in seen.domains or (expired and each["order_uuid"] is None):
+        expired = (
+            consumer is not None and consumer.expires_at is not None and consumer.expires_at < now
+        )
+        if (
+            each["uuid"] in seen.open
+            or each["uuid"] in seen.domains
+            or (expired and each["order_uuid"] is None)
+        ):
             continue
         since = now - (each["created_at"] or now)
         ended = each["actor"] is not None and seen.ended(each["actor"])
@@ -277,7 +329,9 @@ def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
     why = "Its consumer is neither an instance nor an open migration."
     if uuid in seen.domains:
         hosts = seen.hosts(seen.domains[uuid])
-        found.add("allocation_of_nobody", why, f"leaves it: {hosts} shows a domain of this uuid", what)
+        found.add(
+            "allocation_of_nobody", why, f"leaves it: {hosts} shows a domain of this uuid", what
+        )
     elif uuid in seen.open:
         found.add("allocation_of_nobody", why, "leaves it: a migration of this uuid is open", what)
     else:
@@ -285,7 +339,9 @@ def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
         found.add("allocation_of_nobody", why, "drops it", what, safe=True)
 
 
-def _expired(seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What) -> None:
+def _expired(
+    seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What
+) -> None:
     """Find a claim that has expired and has had no domain."""
     if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
         return
@@ -334,7 +390,12 @@ def _nodes(seen: Snapshot, found: Findings) -> None:
             found.add("node_without_service", why, "leaves it: discovery makes it", what)
         if key not in seen.node_providers:
             why = "This compute node has no resource provider of its uuid, so nothing can be placed on it."
-            found.add("node_without_provider", why, "leaves it: discovery makes it with its inventories", what)
+            found.add(
+                "node_without_provider",
+                why,
+                "leaves it: discovery makes it with its inventories",
+                what,
+            )
 
 
 def _providers(seen: Snapshot, found: Findings) -> None:
@@ -360,16 +421,34 @@ def _inventories(seen: Snapshot, found: Findings) -> None:
         if row.used != use:
             found.mends.recounts.append(row.id)
             why = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
-            found.add("use_miscounted", why, f"counts again: {use}", _what(seen, row.provider_id, row.name), safe=True)
+            found.add(
+                "use_miscounted",
+                why,
+                f"counts again: {use}",
+                _what(seen, row.provider_id, row.name),
+                safe=True,
+            )
         capacity = capacity_rule.capacity(row.total, row.reserved, row.allocation_ratio)
         if use > capacity:
             why = f"{row.name}: {use} is allocated of {capacity:g}."
-            found.add("over_capacity", why, "leaves it: what runs takes its room", _what(seen, row.provider_id, row.name))
+            found.add(
+                "over_capacity",
+                why,
+                "leaves it: what runs takes its room",
+                _what(seen, row.provider_id, row.name),
+            )
     for (key, name), use in sums.items():
         why = f"{name}: {use} is allocated, and the provider has none."
-        found.add("over_capacity", why, "leaves it: what runs takes its room", _what(seen, key, name))
+        found.add(
+            "over_capacity", why, "leaves it: what runs takes its room", _what(seen, key, name)
+        )
 
 
 def _what(seen: Snapshot, key: int, name: str) -> What:
     row = seen.providers[key]
-    return {"uuid": row.uuid, "provider": row.name, "host": seen.host(seen.node_of[key]), "resource": name}
+    return {
+        "uuid": row.uuid,
+        "provider": row.name,
+        "host": seen.host(seen.node_of[key]),
+        "resource": name,
+    }

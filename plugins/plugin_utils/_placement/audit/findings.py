@@ -35,14 +35,26 @@ KINDS = {
         "problem",
         "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true.",
     ),
-    "wrong_host": ("problem", "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true."),
-    "allocation_wrong": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
-    "allocation_missing": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
+    "wrong_host": (
+        "problem",
+        "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true.",
+    ),
+    "allocation_wrong": (
+        "problem",
+        "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true.",
+    ),
+    "allocation_missing": (
+        "problem",
+        "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true.",
+    ),
     "allocation_of_nobody": (
         "problem",
         "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with drover_audit_heal=true.",
     ),
-    "migration_closed": ("problem", "Run the audit with drover_audit_heal=true: the move is over and the room is free."),
+    "migration_closed": (
+        "problem",
+        "Run the audit with drover_audit_heal=true: the move is over and the room is free.",
+    ),
     "claim_expired": (
         "problem",
         "Finish the build by running drover.compute.place again, or give the room back: the audit with "
@@ -52,7 +64,10 @@ KINDS = {
         "problem",
         "Run drover.compute.place again, which builds it, or give its room back with drover.compute.instance_delete.",
     ),
-    "stranger": ("problem", "Run drover.compute.discover on its host: it adopts the domain with the room it takes."),
+    "stranger": (
+        "problem",
+        "Run drover.compute.discover on its host: it adopts the domain with the room it takes.",
+    ),
     "pins_overlap": (
         "problem",
         "Run drover.compute.discover on the host. If it is so there, give one of them other CPUs (virsh vcpupin, virsh emulatorpin, with --live "
@@ -71,9 +86,15 @@ KINDS = {
         "problem",
         "Not all of them can run at the same time. Give the host more pages, or move one that is shut off to another host.",
     ),
-    "device_doubled": ("problem", "Only one of them can run at a time. Take the device out of the others (virsh detach-device --config)."),
+    "device_doubled": (
+        "problem",
+        "Only one of them can run at a time. Take the device out of the others (virsh detach-device --config).",
+    ),
     "node_without_service": ("problem", "Run drover.compute.discover on the host."),
-    "node_without_provider": ("problem", "Run drover.compute.discover on the host, which makes it again."),
+    "node_without_provider": (
+        "problem",
+        "Run drover.compute.discover on the host, which makes it again.",
+    ),
     "provider_without_node": (
         "problem",
         "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",

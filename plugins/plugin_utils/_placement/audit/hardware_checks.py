@@ -49,7 +49,12 @@ def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
             shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
     for together, cpus in sorted(shared.items()):
         why = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
-        found.add("pins_overlap", why, "leaves it: only the host can change pins", _what(seen, together, node))
+        found.add(
+            "pins_overlap",
+            why,
+            "leaves it: only the host can change pins",
+            _what(seen, together, node),
+        )
 
 
 def _instance(seen: Snapshot, uuid: str) -> str:
@@ -68,7 +73,12 @@ def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     pins = {cpus[0] for cpus in (numa.get("vcpu_pins") or {}).values() if len(cpus) == 1}
     if pins - pinnable:
         why = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
-        found.add("pins_outside", why, "leaves it: only the host can change pins", _what(seen, [uuid], node))
+        found.add(
+            "pins_outside",
+            why,
+            "leaves it: only the host can change pins",
+            _what(seen, [uuid], node),
+        )
 
 
 def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
@@ -81,7 +91,11 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
     # On others shared vCPUs may float.
     own = pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
-    sets = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or [], numa.get("cpuset") or []]
+    sets = [
+        *(numa.get("vcpu_pins") or {}).values(),
+        numa.get("emulator_pins") or [],
+        numa.get("cpuset") or [],
+    ]
     named = {cpu for cpus in sets for cpu in cpus if cpu in (pinnable if len(cpus) == 1 else own)}
     named |= pinnable.intersection(domain.next_start_cpus or ())
     users = _users(seen, node)
@@ -96,11 +110,17 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     if taken:
         others = set().union(*(users[cpu] for cpu in taken))
         why += f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for {_names(seen, others)}."
-    found.add("pins_unclaimed", why, "leaves it: only the host can change pins", _what(seen, [uuid], node))
+    found.add(
+        "pins_unclaimed", why, "leaves it: only the host can change pins", _what(seen, [uuid], node)
+    )
 
 
 def _pages(seen: Snapshot, found: Findings, node: int) -> None:
-    there = {(cell["id"], page["size_kb"]): page["total"] for cell in _cells(seen, node) for page in cell["pages"]}
+    there = {
+        (cell["id"], page["size_kb"]): page["total"]
+        for cell in _cells(seen, node)
+        for page in cell["pages"]
+    }
     used: Counter[tuple[int, int]] = Counter()
     users: dict[tuple[int, int], set[str]] = {}
     for each in seen.numa[node]:
@@ -114,7 +134,12 @@ def _pages(seen: Snapshot, found: Findings, node: int) -> None:
         if count > total:
             number, size = key
             why = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
-            found.add("pages_exceeded", why, "leaves it: what runs has its pages", {"host": seen.host(node)})
+            found.add(
+                "pages_exceeded",
+                why,
+                "leaves it: what runs has its pages",
+                {"host": seen.host(node)},
+            )
 
 
 def _devices(seen: Snapshot, found: Findings) -> None:
@@ -128,7 +153,12 @@ def _devices(seen: Snapshot, found: Findings) -> None:
     for (node, address), uuids in sorted(users.items()):
         if len(uuids) > 1:
             why = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."
-            found.add("device_doubled", why, "leaves it: only the host can change domains", _what(seen, uuids, node))
+            found.add(
+                "device_doubled",
+                why,
+                "leaves it: only the host can change domains",
+                _what(seen, uuids, node),
+            )
 
 
 def _cells(seen: Snapshot, node: int) -> list[dict[str, Any]]:

@@ -21,11 +21,16 @@ def apply(connection: Connection, mends: Mends, now: float) -> None:
     """
     # As in discovery, a running instance has its room, over capacity or not.
     allocations.replace(connection, mends.holdings, now, owners=mends.owners)
-    places = [{"id": key, "compute_node_id": node, "state": "active"} for key, node in mends.places.values()]
+    places = [
+        {"id": key, "compute_node_id": node, "state": "active"}
+        for key, node in mends.places.values()
+    ]
     bulk.update(connection, tables.instances, places)
     _confirm(connection, mends.places)
     if mends.releases:
-        proof = certainty.never_begun("Their claims expired, and no hypervisor got an order to build them.")
+        proof = certainty.never_begun(
+            "Their claims expired, and no hypervisor got an order to build them."
+        )
         claims.release(connection, mends.releases, proof, now)
     _recount(connection, mends.recounts)
 
@@ -42,9 +47,14 @@ def _recount(connection: Connection, inventory_ids: Sequence[int]) -> None:
     inventories, table = tables.inventories, tables.allocations
     use = (
         sa.select(sa.func.coalesce(sa.func.sum(table.c.used), 0))
-        .where(table.c.provider_id == inventories.c.provider_id, table.c.class_id == inventories.c.class_id)
+        .where(
+            table.c.provider_id == inventories.c.provider_id,
+            table.c.class_id == inventories.c.class_id,
+        )
         .scalar_subquery()
     )
     for start in range(0, len(inventory_ids), bulk.NAMED_VALUES):
         some = inventory_ids[start : start + bulk.NAMED_VALUES]
-        connection.execute(sa.update(inventories).where(inventories.c.id.in_(some)).values(used=use))
+        connection.execute(
+            sa.update(inventories).where(inventories.c.id.in_(some)).values(used=use)
+        )

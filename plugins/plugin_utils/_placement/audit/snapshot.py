@@ -67,18 +67,28 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         by_uuid = {node.uuid: key for key, node in self.nodes.items()}
-        self.node_providers: dict[int, int] = {by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid}
+        self.node_providers: dict[int, int] = {
+            by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid
+        }
         roots: dict[int, int] = {key: row.root_id or key for key, row in self.providers.items()}
         # The node that a provider belongs to; none for a sharing provider and for a node that is gone.
-        self.node_of: dict[int, int | None] = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
-        self.former = {key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())}
+        self.node_of: dict[int, int | None] = {
+            key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()
+        }
+        self.former = {
+            key
+            for key, root in roots.items()
+            if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())
+        }
         self.open: dict[str, list[Row]] = {}
         for row in self.migrations.values():
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
         label = node_labels((node.host, node.hypervisor_hostname) for node in self.nodes.values())
-        self._labels = {key: label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()}
+        self._labels = {
+            key: label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()
+        }
 
     def name(self, uuid: str) -> str:
         """Return the name of an instance, of the instance of a migration, or of a domain; else the
@@ -86,7 +96,15 @@ class Snapshot:
         """
         instance, migration = self.instances.get(uuid), self.migrations.get(uuid)
         domain = next(iter(self.domains.get(uuid, {}).values()), None)
-        return str(instance.name if instance else migration.instance_name if migration else domain.name if domain else uuid)
+        return str(
+            instance.name
+            if instance
+            else migration.instance_name
+            if migration
+            else domain.name
+            if domain
+            else uuid
+        )
 
     def host(self, node_id: int | None) -> str | None:
         """Return the name of a compute node's host for people; None for no node."""
@@ -106,7 +124,9 @@ class Snapshot:
         return sorted(
             key
             for key, names in self.traits.items()
-            if SHARES in names and (key, resource) in self.stocked and near & self.aggregates.get(key, set())
+            if SHARES in names
+            and (key, resource) in self.stocked
+            and near & self.aggregates.get(key, set())
         )
 
 
@@ -116,10 +136,21 @@ def read(connection: Connection) -> Snapshot:
     return Snapshot(
         instances=_by(
             connection,
-            _columns(tables.instances, "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user"),
+            _columns(
+                tables.instances,
+                "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user",
+            ),
         ),
-        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells updated_at")),
-        services={row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))},
+        nodes=_by(
+            connection,
+            _columns(
+                tables.compute_nodes,
+                "id uuid host hypervisor_hostname service_id numa_cells updated_at",
+            ),
+        ),
+        services={
+            row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))
+        },
         providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id")),
         inventories=_inventories(connection),
         consumers=consumers,
@@ -127,7 +158,9 @@ def read(connection: Connection) -> Snapshot:
         migrations=_migrations(connection),
         domains=_domains(connection),
         traits=_traits(connection),
-        aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
+        aggregates=grouped(
+            connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))
+        ),
         numa=numa.read(connection),
         went_down=went_down.read(connection),
         unbuilt=decisions.unbuilt(connection, PLACE),
@@ -166,7 +199,12 @@ def _migrations(connection: Connection) -> dict[str, Row]:
     query = _columns(
         table,
         "uuid instance_uuid instance_name source_node_id destination_node_id source destination status updated_at",
-    ).where(sa.or_(table.c.status.in_(tables.HOLDING_MIGRATION), table.c.uuid.in_(sa.select(tables.consumers.c.uuid))))
+    ).where(
+        sa.or_(
+            table.c.status.in_(tables.HOLDING_MIGRATION),
+            table.c.uuid.in_(sa.select(tables.consumers.c.uuid)),
+        )
+    )
     return _by(connection, query)
 
 
@@ -177,8 +215,12 @@ def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
     # The facts are read as text: the decoding of a null for each domain takes longer than all the
     # rest.
     known = [facts[name].as_string().label(name) for name in Domain._fields[4:]]
-    for uuid, node, name, state, *texts in column_reader.rows(connection, query.add_columns(*known)):
-        found.setdefault(uuid, {})[node] = Domain(uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts])
+    for uuid, node, name, state, *texts in column_reader.rows(
+        connection, query.add_columns(*known)
+    ):
+        found.setdefault(uuid, {})[node] = Domain(
+            uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts]
+        )
     return found
 
 

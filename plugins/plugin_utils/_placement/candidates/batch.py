@@ -121,7 +121,9 @@ class CandidateCapacity:
             for name, amount in slot.resources.items():
                 inventory = topology.inventories[name]
                 at = self._at[name][rows[:, number]]
-                left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(inventory.capacity[at], 1)
+                left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(
+                    inventory.capacity[at], 1
+                )
         order: list[int] = np.lexsort((-left, lent)).tolist()
         return order
 
@@ -137,12 +139,19 @@ class _QueryState:
         self._slots = search.slots(query)
         # All providers that could serve a slot if nothing were used; the masks mark the ones with
         # room now.
-        empty = {name: replace(each, used=np.zeros_like(each.used)) for name, each in topology.inventories.items()}
+        empty = {
+            name: replace(each, used=np.zeros_like(each.used))
+            for name, each in topology.inventories.items()
+        }
         # Empty if some slot has none: then no node ever has a candidate.
         self._options = viable.options(replace(topology, inventories=empty), query) or []
         self.roots = np.zeros(topology.size + 1, dtype=bool)
-        self._several = len({name for slot in self._slots for name in slot.resources}) < sum(len(slot.resources) for slot in self._slots)
-        self._masks = [self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)]
+        self._several = len({name for slot in self._slots for name in slot.resources}) < sum(
+            len(slot.resources) for slot in self._slots
+        )
+        self._masks = [
+            self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)
+        ]
         # The pairs in the order of their providers.
         self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
         self._sorted = [option.places[order] for option, order in zip(self._options, self._orders)]
@@ -151,12 +160,17 @@ class _QueryState:
 
     def rows(self, place: int) -> IntArray:
         """Return the candidates of one anchor, as search.find has them."""
-        return self._rows_of(place) if self.roots[place] else np.zeros((0, len(self._slots)), dtype=np.int64)
+        return (
+            self._rows_of(place)
+            if self.roots[place]
+            else np.zeros((0, len(self._slots)), dtype=np.int64)
+        )
 
     def _rows_of(self, place: int) -> IntArray:
         ranges = [np.searchsorted(option.anchors, [place, place + 1]) for option in self._options]
         options = [
-            viable.Option(option.anchors[first:last], option.places[first:last]) for option, (first, last) in zip(self._options, ranges)
+            viable.Option(option.anchors[first:last], option.places[first:last])
+            for option, (first, last) in zip(self._options, ranges)
         ]
         masks = [mask[first:last] for mask, (first, last) in zip(self._masks, ranges)]
         found = [rows for _anchors, rows in self._candidates(options, masks)]
@@ -204,5 +218,8 @@ class _QueryState:
     def _candidates(
         self, options: Sequence[Option], masks: Sequence[BoolArray], only: BoolArray | None = None
     ) -> Iterator[tuple[IntArray, IntArray]]:
-        kept = [viable.Option(option.anchors[mask], option.places[mask]) for option, mask in zip(options, masks)]
+        kept = [
+            viable.Option(option.anchors[mask], option.places[mask])
+            for option, mask in zip(options, masks)
+        ]
         return search.anchored(self._topology, self._query, kept, only)

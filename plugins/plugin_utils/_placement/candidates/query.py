@@ -64,7 +64,11 @@ class Query:
 
     def classes(self) -> dict[str, str]:
         """Return the keys that name classes, by class."""
-        return {name: f"resources{group.suffix}" for group in self.groups.values() for name in group.resources}
+        return {
+            name: f"resources{group.suffix}"
+            for group in self.groups.values()
+            for name in group.resources
+        }
 
     def traits(self) -> dict[str, str]:
         """Return the keys that name traits, by trait."""
@@ -75,7 +79,9 @@ class Query:
 
     def aggregates(self) -> set[str]:
         """Return the uuids of all aggregates that are named."""
-        return {name for group in self.groups.values() for name in group.outside.union(*group.member_of)}
+        return {
+            name for group in self.groups.values() for name in group.outside.union(*group.member_of)
+        }
 
 
 def from_mapping(given: Any) -> Query:
@@ -125,7 +131,9 @@ def checked(query: Query) -> Query:
     if "" in named:
         raise refused("same_subtree", "", "suffixes; the group without one cannot be named")
     if not any(group.resources for group in query.groups.values()):
-        raise DroverError("The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups.")
+        raise DroverError(
+            "The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups."
+        )
     for suffix, group in query.groups.items():
         if not group.resources and suffix not in named:
             raise DroverError(
@@ -137,12 +145,20 @@ def checked(query: Query) -> Query:
             )
         check_traits(group)
     for suffix in sorted(named - set(query.groups)):
-        raise refused("same_subtree", suffix, f"suffixes of groups of this query: {either(sorted(set(query.groups) - {''}))}")
+        raise refused(
+            "same_subtree",
+            suffix,
+            f"suffixes of groups of this query: {either(sorted(set(query.groups) - {''}))}",
+        )
     both = query.root_required & query.root_forbidden
     if both:
-        raise DroverError(f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out.")
+        raise DroverError(
+            f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out."
+        )
     if query.group_policy is None and len(set(query.groups) - {""}) > 1:
-        raise DroverError("group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none.")
+        raise DroverError(
+            "group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none."
+        )
     query.groups = dict(sorted(query.groups.items(), key=lambda pair: pair[0] != ""))
     return query
 
@@ -183,17 +199,25 @@ def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
     group = Group(suffix)
     resources = given.get("resources")
     if resources is not None and not isinstance(resources, dict):
-        raise refused(f"resources{suffix}", resources, "a mapping of resource classes to amounts, as {VCPU: 1}")
+        raise refused(
+            f"resources{suffix}",
+            resources,
+            "a mapping of resource classes to amounts, as {VCPU: 1}",
+        )
     for name, amount in (resources or {}).items():
         group.resources[str(name)] = whole(f"resources{suffix}: the amount of {name}", amount)
     group.required, group.forbidden = _choices(f"required{suffix}", given.get("required"), trait)
-    group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), validation.read_uuid)
+    group.member_of, group.outside = _choices(
+        f"member_of{suffix}", given.get("member_of"), validation.read_uuid
+    )
     if given.get("in_tree") is not None:
         group.in_tree = validation.read_uuid(f"in_tree{suffix}", given["in_tree"])
     return group
 
 
-def _choices(key: str, given: Any, name: Callable[[str, Any], str]) -> tuple[list[frozenset[str]], set[str]]:
+def _choices(
+    key: str, given: Any, name: Callable[[str, Any], str]
+) -> tuple[list[frozenset[str]], set[str]]:
     """Read the needed and the forbidden names of a list, see Group; a text is a list of one.
 
     :param name: reads the name of a key.
@@ -228,7 +252,11 @@ def _root(given: Any) -> tuple[set[str], set[str]]:
     needed, forbidden = _choices("root_required", given, trait)
     for choice in needed:
         if len(choice) > 1:
-            raise refused("root_required", sorted(choice), "single traits; any of several is not possible here")
+            raise refused(
+                "root_required",
+                sorted(choice),
+                "single traits; any of several is not possible here",
+            )
     return {name for choice in needed for name in choice}, forbidden
 
 
@@ -237,6 +265,10 @@ def _subtrees(given: Any) -> list[set[str]]:
     if found and not any(isinstance(each, list) for each in found):
         found = [found]
     for each in found:
-        if not isinstance(each, list) or not each or not all(isinstance(one, (str, int)) for one in each):
+        if (
+            not isinstance(each, list)
+            or not each
+            or not all(isinstance(one, (str, int)) for one in each)
+        ):
             raise refused("same_subtree", each, "a list of suffixes, or a list of such lists")
     return [{str(one) for one in each} for each in found]

@@ -41,7 +41,9 @@ def parse(text: str) -> language.Query:
         found = _GROUP_KEY.fullmatch(key)
         name, suffix = (found[1], found[2] or "") if found else (key, "")
         if name in _NOT_REPEATED and key in seen:
-            raise DroverError(f"{key} is given twice; write it once, and separate what it lists by commas.")
+            raise DroverError(
+                f"{key} is given twice; write it once, and separate what it lists by commas."
+            )
         seen.add(key)
         if found:
             group = query.groups.setdefault(suffix, language.Group(suffix))
@@ -49,7 +51,9 @@ def parse(text: str) -> language.Query:
         elif key in language.WIDE_KEYS:
             _wide(query, key, value)
         else:
-            known = ", ".join([*(f"{each}[SUFFIX]" for each in language.GROUP_KEYS), *language.WIDE_KEYS])
+            known = ", ".join(
+                [*(f"{each}[SUFFIX]" for each in language.GROUP_KEYS), *language.WIDE_KEYS]
+            )
             raise DroverError(f"Unknown parameter '{key}' with value '{value}'; there are {known}.")
     return language.checked(query)
 
@@ -99,7 +103,9 @@ def _traits(key: str, value: str) -> tuple[list[frozenset[str]], set[str]]:
     if value.startswith("in:"):
         names = [each.strip() for each in value[3:].split(",")]
         if not all(names) or any(each.startswith("!") for each in names):
-            raise language.refused(key, value, "in:TRAIT,TRAIT without '!' and without an empty name")
+            raise language.refused(
+                key, value, "in:TRAIT,TRAIT without '!' and without an empty name"
+            )
         return [frozenset(names)], set()
     names = [each.strip() for each in value.split(",")]
     if not all(each.lstrip("!") for each in names):
@@ -114,7 +120,9 @@ def _member_of(group: language.Group, key: str, value: str) -> None:
     many = listed.startswith("in:")
     if "," in listed and not many:
         raise language.refused(key, value, "in: or !in: before several uuids")
-    names = {validation.read_uuid(key, each) for each in (listed[3:].split(",") if many else [listed])}
+    names = {
+        validation.read_uuid(key, each) for each in (listed[3:].split(",") if many else [listed])
+    }
     if forbidden:
         group.outside |= names
     else:

@@ -56,7 +56,9 @@ def answer(connection: Connection, query: Query) -> Answer:
         rows = search.find(read, query)
         slots = search.slots(query)
         touched = _touched(read, rows, slots)
-        rest, traits = provider_arrays.read_rest(connection, read, touched) if len(rows) else ({}, [])
+        rest, traits = (
+            provider_arrays.read_rest(connection, read, touched) if len(rows) else ({}, [])
+        )
         return {
             "allocation_requests": requests(read, rows, slots),
             "provider_summaries": _summaries(read, touched, rest, traits),
@@ -81,11 +83,15 @@ def check(query: Query, arrays: ProviderArrays) -> None:
 
     :raises DroverError: naming the key and the name.
     """
-    classes_and_traits.check_stored(classes_and_traits.RESOURCE_CLASS, query.classes(), arrays.class_ids)
+    classes_and_traits.check_stored(
+        classes_and_traits.RESOURCE_CLASS, query.classes(), arrays.class_ids
+    )
     classes_and_traits.check_stored(classes_and_traits.TRAIT, query.traits(), arrays.trait_ids)
 
 
-def requests(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) -> list[AllocationRequest]:
+def requests(
+    topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]
+) -> list[AllocationRequest]:
     """Describe the rows of search.find()."""
     uuids = topology.uuids
     if slots and not any(slot.suffix for slot in slots) and (rows == rows[:, :1]).all():
@@ -128,7 +134,10 @@ def _touched(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) ->
 
 
 def _summaries(
-    topology: ProviderArrays, touched: BoolArray, rest: Mapping[str, tuple[Any, ...]], traits: Sequence[list[str]]
+    topology: ProviderArrays,
+    touched: BoolArray,
+    rest: Mapping[str, tuple[Any, ...]],
+    traits: Sequence[list[str]],
 ) -> dict[str, ProviderSummary]:
     """Describe the providers of a mask.
 
@@ -138,7 +147,9 @@ def _summaries(
     places = np.flatnonzero(touched).tolist()
     shown: dict[int, dict[str, dict[str, int]]] = {}
     found: dict[str, ProviderSummary] = {}
-    for place, parent, root in zip(places, topology.parents[touched].tolist(), topology.roots[touched].tolist()):
+    for place, parent, root in zip(
+        places, topology.parents[touched].tolist(), topology.roots[touched].tolist()
+    ):
         resources: dict[str, dict[str, int]] = {}
         shown[place] = resources
         found[uuids[place]] = {
@@ -148,10 +159,14 @@ def _summaries(
             "parent_provider_uuid": uuids[parent] if parent >= 0 else None,
             "root_provider_uuid": uuids[root],
         }
-    columns = {name: (each.places, each.capacity, each.used) for name, each in topology.inventories.items()}
+    columns = {
+        name: (each.places, each.capacity, each.used) for name, each in topology.inventories.items()
+    }
     columns.update(rest)
     for name, (where, capacity, used) in sorted(columns.items()):
         mine = touched[where]
-        for place, most, now in zip(where[mine].tolist(), capacity[mine].tolist(), used[mine].tolist()):
+        for place, most, now in zip(
+            where[mine].tolist(), capacity[mine].tolist(), used[mine].tolist()
+        ):
             shown[place][name] = {"capacity": most, "used": now}
     return found

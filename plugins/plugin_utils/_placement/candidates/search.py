@@ -86,7 +86,9 @@ def _blocks(options: Sequence[Option], size: int) -> Iterator[BoolArray]:
         yield mask
 
 
-def _product(options: Sequence[Option], anchors: BoolArray, rules: combining.Rules) -> tuple[IntArray, IntArray]:
+def _product(
+    options: Sequence[Option], anchors: BoolArray, rules: combining.Rules
+) -> tuple[IntArray, IntArray]:
     """Return the anchors (of a mask) and the rows of places that meet the rules, in order."""
     owner = rows = np.zeros((0, 0), dtype=np.int64)
     for number, option in enumerate(options):
@@ -118,7 +120,9 @@ def _some_of_each(owner: IntArray) -> BoolArray:
     """Return which rows to keep so that no owner has more than MOST_ALIKE: at even distances, so that they stay different."""
     first, many = (np.searchsorted(owner, owner, side=side) for side in ("left", "right"))
     within, many = np.arange(len(owner)) - first, many - first
-    found: BoolArray = (many <= MOST_ALIKE) | (within * MOST_ALIKE // many != (within - 1) * MOST_ALIKE // many)
+    found: BoolArray = (many <= MOST_ALIKE) | (
+        within * MOST_ALIKE // many != (within - 1) * MOST_ALIKE // many
+    )
     return found
 
 

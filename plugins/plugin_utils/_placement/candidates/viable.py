@@ -38,7 +38,9 @@ def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
         tree = _tree(topology, group)
         if tree is None:
             return None
-        parts: Sequence[Option | None] = [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
+        parts: Sequence[Option | None] = (
+            [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
+        )
         for part in parts:
             if part is None:
                 return None

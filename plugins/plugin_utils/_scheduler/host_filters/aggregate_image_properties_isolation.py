@@ -45,7 +45,11 @@ class AggregateImagePropertiesIsolation(HostFilter):
 
     def _wrong(self, membership: Membership, properties: Mapping[str, Any]) -> str | None:
         namespace = self.option["aggregate_image_properties_isolation_namespace"]
-        start = namespace + self.option["aggregate_image_properties_isolation_separator"] if namespace else ""
+        start = (
+            namespace + self.option["aggregate_image_properties_isolation_separator"]
+            if namespace
+            else ""
+        )
         for key, values in membership.split.items():
             value = properties.get(key) if key.startswith(start) else None
             if value and str(value) not in values:

@@ -52,7 +52,9 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
         return found
 
     @staticmethod
-    def _missing(membership: Membership, wanted: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    def _missing(
+        membership: Membership, wanted: Iterable[tuple[str, str]]
+    ) -> tuple[str, str] | None:
         for key, text in wanted:
             need = requirement(text)
             if not any(need.matches(value) for value in membership.split.get(key, ())):

@@ -31,7 +31,9 @@ class ComputeCapabilitiesFilter(HostFilter):
     def needs(self, spec: RequestSpec) -> Collection[str]:
         wanted: set[str] = set()
         for key, _text in self._specs(spec):
-            wanted.update(attributes.columns_of(key.split(":")[-1] if ":" not in key else key.split(":")[1]))
+            wanted.update(
+                attributes.columns_of(key.split(":")[-1] if ":" not in key else key.split(":")[1])
+            )
         return tuple(wanted)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:

@@ -29,4 +29,6 @@ class ExactDiskFilter(HostFilter):
         resource = states.resources.get("DISK_GB")
         if resource is None:
             return np.zeros(states.size, dtype=np.int64)
-        return np.minimum(resource.total - resource.reserved - resource.used, states.disk_available_least)
+        return np.minimum(
+            resource.total - resource.reserved - resource.used, states.disk_available_least
+        )

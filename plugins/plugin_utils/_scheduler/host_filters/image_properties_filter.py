@@ -58,7 +58,9 @@ class ImagePropertiesFilter(HostFilter):
         version = spec.image_properties.get("img_hv_requested_version")
         if version:
             numbers, codes = np.unique(states.hypervisor_version, return_inverse=True)
-            fine = np.array([not each or satisfied(each, str(version)) for each in numbers.tolist()], dtype=bool)
+            fine = np.array(
+                [not each or satisfied(each, str(version)) for each in numbers.tolist()], dtype=bool
+            )
             result &= fine[codes.reshape(-1)]
         bits = spec.image_properties.get("hw_maxphysaddr_bits")
         if bits:

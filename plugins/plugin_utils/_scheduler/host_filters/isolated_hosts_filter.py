@@ -21,14 +21,22 @@ class IsolatedHostsFilter(HostFilter):
 
     name = "IsolatedHostsFilter"
     run_filter_once_per_request = True
-    options = {"isolated_images": (), "isolated_hosts": (), "restrict_isolated_hosts_to_isolated_images": True}
+    options = {
+        "isolated_images": (),
+        "isolated_hosts": (),
+        "restrict_isolated_hosts_to_isolated_images": True,
+    }
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         images, hosts = set(self.option["isolated_images"]), set(self.option["isolated_hosts"])
         restrict = self.option["restrict_isolated_hosts_to_isolated_images"]
         if not restrict and not images:
             return np.ones(states.size, dtype=bool)
-        inside = states.mask(lambda index: states.host[index] in hosts) if hosts else np.zeros(states.size, dtype=bool)
+        inside = (
+            states.mask(lambda index: states.host[index] in hosts)
+            if hosts
+            else np.zeros(states.size, dtype=bool)
+        )
         if not images:
             return ~inside
         if self._isolated(spec):

@@ -39,7 +39,9 @@ class JsonFilter(HostFilter):
         try:
             return json_query.evaluate(query, states)
         except ValueError as problem:
-            raise RequestError(f"Request '{spec.name}': the hint 'query' cannot be answered: {problem}.") from None
+            raise RequestError(
+                f"Request '{spec.name}': the hint 'query' cannot be answered: {problem}."
+            ) from None
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return "query: is not true of the host"

@@ -34,14 +34,22 @@ class NUMATopologyFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if self.not_applicable(spec):
             return np.ones(states.size, dtype=bool)
-        found = np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.fits(spec.host_request).mask
+        found = (
+            np.zeros(states.size, dtype=bool)
+            if states.numa is None
+            else states.numa.fits(spec.host_request).mask
+        )
         if states.asks_providers(spec):
             for row in np.flatnonzero(found).tolist():
                 found[row] = states.has_candidate(row, spec)
         return found
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        return REASONS[NO_CELLS] if states.numa is None else states.numa.lack(spec.host_request, index).text
+        return (
+            REASONS[NO_CELLS]
+            if states.numa is None
+            else states.numa.lack(spec.host_request, index).text
+        )
 
     def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
         return 1.0 if states.numa is None else states.numa.lack(spec.host_request, index).share

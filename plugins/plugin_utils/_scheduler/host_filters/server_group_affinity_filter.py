@@ -33,5 +33,7 @@ class ServerGroupAffinityFilter(HostFilter):
         group = states.group_of(spec)
         if group is None:
             return super().rejection_reason(states, spec, index)
-        hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host.by_host()[states.host_of] > 0)})
+        hosts = sorted(
+            {states.host[i] for i in np.flatnonzero(group.per_host.by_host()[states.host_of] > 0)}
+        )
         return f"affinity: server group {group.name} is on {', '.join(hosts)}"

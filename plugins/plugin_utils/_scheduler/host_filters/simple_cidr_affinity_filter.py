@@ -51,4 +51,6 @@ class SimpleCIDRAffinityFilter(HostFilter):
         address = spec.hints.get("build_near_host_ip")
         if address is None:
             return None
-        return ipaddress.ip_network(f"{address}/{(spec.hints.get('cidr') or '/24').lstrip('/')}", strict=False)
+        return ipaddress.ip_network(
+            f"{address}/{(spec.hints.get('cidr') or '/24').lstrip('/')}", strict=False
+        )

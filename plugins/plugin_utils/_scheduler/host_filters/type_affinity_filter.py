@@ -31,5 +31,9 @@ class TypeAffinityFilter(HostFilter):
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         flavor = spec.flavor.name if spec.flavor is not None else None
-        others = sorted(name for name, counts in states.flavor_counts.items() if counts[index] and name != flavor)
+        others = sorted(
+            name
+            for name, counts in states.flavor_counts.items()
+            if counts[index] and name != flavor
+        )
         return f"flavor: is {flavor}, the host holds instances of {', '.join(others)}"

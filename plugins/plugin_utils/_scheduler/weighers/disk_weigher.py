@@ -28,4 +28,6 @@ class DiskWeigher(Weigher):
         resource = states.resources.get("DISK_GB")
         if resource is None:
             return np.zeros(states.size, dtype=np.float64)
-        return 1024.0 * np.minimum(resource.total - resource.reserved - resource.used, states.disk_available_least)
+        return 1024.0 * np.minimum(
+            resource.total - resource.reserved - resource.used, states.disk_available_least
+        )

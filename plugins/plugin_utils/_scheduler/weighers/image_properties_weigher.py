@@ -31,7 +31,11 @@ class ImagePropertiesWeigher(Weigher):
     options = {"image_props_weight_multiplier": 0.0, "image_props_weight_setting": {}}
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        return ("node_images",) if spec.image is not None and self.option["image_props_weight_multiplier"] else ()
+        return (
+            ("node_images",)
+            if spec.image is not None and self.option["image_props_weight_multiplier"]
+            else ()
+        )
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
         setting = self.option["image_props_weight_setting"]

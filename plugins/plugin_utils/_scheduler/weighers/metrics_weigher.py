@@ -46,7 +46,9 @@ class MetricsWeigher(Weigher):
             return 0.0
         column = states.categorical("metrics")
         values = [by_name(metrics) for metrics in column.values]
-        multiplier = np.broadcast_to(states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,))
+        multiplier = np.broadcast_to(
+            states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,)
+        )
         found = np.zeros(states.size, dtype=np.float64)
         lost = np.zeros(states.size, dtype=bool)
         asked = np.zeros(states.size, dtype=bool)

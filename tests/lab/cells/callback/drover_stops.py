@@ -15,7 +15,9 @@ import socket
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import Delegation
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import (
+    Delegation,
+)
 
 DOCUMENTATION = """
 name: drover_stops
@@ -41,9 +43,15 @@ class CallbackModule(CallbackBase):
         def watched(delegation, host, name, args, check_mode=None, *rest):
             # A look before a start or a removal is no step of the test, and separate processes read
             # the hosts.
-            if check_mode or args.get("check") or name.endswith(("._domain_sightings", "._file_users")):
+            if (
+                check_mode
+                or args.get("check")
+                or name.endswith(("._domain_sightings", "._file_users"))
+            ):
                 return run(delegation, host, name, args, check_mode, *rest)
-            what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace("  ", " ")
+            what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace(
+                "  ", " "
+            )
             self._stop("before", what)
             try:
                 return run(delegation, host, name, args, check_mode, *rest)

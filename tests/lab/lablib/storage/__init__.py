@@ -24,10 +24,14 @@ def up(layout: Layout, names: list[str]) -> None:
     """
     for name in names:
         if name not in SERVERS:
-            raise LabError(f"The lab has no storage {name!r}. It has: {', '.join(sorted(SERVERS))}.")
+            raise LabError(
+                f"The lab has no storage {name!r}. It has: {', '.join(sorted(SERVERS))}."
+            )
         missing = [program for program in SERVERS[name].PROGRAMS if not shutil.which(program)]
         if missing:
-            raise NoLabHere(f"{', '.join(missing)}: not installed. Run tests/setup/setup.sh storage.")
+            raise NoLabHere(
+                f"{', '.join(missing)}: not installed. Run tests/setup/setup.sh storage."
+            )
     for name in names:
         SERVERS[name].up(layout)
 

@@ -18,13 +18,17 @@ from ..layout import SWITCH_ADDRESS, Host, LabError, Layout, as_root, run
 #: Seconds until a server answers.
 PATIENCE = 60
 
-_CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
+_CONNECT = (
+    "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 5).close()"
+)
 
 
 def call(layout: Layout, *words: str | os.PathLike[str], text: str | None = None) -> str:
     """Run a program beside the lab's switch: it sees the lab's network, and ends with the lab."""
     pid = control.switch_pid(layout)
-    return run(*as_root(), "nsenter", "--net", "--pid", "--target", str(pid), "--", *words, text=text)
+    return run(
+        *as_root(), "nsenter", "--net", "--pid", "--target", str(pid), "--", *words, text=text
+    )
 
 
 def answers(layout: Layout, port: int) -> bool:
@@ -47,7 +51,12 @@ def until(what: str, is_so: typing.Callable[[], object], patience: float = PATIE
         time.sleep(0.2)
 
 
-def give(layout: Layout, host: Host, pools: typing.Mapping[str, str], secret: tuple[str, str, str] | None = None) -> None:
+def give(
+    layout: Layout,
+    host: Host,
+    pools: typing.Mapping[str, str],
+    secret: tuple[str, str, str] | None = None,
+) -> None:
     """Define a secret and storage pools on a host that does not have them yet.
 
     :param pools: the XML of each pool by its name.
@@ -56,7 +65,10 @@ def give(layout: Layout, host: Host, pools: typing.Mapping[str, str], secret: tu
     lines = ["set -e"]
     if secret is not None:
         uuid, xml, value = secret
-        lines += [f"virsh secret-define /dev/stdin <<'END'\n{xml}\nEND", f"virsh secret-set-value {uuid} {value}"]
+        lines += [
+            f"virsh secret-define /dev/stdin <<'END'\n{xml}\nEND",
+            f"virsh secret-set-value {uuid} {value}",
+        ]
     for name, xml in pools.items():
         lines += [
             f"virsh pool-info {name} >/dev/null 2>&1 || virsh pool-define /dev/stdin <<'END'\n{xml}\nEND",

@@ -82,7 +82,9 @@ DISK_XML = (
 
 def disk_xml(image: str, target: str = "vda") -> str:
     """Return a disk of a domain that is an image of the pool."""
-    return DISK_XML.format(client=CLIENT, secret=SECRET, pool=POOL, image=image, address=SWITCH_ADDRESS, target=target)
+    return DISK_XML.format(
+        client=CLIENT, secret=SECRET, pool=POOL, image=image, address=SWITCH_ADDRESS, target=target
+    )
 
 
 class Cluster:
@@ -99,7 +101,9 @@ class Cluster:
 
     def ceph(self, *words: str, **more: str) -> str:
         """Run a command of an administrator of the cluster."""
-        return self.call("ceph", "--conf", str(self.config), "--connect-timeout", "20", *words, **more)
+        return self.call(
+            "ceph", "--conf", str(self.config), "--connect-timeout", "20", *words, **more
+        )
 
     def rbd(self, *words: str) -> str:
         """Run a command for images."""
@@ -118,39 +122,90 @@ class Cluster:
         for name in ("run", "log", "mon", "mgr", "osd"):
             (self.folder / name).mkdir(parents=True)
         fsid = str(uuid.uuid4())
-        self.config.write_text(CONFIG.format(fsid=fsid, address=SWITCH_ADDRESS, folder=self.folder), encoding="utf-8")
+        self.config.write_text(
+            CONFIG.format(fsid=fsid, address=SWITCH_ADDRESS, folder=self.folder), encoding="utf-8"
+        )
         self._start_monitor(fsid)
         self._start_manager()
         self._start_osd()
         self.ceph("osd", "pool", "create", POOL, "8")
         self.call("rbd", "--conf", str(self.config), "pool", "init", POOL)
         self.ceph(
-            "auth", "get-or-create", f"client.{CLIENT}", "mon", "profile rbd", "osd", f"profile rbd pool={POOL}", "mgr", "profile rbd"
+            "auth",
+            "get-or-create",
+            f"client.{CLIENT}",
+            "mon",
+            "profile rbd",
+            "osd",
+            f"profile rbd pool={POOL}",
+            "mgr",
+            "profile rbd",
         )
 
     def _start_monitor(self, fsid: str) -> None:
         keyring, admin = self.folder / "first.keyring", self.folder / "admin.keyring"
-        run("ceph-authtool", "--create-keyring", keyring, "--gen-key", "-n", "mon.", "--cap", "mon", "allow *")
-        caps = [word for part in ("mon", "osd", "mds", "mgr") for word in ("--cap", part, "allow *")]
+        run(
+            "ceph-authtool",
+            "--create-keyring",
+            keyring,
+            "--gen-key",
+            "-n",
+            "mon.",
+            "--cap",
+            "mon",
+            "allow *",
+        )
+        caps = [
+            word for part in ("mon", "osd", "mds", "mgr") for word in ("--cap", part, "allow *")
+        ]
         run("ceph-authtool", "--create-keyring", admin, "--gen-key", "-n", "client.admin", *caps)
         run("ceph-authtool", keyring, "--import-keyring", admin)
         monitors = self.folder / "monmap"
-        run("monmaptool", "--create", "--addv", "a", f"[v1:{SWITCH_ADDRESS}:6789]", "--fsid", fsid, monitors)
+        run(
+            "monmaptool",
+            "--create",
+            "--addv",
+            "a",
+            f"[v1:{SWITCH_ADDRESS}:6789]",
+            "--fsid",
+            fsid,
+            monitors,
+        )
         conf = ("--conf", str(self.config))
-        self.call("ceph-mon", *conf, "--mkfs", "-i", "a", "--monmap", str(monitors), "--keyring", str(keyring))
+        self.call(
+            "ceph-mon",
+            *conf,
+            "--mkfs",
+            "-i",
+            "a",
+            "--monmap",
+            str(monitors),
+            "--keyring",
+            str(keyring),
+        )
         self.call("ceph-mon", *conf, "-i", "a")
         self._until("the monitor answers", lambda: self.ceph("--format", "json", "status"))
 
     def _start_manager(self) -> None:
         allowed = ("mon", "allow profile mgr", "osd", "allow *", "mds", "allow *")
-        (self.folder / "mgr/keyring").write_text(self.ceph("auth", "get-or-create", "mgr.x", *allowed), encoding="utf-8")
+        (self.folder / "mgr/keyring").write_text(
+            self.ceph("auth", "get-or-create", "mgr.x", *allowed), encoding="utf-8"
+        )
         self.call("ceph-mgr", "--conf", str(self.config), "-i", "x")
 
     def _start_osd(self) -> None:
         osd = str(uuid.uuid4())
         key = run("ceph-authtool", "--gen-print-key").strip()
         self.ceph("osd", "new", osd, "0", "-i", "-", text=json.dumps({"cephx_secret": key}))
-        run("ceph-authtool", "--create-keyring", self.folder / "osd/keyring", "--name", "osd.0", "--add-key", key)
+        run(
+            "ceph-authtool",
+            "--create-keyring",
+            self.folder / "osd/keyring",
+            "--name",
+            "osd.0",
+            "--add-key",
+            key,
+        )
         conf = ("--conf", str(self.config), "-i", "0")
         self.call("ceph-osd", *conf, "--mkfs", "--osd-uuid", osd)
         self.call("ceph-osd", *conf)
@@ -164,7 +219,9 @@ class Cluster:
                 return
             except (LabError, ZeroDivisionError) as problem:
                 if time.monotonic() > deadline:
-                    raise LabError(f"Ceph: not in {PATIENCE} s: {what} ({problem}). See {self.folder / 'log'}.") from None
+                    raise LabError(
+                        f"Ceph: not in {PATIENCE} s: {what} ({problem}). See {self.folder / 'log'}."
+                    ) from None
             time.sleep(0.5)
 
     def key(self) -> str:
@@ -174,7 +231,9 @@ class Cluster:
     def give_to(self, host: Host) -> None:
         """Define the secret and the storage pool on a host."""
         pool = POOL_XML.format(address=SWITCH_ADDRESS, pool=POOL, client=CLIENT, secret=SECRET)
-        beside.give(self.layout, host, {NAME: pool}, (SECRET, SECRET_XML.format(uuid=SECRET), self.key()))
+        beside.give(
+            self.layout, host, {NAME: pool}, (SECRET, SECRET_XML.format(uuid=SECRET), self.key())
+        )
 
 
 def up(layout: Layout) -> None:

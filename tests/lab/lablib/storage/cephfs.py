@@ -45,7 +45,11 @@ class FileSystem:
     def is_up(self) -> bool:
         with contextlib.suppress(LabError, ValueError, KeyError):
             maps = json.loads(self.cluster.ceph("--format", "json", "fs", "dump"))["filesystems"]
-            return any(each["state"] == "up:active" for found in maps for each in found["mdsmap"]["info"].values())
+            return any(
+                each["state"] == "up:active"
+                for found in maps
+                for each in found["mdsmap"]["info"].values()
+            )
         return False
 
     def start(self) -> None:
@@ -54,8 +58,19 @@ class FileSystem:
         (folder / "mds").mkdir()
         with open(self.cluster.config, "a", encoding="utf-8") as config:
             config.write(CONFIG.format(folder=folder))
-        allowed = ("mon", "allow profile mds", "osd", "allow rwx", "mds", "allow", "mgr", "allow profile mds")
-        (folder / "mds/keyring").write_text(self.cluster.ceph("auth", "get-or-create", "mds.a", *allowed), encoding="utf-8")
+        allowed = (
+            "mon",
+            "allow profile mds",
+            "osd",
+            "allow rwx",
+            "mds",
+            "allow",
+            "mgr",
+            "allow profile mds",
+        )
+        (folder / "mds/keyring").write_text(
+            self.cluster.ceph("auth", "get-or-create", "mds.a", *allowed), encoding="utf-8"
+        )
         for pool in ("files_metadata", "files_data"):
             self.cluster.ceph("osd", "pool", "create", pool, "8")
         self.cluster.ceph("fs", "new", "files", "files_metadata", "files_data")

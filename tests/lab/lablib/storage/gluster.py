@@ -39,9 +39,7 @@ gluster --mode=script volume create {VOLUME} "$2:$1/brick" force
 gluster --mode=script volume start {VOLUME}
 """
 
-POOL_XML = (
-    f"<pool type='gluster'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}'/><dir path='/'/><name>{VOLUME}</name></source></pool>"
-)
+POOL_XML = f"<pool type='gluster'><name>{NAME}</name><source><host name='{SWITCH_ADDRESS}'/><dir path='/'/><name>{VOLUME}</name></source></pool>"
 
 FILES_XML = (
     f"<pool type='netfs'><name>{FILES}</name><source><host name='{SWITCH_ADDRESS}'/><dir path='{VOLUME}'/><format type='glusterfs'/></source>"
@@ -78,7 +76,9 @@ class Volume:
 
     def images(self) -> list[str]:
         """Return the names of the files."""
-        return sorted(path.name for path in (self.folder / "brick").iterdir() if not path.name.startswith("."))
+        return sorted(
+            path.name for path in (self.folder / "brick").iterdir() if not path.name.startswith(".")
+        )
 
     def file(self, name: str) -> pathlib.Path:
         """Return the file of an image on the brick."""
@@ -86,7 +86,11 @@ class Volume:
 
     def source(self, name: str) -> dict[str, object]:
         """Return the image, as a definition names it."""
-        return {"protocol": "gluster", "name": f"{VOLUME}/{name}", "hosts": [{"name": SWITCH_ADDRESS, "port": PORT}]}
+        return {
+            "protocol": "gluster",
+            "name": f"{VOLUME}/{name}",
+            "hosts": [{"name": SWITCH_ADDRESS, "port": PORT}],
+        }
 
 
 def up(layout: Layout) -> None:
@@ -99,5 +103,11 @@ def up(layout: Layout) -> None:
 
 def give_to(layout: Layout, host: Host) -> None:
     """Mount the volume on a host, and define its pools."""
-    run("ssh", "-F", layout.ssh_config, host.name, f"mkdir -p {MOUNT} /var/log/glusterfs; ln -sf /proc/self/mounts /etc/mtab")
+    run(
+        "ssh",
+        "-F",
+        layout.ssh_config,
+        host.name,
+        f"mkdir -p {MOUNT} /var/log/glusterfs; ln -sf /proc/self/mounts /etc/mtab",
+    )
     beside.give(layout, host, {NAME: POOL_XML, FILES: FILES_XML})

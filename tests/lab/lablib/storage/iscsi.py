@@ -20,7 +20,11 @@ from . import beside
 
 NAME = "iscsi"
 PROGRAMS = ("tgtd", "tgtadm")
-TARGET, USER, PASSWORD = "iqn.2026-01.invalid.lab:vms", "libvirt", "correct-horse-7"  # no secret: it is the lab's own
+TARGET, USER, PASSWORD = (
+    "iqn.2026-01.invalid.lab:vms",
+    "libvirt",
+    "correct-horse-7",
+)  # no secret: it is the lab's own
 SECRET = str(uuid.uuid5(uuid.NAMESPACE_DNS, "iscsi.lab.invalid"))
 PORT = 3260
 
@@ -52,7 +56,13 @@ class Target:
         """Make a new target, and start it."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         self.folder.mkdir()
-        self._tgt("setsid", "-f", "sh", "-c", f"exec tgtd -f --iscsi portal={SWITCH_ADDRESS}:{PORT} >log 2>&1 </dev/null")
+        self._tgt(
+            "setsid",
+            "-f",
+            "sh",
+            "-c",
+            f"exec tgtd -f --iscsi portal={SWITCH_ADDRESS}:{PORT} >log 2>&1 </dev/null",
+        )
         beside.until("the iSCSI target listens", lambda: beside.answers(self.layout, PORT))
         self.admin("--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET)
         for host in self.layout.hosts():
@@ -67,11 +77,31 @@ class Target:
         file = self.folder / f"{unit}-{name}.img"
         with open(file, "xb") as image:
             image.truncate(size_gb * 2**30)
-        self.admin("--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", str(unit), "--backing-store", os.fspath(file))
+        self.admin(
+            "--op",
+            "new",
+            "--mode",
+            "logicalunit",
+            "--tid",
+            "1",
+            "--lun",
+            str(unit),
+            "--backing-store",
+            os.fspath(file),
+        )
 
     def remove(self, name: str) -> None:
         """Remove an image."""
-        self.admin("--op", "delete", "--mode", "logicalunit", "--tid", "1", "--lun", str(self._units()[name]))
+        self.admin(
+            "--op",
+            "delete",
+            "--mode",
+            "logicalunit",
+            "--tid",
+            "1",
+            "--lun",
+            str(self._units()[name]),
+        )
         self.file(name).unlink()
 
     def _units(self) -> dict[str, int]:

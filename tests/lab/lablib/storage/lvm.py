@@ -70,7 +70,12 @@ def give_to(layout: Layout, host: Host) -> None:
         run(*root, "cp", os.path.realpath(shutil.which("lvm") or "lvm"), place / "lvm")
         run(*root, "truncate", "-s", f"{SIZE_GB}G", image)
     # The file is changed in place: a running host has this very file mounted.
-    run(*root, "tee", place / "lvm_here", text=f"#!/usr/bin/python3\n{_HERE.read_text(encoding='utf-8')}")
+    run(
+        *root,
+        "tee",
+        place / "lvm_here",
+        text=f"#!/usr/bin/python3\n{_HERE.read_text(encoding='utf-8')}",
+    )
     run(*root, "chmod", "755", place / "lvm_here")
     device = (devices_of(image) or [run(*root, "losetup", "--find", "--show", image).strip()])[0]
     run(*root, "tee", place / "etc/lvm.conf", text=CONFIG.format(device=device))
@@ -89,8 +94,12 @@ def give_to(layout: Layout, host: Host) -> None:
 def devices_of(image: pathlib.Path) -> list[str]:
     """Return the loop devices of an image and of its volumes; the device of the whole image is
     first."""
-    listed = run(*as_root(), "losetup", "--associated", image, "--noheadings", "--output", "NAME,OFFSET").split("\n")
-    found = sorted((int(offset), name) for name, offset in (line.split() for line in listed if line.strip()))
+    listed = run(
+        *as_root(), "losetup", "--associated", image, "--noheadings", "--output", "NAME,OFFSET"
+    ).split("\n")
+    found = sorted(
+        (int(offset), name) for name, offset in (line.split() for line in listed if line.strip())
+    )
     return [name for dummy, name in found]
 
 

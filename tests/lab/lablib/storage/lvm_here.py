@@ -23,9 +23,20 @@ STALE = b"\xa5" * 65536
 
 
 def lvm(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LVM_SYSTEM_DIR": f"{FOLDER}/etc", "LVM_SUPPRESS_FD_WARNINGS": "1", "LC_ALL": "C"}
-    done = subprocess.run([f"{FOLDER}/lvm", *words], env=environment, capture_output=True, text=True, check=False)
-    errors = [line for line in done.stderr.split("\n") if line.strip() and "Activation disabled" not in line]
+    environment = {
+        **os.environ,
+        "LVM_SYSTEM_DIR": f"{FOLDER}/etc",
+        "LVM_SUPPRESS_FD_WARNINGS": "1",
+        "LC_ALL": "C",
+    }
+    done = subprocess.run(
+        [f"{FOLDER}/lvm", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    errors = [
+        line
+        for line in done.stderr.split("\n")
+        if line.strip() and "Activation disabled" not in line
+    ]
     if errors:
         print("\n".join(errors), file=sys.stderr)
     if done.returncode and check:
@@ -38,7 +49,9 @@ def extents(group: str) -> dict[str, tuple[int, int]]:
     options = ("--driverloaded", "n", "--noheadings", "--nosuffix", "--units", "b")
     start = int(lvm("pvs", *options, "-o", "pe_start").stdout)
     found = {}
-    for line in lvm("lvs", *options, "--segments", "-o", "lv_name,seg_pe_ranges,vg_extent_size", group).stdout.split("\n"):
+    for line in lvm(
+        "lvs", *options, "--segments", "-o", "lv_name,seg_pe_ranges,vg_extent_size", group
+    ).stdout.split("\n"):
         if line.strip():
             name, ranges, extent = line.split()
             first, last = map(int, ranges.rpartition(":")[2].split("-"))
@@ -54,8 +67,19 @@ def activate(group: str, stale: str = "") -> None:
     for name, (offset, size) in extents(group).items():
         link = f"/dev/{group}/{name}"
         if not os.path.lexists(link):
-            command = ["losetup", "--find", "--show", "--offset", str(offset), "--sizelimit", str(size), DISK]
-            device = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+            command = [
+                "losetup",
+                "--find",
+                "--show",
+                "--offset",
+                str(offset),
+                "--sizelimit",
+                str(size),
+                DISK,
+            ]
+            device = subprocess.run(
+                command, capture_output=True, text=True, check=True
+            ).stdout.strip()
             if name == stale:
                 with open(device, "r+b") as file:
                     for place in (65536, size - len(STALE)):

@@ -71,11 +71,22 @@ class Server:
         """Start the server, with an empty export."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         (self.folder / "export").mkdir(parents=True)
-        config = CONFIG.format(address=SWITCH_ADDRESS, port=PORT, mount_port=MOUNT_PORT, folder=self.folder / "export", export=EXPORT)
+        config = CONFIG.format(
+            address=SWITCH_ADDRESS,
+            port=PORT,
+            mount_port=MOUNT_PORT,
+            folder=self.folder / "export",
+            export=EXPORT,
+        )
         (self.folder / "ganesha.conf").write_text(config, encoding="utf-8")
-        beside.call(self.layout, "unshare", "--mount", "sh", "-c", SCRIPT, "sh", self.folder, SWITCH_ADDRESS)
+        beside.call(
+            self.layout, "unshare", "--mount", "sh", "-c", SCRIPT, "sh", self.folder, SWITCH_ADDRESS
+        )
         for port in (PORT, MOUNT_PORT):
-            beside.until(f"the NFS server listens at port {port}", lambda port=port: beside.answers(self.layout, port))
+            beside.until(
+                f"the NFS server listens at port {port}",
+                lambda port=port: beside.answers(self.layout, port),
+            )
 
     def make(self, name: str, size_gb: int) -> None:
         """Make an image."""
@@ -99,7 +110,12 @@ class Server:
     def source(self, name: str) -> dict[str, object]:
         """Return the image, as a definition names it."""
         identity = {"user": OWNER, "group": OWNER}
-        return {"protocol": "nfs", "name": f"{EXPORT}/{name}", "hosts": [{"name": SWITCH_ADDRESS}], "identity": identity}
+        return {
+            "protocol": "nfs",
+            "name": f"{EXPORT}/{name}",
+            "hosts": [{"name": SWITCH_ADDRESS}],
+            "identity": identity,
+        }
 
 
 def up(layout: Layout) -> None:

@@ -50,14 +50,26 @@ def upgrade() -> None:
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("parent_id", sa.Integer(), nullable=True),
         sa.Column("root_id", sa.Integer(), nullable=True),
-        sa.ForeignKeyConstraint(["parent_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_parent_id_resource_providers")),
-        sa.ForeignKeyConstraint(["root_id"], ["resource_providers.id"], name=op.f("fk_resource_providers_root_id_resource_providers")),
+        sa.ForeignKeyConstraint(
+            ["parent_id"],
+            ["resource_providers.id"],
+            name=op.f("fk_resource_providers_parent_id_resource_providers"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["root_id"],
+            ["resource_providers.id"],
+            name=op.f("fk_resource_providers_root_id_resource_providers"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_resource_providers")),
         sa.UniqueConstraint("name", name=op.f("uq_resource_providers_name")),
         sa.UniqueConstraint("uuid", name=op.f("uq_resource_providers_uuid")),
     )
-    op.create_index(op.f("ix_resource_providers_parent_id"), "resource_providers", ["parent_id"], unique=False)
-    op.create_index(op.f("ix_resource_providers_root_id"), "resource_providers", ["root_id"], unique=False)
+    op.create_index(
+        op.f("ix_resource_providers_parent_id"), "resource_providers", ["parent_id"], unique=False
+    )
+    op.create_index(
+        op.f("ix_resource_providers_root_id"), "resource_providers", ["root_id"], unique=False
+    )
     op.create_table(
         "server_groups",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -113,15 +125,37 @@ def upgrade() -> None:
         sa.Column("class_id", sa.Integer(), nullable=False),
         sa.Column("consumer_id", sa.Integer(), nullable=False),
         sa.Column("used", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["class_id"], ["resource_classes.id"], name=op.f("fk_allocations_class_id_resource_classes")),
-        sa.ForeignKeyConstraint(["consumer_id"], ["consumers.id"], name=op.f("fk_allocations_consumer_id_consumers"), ondelete="CASCADE"),
-        sa.ForeignKeyConstraint(["provider_id"], ["resource_providers.id"], name=op.f("fk_allocations_provider_id_resource_providers")),
+        sa.ForeignKeyConstraint(
+            ["class_id"],
+            ["resource_classes.id"],
+            name=op.f("fk_allocations_class_id_resource_classes"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["consumer_id"],
+            ["consumers.id"],
+            name=op.f("fk_allocations_consumer_id_consumers"),
+            ondelete="CASCADE",
+        ),
+        sa.ForeignKeyConstraint(
+            ["provider_id"],
+            ["resource_providers.id"],
+            name=op.f("fk_allocations_provider_id_resource_providers"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_allocations")),
-        sa.UniqueConstraint("consumer_id", "provider_id", "class_id", name=op.f("uq_allocations_consumer_id_provider_id_class_id")),
+        sa.UniqueConstraint(
+            "consumer_id",
+            "provider_id",
+            "class_id",
+            name=op.f("uq_allocations_consumer_id_provider_id_class_id"),
+        ),
     )
     op.create_index(op.f("ix_allocations_class_id"), "allocations", ["class_id"], unique=False)
-    op.create_index(op.f("ix_allocations_consumer_id"), "allocations", ["consumer_id"], unique=False)
-    op.create_index(op.f("ix_allocations_provider_id"), "allocations", ["provider_id"], unique=False)
+    op.create_index(
+        op.f("ix_allocations_consumer_id"), "allocations", ["consumer_id"], unique=False
+    )
+    op.create_index(
+        op.f("ix_allocations_provider_id"), "allocations", ["provider_id"], unique=False
+    )
     op.create_table(
         "compute_nodes",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -145,12 +179,18 @@ def upgrade() -> None:
         sa.Column("facts", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("created_at", sa.Double(), nullable=False),
         sa.Column("updated_at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(["service_id"], ["services.id"], name=op.f("fk_compute_nodes_service_id_services")),
+        sa.ForeignKeyConstraint(
+            ["service_id"], ["services.id"], name=op.f("fk_compute_nodes_service_id_services")
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_compute_nodes")),
-        sa.UniqueConstraint("host", "hypervisor_hostname", name=op.f("uq_compute_nodes_host_hypervisor_hostname")),
+        sa.UniqueConstraint(
+            "host", "hypervisor_hostname", name=op.f("uq_compute_nodes_host_hypervisor_hostname")
+        ),
         sa.UniqueConstraint("uuid", name=op.f("uq_compute_nodes_uuid")),
     )
-    op.create_index(op.f("ix_compute_nodes_service_id"), "compute_nodes", ["service_id"], unique=False)
+    op.create_index(
+        op.f("ix_compute_nodes_service_id"), "compute_nodes", ["service_id"], unique=False
+    )
     op.create_table(
         "inventories",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -162,7 +202,11 @@ def upgrade() -> None:
         sa.Column("max_unit", sa.BigInteger(), nullable=False),
         sa.Column("step_size", sa.BigInteger(), nullable=False),
         sa.Column("allocation_ratio", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(["class_id"], ["resource_classes.id"], name=op.f("fk_inventories_class_id_resource_classes")),
+        sa.ForeignKeyConstraint(
+            ["class_id"],
+            ["resource_classes.id"],
+            name=op.f("fk_inventories_class_id_resource_classes"),
+        ),
         sa.ForeignKeyConstraint(
             ["provider_id"],
             ["resource_providers.id"],
@@ -170,10 +214,14 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_inventories")),
-        sa.UniqueConstraint("provider_id", "class_id", name=op.f("uq_inventories_provider_id_class_id")),
+        sa.UniqueConstraint(
+            "provider_id", "class_id", name=op.f("uq_inventories_provider_id_class_id")
+        ),
     )
     op.create_index(op.f("ix_inventories_class_id"), "inventories", ["class_id"], unique=False)
-    op.create_index(op.f("ix_inventories_provider_id"), "inventories", ["provider_id"], unique=False)
+    op.create_index(
+        op.f("ix_inventories_provider_id"), "inventories", ["provider_id"], unique=False
+    )
     op.create_table(
         "provider_traits",
         sa.Column("provider_id", sa.Integer(), nullable=False),
@@ -184,7 +232,9 @@ def upgrade() -> None:
             name=op.f("fk_provider_traits_provider_id_resource_providers"),
             ondelete="CASCADE",
         ),
-        sa.ForeignKeyConstraint(["trait_id"], ["traits.id"], name=op.f("fk_provider_traits_trait_id_traits")),
+        sa.ForeignKeyConstraint(
+            ["trait_id"], ["traits.id"], name=op.f("fk_provider_traits_trait_id_traits")
+        ),
         sa.PrimaryKeyConstraint("provider_id", "trait_id", name=op.f("pk_provider_traits")),
     )
     op.create_table(
@@ -223,14 +273,26 @@ def upgrade() -> None:
         sa.Column("user", sa.String(length=255), nullable=True),
         sa.Column("flavor", sa.String(length=255), nullable=True),
         sa.Column("created_at", sa.Double(), nullable=False),
-        sa.ForeignKeyConstraint(["compute_node_id"], ["compute_nodes.id"], name=op.f("fk_instances_compute_node_id_compute_nodes")),
-        sa.ForeignKeyConstraint(["server_group_id"], ["server_groups.id"], name=op.f("fk_instances_server_group_id_server_groups")),
+        sa.ForeignKeyConstraint(
+            ["compute_node_id"],
+            ["compute_nodes.id"],
+            name=op.f("fk_instances_compute_node_id_compute_nodes"),
+        ),
+        sa.ForeignKeyConstraint(
+            ["server_group_id"],
+            ["server_groups.id"],
+            name=op.f("fk_instances_server_group_id_server_groups"),
+        ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_instances")),
         sa.UniqueConstraint("uuid", name=op.f("uq_instances_uuid")),
     )
-    op.create_index(op.f("ix_instances_compute_node_id"), "instances", ["compute_node_id"], unique=False)
+    op.create_index(
+        op.f("ix_instances_compute_node_id"), "instances", ["compute_node_id"], unique=False
+    )
     op.create_index(op.f("ix_instances_name"), "instances", ["name"], unique=False)
-    op.create_index(op.f("ix_instances_server_group_id"), "instances", ["server_group_id"], unique=False)
+    op.create_index(
+        op.f("ix_instances_server_group_id"), "instances", ["server_group_id"], unique=False
+    )
     op.create_table(
         "migrations",
         sa.Column("id", sa.Integer(), nullable=False),
@@ -261,7 +323,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_migrations")),
         sa.UniqueConstraint("uuid", name=op.f("uq_migrations_uuid")),
     )
-    op.create_index(op.f("ix_migrations_destination_node_id"), "migrations", ["destination_node_id"], unique=False)
-    op.create_index(op.f("ix_migrations_instance_uuid"), "migrations", ["instance_uuid"], unique=False)
-    op.create_index(op.f("ix_migrations_source_node_id"), "migrations", ["source_node_id"], unique=False)
+    op.create_index(
+        op.f("ix_migrations_destination_node_id"),
+        "migrations",
+        ["destination_node_id"],
+        unique=False,
+    )
+    op.create_index(
+        op.f("ix_migrations_instance_uuid"), "migrations", ["instance_uuid"], unique=False
+    )
+    op.create_index(
+        op.f("ix_migrations_source_node_id"), "migrations", ["source_node_id"], unique=False
+    )
     op.create_index(op.f("ix_migrations_status"), "migrations", ["status"], unique=False)

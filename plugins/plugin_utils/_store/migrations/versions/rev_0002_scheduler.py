@@ -18,8 +18,13 @@ def upgrade() -> None:
     op.add_column("compute_nodes", sa.Column("host_ip", sa.String(length=64), nullable=True))
     op.add_column("compute_nodes", sa.Column("stats", sa.JSON(), nullable=True))
     op.add_column("compute_nodes", sa.Column("metrics", sa.JSON(), nullable=True))
-    op.add_column("compute_nodes", sa.Column("num_io_ops", sa.Integer(), nullable=False, server_default="0"))
-    op.add_column("compute_nodes", sa.Column("failed_builds", sa.Integer(), nullable=False, server_default="0"))
+    op.add_column(
+        "compute_nodes", sa.Column("num_io_ops", sa.Integer(), nullable=False, server_default="0")
+    )
+    op.add_column(
+        "compute_nodes",
+        sa.Column("failed_builds", sa.Integer(), nullable=False, server_default="0"),
+    )
     op.add_column("instances", sa.Column("image", sa.JSON(), nullable=True))
     op.create_index("ix_allocations_use", "allocations", ["provider_id", "class_id", "used"])
     op.create_table(

@@ -20,7 +20,9 @@ UPDATE inventories SET used = coalesce((
 
 
 def upgrade() -> None:
-    op.add_column("inventories", sa.Column("used", sa.BigInteger(), nullable=False, server_default="0"))
+    op.add_column(
+        "inventories", sa.Column("used", sa.BigInteger(), nullable=False, server_default="0")
+    )
     op.execute(_USED)
     # The sums it served are now beside the inventory.
     op.drop_index("ix_allocations_use", "allocations")

@@ -41,12 +41,16 @@ def _fill(connection: Connection) -> None:
     """Add the files that discovery has seen; the next discovery adds the images behind them."""
     table = sa.table("domain_files", *map(sa.column, ("compute_node_id", "uuid", "path")))
     rows = []
-    for node, uuid, facts in connection.execute(sa.text("SELECT compute_node_id, uuid, facts FROM domains")).all():
+    for node, uuid, facts in connection.execute(
+        sa.text("SELECT compute_node_id, uuid, facts FROM domains")
+    ).all():
         facts = json.loads(facts) if isinstance(facts, str) else facts
         paths = {
             disk["source"]
             for disk in (facts or {}).get("disks") or []
-            if disk.get("type") in ("file", "block") and disk.get("source") and len(disk["source"]) <= 1024
+            if disk.get("type") in ("file", "block")
+            and disk.get("source")
+            and len(disk["source"]) <= 1024
         }
         rows += [{"compute_node_id": node, "uuid": uuid, "path": path} for path in sorted(paths)]
     for start in range(0, len(rows), _ROWS):

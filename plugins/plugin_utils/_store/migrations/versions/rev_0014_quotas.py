@@ -25,5 +25,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("project", "resource", name=op.f("uq_quotas_project_resource")),
     )
     op.create_index(
-        "ix_instances_project", "instances", ["project"], sqlite_where=sa.text(HAS_PROJECT), postgresql_where=sa.text(HAS_PROJECT)
+        "ix_instances_project",
+        "instances",
+        ["project"],
+        sqlite_where=sa.text(HAS_PROJECT),
+        postgresql_where=sa.text(HAS_PROJECT),
     )

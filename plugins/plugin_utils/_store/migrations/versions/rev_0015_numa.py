@@ -60,13 +60,22 @@ def upgrade() -> None:
         sa.Column("compute_node_id", sa.Integer(), nullable=False),
         sa.Column("cells", sa.JSON(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["consumer_id"], ["consumers.id"], name=op.f("fk_numa_allocations_consumer_id_consumers"), ondelete="CASCADE"
+            ["consumer_id"],
+            ["consumers.id"],
+            name=op.f("fk_numa_allocations_consumer_id_consumers"),
+            ondelete="CASCADE",
         ),
         _of_node("numa_allocations"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_numa_allocations")),
-        sa.UniqueConstraint("consumer_id", "compute_node_id", name=op.f("uq_numa_allocations_consumer_id_compute_node_id")),
+        sa.UniqueConstraint(
+            "consumer_id",
+            "compute_node_id",
+            name=op.f("uq_numa_allocations_consumer_id_compute_node_id"),
+        ),
     )
-    op.create_index(op.f("ix_numa_allocations_compute_node_id"), "numa_allocations", ["compute_node_id"])
+    op.create_index(
+        op.f("ix_numa_allocations_compute_node_id"), "numa_allocations", ["compute_node_id"]
+    )
     op.add_column("instances", sa.Column("host_request", sa.JSON(), nullable=True))
     op.add_column("compute_nodes", sa.Column("shared_cpus", sa.JSON(), nullable=True))
     # The column had the facts of hosts, which nothing read; the next discovery writes the cells with their CPU sets.
@@ -88,7 +97,9 @@ def _create(table: str, key: str, *columns: Any) -> None:
 
 def _of_node(table: str) -> sa.ForeignKeyConstraint:
     name = op.f(f"fk_{table}_compute_node_id_compute_nodes")
-    return sa.ForeignKeyConstraint(["compute_node_id"], ["compute_nodes.id"], name=name, ondelete="CASCADE")
+    return sa.ForeignKeyConstraint(
+        ["compute_node_id"], ["compute_nodes.id"], name=name, ondelete="CASCADE"
+    )
 
 
 def _owner(table: str) -> tuple[sa.Column[int], sa.ForeignKeyConstraint]:

@@ -23,5 +23,7 @@ def upgrade() -> None:
         sa.Column("cpu", sa.JSON(), nullable=False),
         sa.Column("hosts", sa.JSON(), nullable=False),
         sa.Column("created_at", sa.Double(), nullable=False),
-        sa.PrimaryKeyConstraint("cell", "arch", "domain_type", "vendor", name=op.f("pk_fleet_cpus")),
+        sa.PrimaryKeyConstraint(
+            "cell", "arch", "domain_type", "vendor", name=op.f("pk_fleet_cpus")
+        ),
     )

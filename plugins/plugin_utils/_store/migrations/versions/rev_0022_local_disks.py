@@ -13,8 +13,12 @@ down_revision = "0021"
 
 
 def upgrade() -> None:
-    op.add_column("domains", sa.Column("local_disks", sa.Boolean, nullable=False, server_default=sa.false()))
+    op.add_column(
+        "domains", sa.Column("local_disks", sa.Boolean, nullable=False, server_default=sa.false())
+    )
     op.add_column("compute_nodes", sa.Column("host_uuid", sa.String(36)))
     op.create_index("ix_compute_nodes_host_uuid", "compute_nodes", ["host_uuid"])
-    nodes = sa.table("compute_nodes", sa.column("facts", sa.JSON), sa.column("host_uuid", sa.String))
+    nodes = sa.table(
+        "compute_nodes", sa.column("facts", sa.JSON), sa.column("host_uuid", sa.String)
+    )
     op.execute(sa.update(nodes).values(host_uuid=nodes.c.facts["host_uuid"].as_string()))
