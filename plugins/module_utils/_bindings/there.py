@@ -99,12 +99,11 @@ def reasons(
     :param live: True if it moves while it runs.
     :param but: its uuid.
     """
-    # Packet filters are looked up with the networks.
-    kinds = [each for each in bindings if each.kind and each.kind != reading.FILTER]
     wanted = [
         each
-        for each in kinds
-        if each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START)
+        for each in bindings
+        if each.kind
+        and (each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START))
     ]
     taken = (
         Taken(destination, but)
