@@ -31,7 +31,7 @@ DEFINES = 7003000
 
 class _Device(NamedTuple):
     """A mediated device that exists, or is only defined: libvirt's handle, and the facts that
-    _devices reads.
+    _host/devices.py reads.
     """
 
     handle: Any
@@ -41,7 +41,7 @@ class _Device(NamedTuple):
 def of_texts(texts: Iterable[str]) -> list[str]:
     """Return the uuids of the mediated devices in the XML of a domain, each once.
 
-    :param texts: all its XML, see _needs.texts_of().
+    :param texts: all its XML, see texts.texts_of().
     """
     found = [
         each["address"]

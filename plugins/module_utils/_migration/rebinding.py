@@ -29,7 +29,7 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
     of the other host, and all else stays. A domain that says nothing of where its memory comes from
     goes on saying nothing.
 
-    :param facts: the fact ``numa`` of the claim there, see :func:`_domain_numa.parse_numa`; empty
+    :param facts: the fact ``numa`` of the claim there, see :func:`numa.parse_numa`; empty
         if the domain may float over all of the host.
     """
     present = {**NONE, **(parse_numa(parse(text)) or {})}
