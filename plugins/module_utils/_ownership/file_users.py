@@ -29,7 +29,7 @@ class FileUsers:
     :param conn: libvirt of this host.
     :param but: the uuid of the instance to leave out; None to count all domains.
     :param seen: folders that the host with the files reads itself, as texts from inode() in
-        _storage.file_names.
+        _storage/file_names.py.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class FileUsers:
         the file.
 
         :param file: a dict: name; paths, its possible paths on this host; shared_id, inode and
-            device, from _storage.file_names on the host of the file; volume, the name of a volume
+            device, from _storage/file_names.py on the host of the file; volume, the name of a volume
             that QEMU reaches by the network; written, True to count only a domain that may write to
             the file.
         """
