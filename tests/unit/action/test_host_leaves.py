@@ -18,7 +18,7 @@ pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, rolling, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import playbook, run
@@ -306,6 +306,32 @@ def test_walk_f10_a_new_name_keeps_all(fleet, there):
     assert not run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")[
         "changed"
     ]
+
+
+def rolled(url):
+    with Store.open(url).read() as connection:
+        return {each["host"]: each["stage"] for each in rolling.read(connection)}
+
+
+def test_b4_a_host_with_a_new_name_is_not_maintained_a_second_time(fleet, there):
+    """A maintenance that is open for other hosts has done this one."""
+    for name, stage in (("kvm1", "done"), ("kvm2", "waiting")):
+        run("_rolling_host", store_url=fleet, hosts=[name], stage=stage)
+    there.addresses = {"new1": "kvm1"}
+    run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")
+    assert rolled(fleet) == {"new1": "done", "kvm2": "waiting"}
+
+
+def test_b4_what_a_maintenance_did_to_a_host_goes_with_the_host(fleet):
+    """Another machine that gets its name later is maintained like each other one."""
+    run("_rolling_host", store_url=fleet, hosts=["kvm3"], stage="done")
+    run("host", store_url=fleet, host="kvm3", state="absent")
+    assert rolled(fleet) == {}
+    run("_rolling_host", store_url=fleet, hosts=["kvm2"], stage="done")
+    discover(fleet, "kvm3")
+    run("host", store_url=fleet, host="kvm2", state="absent")
+    run("host", store_url=fleet, host="kvm3", state="renamed", new_name="kvm2")
+    assert rolled(fleet) == {}
 
 
 def test_walk_f10_a_new_name_of_another_machine_is_none(fleet):
