@@ -163,7 +163,8 @@ class HostMoves:
         reports: list[PrecheckReport] = []
         for uri, start in _by_uri(orders).items():
             asked = [
-                {**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start
+                {**self._begun(order, options), "will_stop": order["uuid"] in stopped}
+                for order in start
             ]
             reports += self._module({"uri": uri, "check": True, "start": asked})
         providers = {order["uuid"]: order["provider"] for order in orders}
@@ -191,7 +192,7 @@ class HostMoves:
             answers += self._module(
                 {
                     "uri": uri,
-                    "start": [_move(order, options) for order in started.get(uri, ())],
+                    "start": [self._begun(order, options) for order in started.get(uri, ())],
                     "follow": [
                         {"uuid": order["uuid"], "migration": order["migration"]}
                         for order in followed.get(uri, ())
@@ -203,6 +204,13 @@ class HostMoves:
                 }
             )
         return answers
+
+    def _begun(self, order: UnopenedOrder, options: Options | None) -> dict[str, Any]:
+        """Return a move that begins, with its options, as the module _domain_migration takes it."""
+        return {
+            **_move(order),
+            **(self._own.keep_up(order["uuid"], options.of(order)) if options else {}),
+        }
 
     def _from_here(self, move: Move) -> Move:
         """Return a move that starts at this host; refuse any other."""
@@ -312,8 +320,8 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
     return dict(sorted(found.items()))
 
 
-def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
-    """Return a move as the module _domain_migration takes it."""
+def _move(order: UnopenedOrder) -> dict[str, Any]:
+    """Return a move without options as the module _domain_migration takes it."""
     known: Mapping[str, Any] = order
     keys = (
         "uuid",
@@ -330,4 +338,4 @@ def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any
     move = {key: known[key] for key in keys if known.get(key) is not None}
     if order["migration_address"]:
         move["migrate_uri"] = migration_orders.migrate_uri(order["migration_address"])
-    return {**move, **order.get("files", {}), **(options.of(order) if options else {})}
+    return {**move, **order.get("files", {})}

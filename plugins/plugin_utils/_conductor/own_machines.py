@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
 
@@ -32,6 +32,8 @@ VARIABLES = {CONTROLLER: "drover_controller", STORE: "drover_store_machine"}
 OUTSIDE = "none"
 #: The prefix of the words for a machine that is one of several matches.
 PERHAPS = "perhaps "
+#: The actions at the time limit of a live move after which the guest does not work.
+STOPS_AT_LIMIT = ("shutdown", "pause")
 Place = tuple[str | None, str | None]
 
 
@@ -214,6 +216,14 @@ class OwnMachines:
                     f"Instance {each['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
                     f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME (or {OUTSIDE})"
                 )
+
+    def keep_up(self, uuid: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the options of a live move, without a time limit that would stop one of the machines.
+
+        At the limit it is not moved, as without the option.
+        """
+        stops = options.get("on_timeout") in STOPS_AT_LIMIT and uuid in self.guests()
+        return {**options, "on_timeout": "abort"} if stops else dict(options)
 
     def refuse_power(self, host: str, not_done: str) -> None:
         """Refuse to cut the power of a host with such a machine.

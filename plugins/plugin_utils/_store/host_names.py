@@ -11,7 +11,14 @@ from .sql import Connection, sa
 
 #: The tables that name a host; their rows go with it to its new name. Decisions and actions stay
 #: under the name of their time.
-_NAMED = ("services", "compute_nodes", "aggregate_hosts", "storage_fences", "power_events", "rolling_hosts")
+_NAMED = (
+    "services",
+    "compute_nodes",
+    "aggregate_hosts",
+    "storage_fences",
+    "power_events",
+    "rolling_hosts",
+)
 
 
 def rename(connection: Connection, host: str, new_name: str) -> None:

@@ -128,7 +128,9 @@ def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
     )
     rows = bulk.among(connection, query, table.c.host, hosts)
     # Another machine that gets the name later has no part in the open maintenance.
-    bulk.delete(connection, tables.rolling_hosts, tables.rolling_hosts.c.host, [row.host for row in rows])
+    bulk.delete(
+        connection, tables.rolling_hosts, tables.rolling_hosts.c.host, [row.host for row in rows]
+    )
     bulk.delete(connection, table, table.c.id, [row.id for row in rows])
     return bool(rows)
 

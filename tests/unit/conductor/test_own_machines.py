@@ -16,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
@@ -378,6 +379,40 @@ def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
         match="Instance pg: It is not moved, because it is the database server of the store",
     ):
         HostMoves(ports, "kvm1", settings).carry_out([move])
+
+
+@pytest.mark.parametrize("at_limit", ["shutdown", "pause", "abort", None])
+@pytest.mark.parametrize("whose", ["of the task", "of its policy"])
+def test_issue_44_a_live_move_that_takes_too_long_does_not_stop_what_the_run_needs(
+    ports, at_limit, whose
+):
+    given = {"on_timeout": at_limit} if at_limit else {}
+    sent = []
+    hand = types.SimpleNamespace(
+        read=lambda module, args: {"names": [], "moves": []},
+        act=lambda module, args: (
+            sent.append(args) or certainty.judge({"moves": [], "changed": False})
+        ),
+    )
+    moves = HostMoves(
+        ports,
+        "kvm1",
+        MoveSettings(MigrationLimits(per_source=1), given if whose == "of the task" else {}),
+        hand,
+    )
+    own_policy = {} if whose == "of the task" else given
+    move = {
+        "from_host": "kvm1",
+        "from_node": "kvm1",
+        "host": "kvm2",
+        "node": "kvm2",
+        "live": True,
+        "migration": own_policy,
+    }
+    moves.check([{**move, "uuid": uuid_of(name), "name": name} for name in ("pg", "web")])
+    pg, web = sent[0]["start"]
+    assert web.get("on_timeout") == at_limit, "the guest of no run is moved as its options say"
+    assert pg.get("on_timeout") == (at_limit and "abort")
 
 
 def test_issue_44_in_a_drain_it_is_moved_live_and_last_whatever_its_policy(url, ports):
