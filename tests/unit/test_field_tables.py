@@ -26,7 +26,7 @@ ENGINE = "ansible_collections.drover.compute.plugins.plugin_utils"
 SCRIPT = """
 import json
 from {engine}._records import node_fields
-from {engine} import _resource_classes as resource_classes
+from {engine}._common import resource_classes
 
 number = node_fields.NodeField("watts", node_fields.NUMBER, ("power", "watts"), given=True, read=node_fields.ON_DEMAND, volatile=True)
 text = node_fields.NodeField("rack", node_fields.TEXT, ("rack",), read=node_fields.ON_DEMAND)
@@ -35,7 +35,7 @@ count = node_fields.NodeField("alarms", node_fields.NUMBER, given=True, read=nod
 node_fields.NODE_FIELDS += (number, text, structure, count)
 resource_classes.DISCOVERED["VGPU"] = resource_classes.DiscoveredClass("vgpus", ("gpu", "vgpus"))
 
-from {engine}._errors import DroverError
+from {engine}._common.errors import DroverError
 from {engine}._store import Store, host_columns, tables
 from {engine}._scheduler import attributes
 from {engine}._scheduler.host_states import HostStates

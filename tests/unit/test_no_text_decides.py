@@ -59,9 +59,6 @@ MEASURES = {
 ALLOWED = {
     "module_utils/_host/kvm_probe.py": {"_cause": "it shortens what a person reads"},
     "module_utils/_libvirt/binding.py": {"text_of": "it shortens what a person reads"},
-    "modules/_domain_snapshot.py": {
-        "_sentence": "a sentence of ours begins with a capital, unless a name is its first word"
-    },
     "plugin_utils/_conductor/host_moves.py": {"_module": "a sentence of ours names its host once"},
     "plugin_utils/_events/watch.py": {"_tend": "the same words are logged once"},
     # ssh has the same exit status for all its messages, has no translations, and is the only source
@@ -185,7 +182,7 @@ class Finder(ast.NodeVisitor):
             if name in TEXT_OF or (
                 name == "text_of"
                 and isinstance(function, ast.Attribute)
-                and getattr(function.value, "id", "") == "_libvirt"
+                and getattr(function.value, "id", "") in ("_libvirt", "binding")
             ):
                 return True
             if name == "get" and given and isinstance(given[0], ast.Constant):

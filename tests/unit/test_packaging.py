@@ -19,7 +19,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The files that may be at the top of the archive.
 TOP = {
-    "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "COPYING",
+    "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "COPYING", "REUSE.toml", "SECURITY.md",
     "LICENSES", "bindep.txt", "changelogs", "decision-environment.yml", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
     "playbooks", "plugins", "requirements-solver.txt", "requirements.txt", "requirements.yml", "roles",
 }  # fmt: skip

@@ -151,7 +151,7 @@ def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:
 
 #: The requirements file of the installed collection.
 _REQUIREMENTS = os.path.abspath(
-    os.path.join(os.path.dirname(__file__), "..", "..", "requirements.txt")
+    os.path.join(os.path.dirname(__file__), "..", "..", "..", "requirements.txt")
 )
 
 
