@@ -14,6 +14,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.drover.compute.plugins.filter._some_host import no_host
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import (
     foreign_variables,
+    known_variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
@@ -42,6 +43,12 @@ class ActionModule(DroverAction):
                 if name in foreign_variables.TARGETS
             }
             raise DroverError(foreign_variables.refusal(args["playbook"], given, values))
+        playbook = args["playbook"]
+        numbers = known_variables.no_numbers(
+            task_vars, self._templar.template, lambda name: foreign_variables.reads(playbook, name)
+        )
+        if numbers:
+            raise DroverError(f"Nothing was done. {' '.join(numbers)}")
         for sentence in foreign_variables.without_prefix(args["playbook"], typed):
             Display().warning(sentence)
         unknown = self._no_host(args["playbook"], task_vars)

@@ -77,9 +77,9 @@ class DroverAction(ActionBase):
             # already has.
             details = _brief(to_plain(problem.details))
             # A refused check has changed nothing, and a real run would be refused too.
+            message = self._typed_name(str(problem), task_vars)
             raise AnsibleActionFail(
-                str(problem),
-                result={**details, "changed": False} if self._task.check_mode else details,
+                message, result={**details, "changed": False} if self._task.check_mode else details
             ) from None
         result.setdefault("changed", False)
         return result
@@ -185,25 +185,39 @@ class DroverAction(ActionBase):
             else ""
         )
 
+    def _typed_name(self, message: str, task_vars: Mapping[str, Any]) -> str:
+        """Replace the option at the begin of a sentence by its variable."""
+        option, space, rest = message.partition(" ")
+        if option not in self.ARGUMENT_SPEC or self._task.args.get(option) is None:
+            return message
+        return self._variable_of(option, self._task.args[option], task_vars) + space + rest
+
+    def _variable_of(self, option: str, value: Any, task_vars: Mapping[str, Any]) -> str:
+        """Return the name of the variable that a person typed for an option, else its own name."""
+        pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
+        own = {known: f"{known_variables.PREFIX}{variable}" for known, variable in pairs}
+        names = (f"{known_variables.PREFIX}{option}", *sorted(known_variables.KNOWN))
+        of_option = [
+            name
+            for name in names
+            if name.endswith(f"_{option}") or name in (own.get(option), self.TYPED.get(option))
+        ]
+        typed = (
+            name
+            for name in of_option
+            if name in task_vars and str(self._templar.template(task_vars[name])) == str(value)
+        )
+        return next(typed, option)
+
     def _with_variables(
         self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]
     ) -> str:
         """Replace an option in a message by its variable, because a person typed the variable."""
-        pairs = [each for each in self.VARIABLES if not isinstance(each, str)]
-        variables = {option: f"{known_variables.PREFIX}{variable}" for option, variable in pairs}
         for option, value in given.items():
-            if f"value of {option} " not in message and f"argument '{option}'" not in message:
-                continue
-            typed = [
-                name
-                for name in (f"{known_variables.PREFIX}{option}", *sorted(known_variables.KNOWN))
-                if (name.endswith(f"_{option}") or name == variables.get(option))
-                and name in task_vars
-                and self._templar.template(task_vars[name]) == value
-            ]
-            if typed:
-                message = message.replace(f"value of {option} ", f"value of {typed[0]} ").replace(
-                    f"argument '{option}'", f"argument '{typed[0]}'"
+            if f"value of {option} " in message or f"argument '{option}'" in message:
+                name = self._variable_of(option, value, task_vars)
+                message = message.replace(f"value of {option} ", f"value of {name} ").replace(
+                    f"argument '{option}'", f"argument '{name}'"
                 )
         return message
 

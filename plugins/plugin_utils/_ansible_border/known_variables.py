@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -50,6 +51,14 @@ remove_absent rolling_all_hosts rolling_bring_back rolling_restart snapshot_disc
 """
 #: The variables with the values true or false. Ansible's filter bool takes any other word as false.
 YES_OR_NO = frozenset(PREFIX + name for name in _YES_OR_NO.split())
+_WHOLE = """
+backup_timeout build_timeout drain_rounds evacuate_down_percent evacuate_down_seconds evacuate_quiet_seconds evacuate_rounds evacuate_start_seconds
+extra_moves history_rows instance_timeout max_evacuations max_migrations max_migrations_overall max_migrations_per_destination max_wait
+migration_trust_peers power_boot_timeout power_confirmations power_timeout rebalance_cooldown rebalance_max_moves reserved_host_cpus
+rolling_batch_size rolling_spare_hosts service_down_time shutdown_timeout snapshot_timeout start_timeout
+"""
+#: The variables with whole numbers. For another value, Ansible lists all variables of the role.
+WHOLE = frozenset(PREFIX + name for name in _WHOLE.split())
 #: Former names without a likeness to the new ones.
 _RENAMED = {"apply": "plan_only", "bandwidth_mib": "migration"}
 #: The likeness, from 0 to 1, that makes a name mistyped instead of a name without its scope.
@@ -84,6 +93,30 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
         except TypeError:
             found.append(
                 f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
+            )
+    return found
+
+
+def no_numbers(
+    variables: Mapping[str, Any], template: Callable[[Any], Any], wanted: Callable[[str], bool]
+) -> list[str]:
+    """Return a sentence for each variable that must be a whole number and is none.
+
+    :param template: evaluates a value that may be a template.
+    :param wanted: tells whether a variable is read.
+    """
+    found = []
+    for name in sorted(each for each in WHOLE if each in variables and wanted(each)):
+        try:
+            value = to_plain(template(variables[name]))
+        except AnsibleError:
+            # What reads it fails, in Ansible's own words.
+            continue
+        if value is not None and not (
+            not isinstance(value, bool) and re.fullmatch("[0-9]+", str(value).strip())
+        ):
+            found.append(
+                f"{name} is {shown(value)}, which is no whole number from 0 on. Write one, or leave it out."
             )
     return found
 

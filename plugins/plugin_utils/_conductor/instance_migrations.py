@@ -164,6 +164,9 @@ class InstanceMigrations:
                 )
                 continue
             if each["host"] == self._request.host:
+                self._ports.say(
+                    f"{each['name']}: it is on {each['host']} already, so it is not moved."
+                )
                 continue
             kept = None if self._settings.despite_policy else by_policy(each)["kept_by_policy"]
             if kept is None:

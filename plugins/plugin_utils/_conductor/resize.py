@@ -128,6 +128,10 @@ class Resize:
                 self.request.host,
             )
             self._note(instance["name"], begun)
+            if begun.resize is None and not begun.changed:
+                self._say(
+                    f"{instance['name']}: it has that size on {instance['host']} already, so it is not resized."
+                )
             if self._settings.check_mode and begun.changed and begun.resize is not None:
                 self._say(_foreseen(begun.resize))
             if begun.changed and begun.resize is not None and not self._settings.check_mode:

@@ -150,11 +150,16 @@ class Explainer:
         # By the reason without the name of its host: the reason of the first node, the nodes with
         # exactly that reason, and the others.
         refused: dict[str, tuple[str, list[str], list[str]]] = {}
-        for provider, reason in reasons.items():
-            label = next(
+        labels = {
+            provider: next(
                 (states.label(row) for row in range(states.size) if states.uuid[row] == provider),
                 provider,
             )
+            for provider in reasons
+        }
+        # In one order, so that several instances have the same sentence.
+        for provider, label in sorted(labels.items(), key=lambda pair: natural(pair[1])):
+            reason = reasons[provider]
             text = reason.rstrip(". ")
             host = re.escape(label.partition("/")[0])
             first, same, others = refused.setdefault(

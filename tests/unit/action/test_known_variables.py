@@ -162,17 +162,34 @@ def test_known_variables_are_not_named(prepared_url, warned):
     assert warned == []
 
 
-def yes_or_no():
-    """Return the boolean options of roles, the variables that playbooks and roles read as booleans,
-    and the boolean options of plugins."""
+def declared(kind):
+    """What the roles declare as of a type, and such options of plugins."""
     found = set()
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
             found.update(
                 name
                 for name, option in (entry.get("options") or {}).items()
-                if option.get("type") == "bool"
+                if option.get("type") == kind
             )
+    for path in (ROOT / "plugins" / "action").glob("*.py"):
+        plugin = getattr(
+            importlib.import_module(f"{PACKAGE}.action.{path.stem}"), "ActionModule", None
+        )
+        for each in getattr(plugin, "VARIABLES", ()):
+            option, variable = (each, each) if isinstance(each, str) else each
+            if plugin.ARGUMENT_SPEC.get(option, {}).get("type") == kind:
+                found.add(f"drover_{variable}")
+    return {
+        name
+        for name in found
+        if name in known_variables.KNOWN and not name.startswith("drover_awx_")
+    }
+
+
+def yes_or_no():
+    """What is declared as true or false, and what playbooks and roles read as that."""
+    found = declared("bool")
     for path in (*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/**/*.yml")):
         found.update(
             re.findall(
@@ -180,15 +197,12 @@ def yes_or_no():
                 path.read_text(encoding="utf-8"),
             )
         )
-    for path in (ROOT / "plugins" / "action").glob("*.py"):
-        plugin = getattr(
-            importlib.import_module(f"{PACKAGE}.action.{path.stem}"), "ActionModule", None
-        )
-        for each in getattr(plugin, "VARIABLES", ()):
-            option, variable = (each, each) if isinstance(each, str) else each
-            if plugin.ARGUMENT_SPEC.get(option, {}).get("type") == "bool":
-                found.add(f"drover_{variable}")
     return {name for name in found if not name.startswith("drover_awx_")}
+
+
+def test_all_variables_that_are_whole_numbers_are_known_as_that():
+    of_playbooks = {"drover_history_rows"}
+    assert declared("int") | of_playbooks == known_variables.WHOLE
 
 
 def test_all_variables_that_are_true_or_false_are_known_as_that():

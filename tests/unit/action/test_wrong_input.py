@@ -300,6 +300,26 @@ ANSWERS = {
         ("instance_delete", "-e", "drover_instance=web1", "-e", "drover_delete_keep_disks=ture"),
         "Nothing was done. drover_delete_keep_disks is 'ture', which is neither true nor false.",
     ),
+    "no whole number": (
+        ("evacuate", "-e", "drover_host=kvm1", "-e", "drover_evacuate_down_percent=many"),
+        "Nothing was done. drover_evacuate_down_percent is 'many', which is no whole number from 0 on. Write one, or leave it out.",
+    ),
+    "an empty number": (
+        ("drain", "-e", "drover_host=kvm1", "-e", "drover_max_migrations="),
+        "drover_max_migrations is '', which is no whole number",
+    ),
+    "a number below 0": (
+        ("rolling_maintenance", "-e", "drover_rolling_batch_size=-2"),
+        "drover_rolling_batch_size is '-2', which is no whole",
+    ),
+    "a number that is too small": (
+        ("drain", "-e", "drover_host=kvm1", "-e", "drover_max_migrations=0"),
+        "drover_max_migrations must be at least 1",
+    ),
+    "a size below 0": (
+        ("instance_resize", "-e", "drover_instance=web1", "-e", "drover_vcpus=-1"),
+        "drover_vcpus must be 0 or more, not -1.",
+    ),
     "a list of reports": (
         ("report", "-e", '{"drover_report": ["a.html", "b.html"]}'),
         'drover_report is ["a.html", "b.html"], which is no path. Give the path of one page',
@@ -357,6 +377,8 @@ def test_the_answer_of_a_playbook(folder, case):
         "power action",
         "a misspelt true",
         "neither true nor false",
+        "no whole number",
+        "a number that is too small",
         "a list of reports",
         "a text for a policy",
         "server group",
