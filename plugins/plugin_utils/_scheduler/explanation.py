@@ -111,10 +111,10 @@ def _counts(
                 text += f" ({'; '.join(examples)})"
         elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell.tolist())})"
-        if name == "host" and not stage["after"] and not keep.any():
-            text += (
-                f", for there is no host {spec.host}: there are {some(sorted(set(states.host)))}"
-            )
+        wanted = {"host": [spec.host], "force_hosts": spec.force_hosts}.get(name)
+        if wanted and not stage["after"] and not keep.any():
+            hosts = some(sorted(set(states.host)))
+            text += f", for there is no host {' or '.join(map(str, wanted))}: there are {hosts}"
         parts.append(text)
     return ", ".join(parts)
 

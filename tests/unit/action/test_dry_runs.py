@@ -90,3 +90,13 @@ def test_walk_f23_a_resize_says_what_would_be(act):
         "web: would be resized on kvm1: 1 vCPU, 64 MiB -> 2 vCPU, 128 MiB. It would be shut down for that, and started again."
         in found["lines"]
     )
+
+
+def test_what_is_there_already_is_said(act):
+    """A move to the own host and a resize to the own size said nothing at all."""
+    for check in (True, False):
+        moved = act("instance_migrate", check, instances=["web"], host="kvm1")
+        assert not moved["changed"] and moved["lines"].startswith("web: it is on kvm1 already")
+        resized = act("instance_resize", check, instances=["web"], vcpus=1, memory_mb=64)
+        assert not resized["changed"]
+        assert resized["lines"].startswith("web: it has that size on kvm1 already")

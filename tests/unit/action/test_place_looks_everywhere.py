@@ -162,3 +162,10 @@ def test_walk_f11_more_vcpus_than_a_guest_can_have(fleet_url, there):
     assert (
         "a guest of x86_64 has at most 255 vCPUs, and it has 256" in said and "kvm2, kvm3" in said
     )
+
+
+def test_walk_f15_a_forced_host_that_does_not_exist_is_named(fleet_url, there):
+    """It said only that force_hosts rejected all hosts."""
+    request = {**NEW, "force_hosts": ["kmv1"]}
+    said = failure("_schedule", None, store_url=fleet_url, requests=[request])
+    assert "there is no host kmv1: there are kvm1, kvm2, kvm3" in said
