@@ -17,7 +17,7 @@ from .sql import Connection, sa
 class KnownHost:
     """A host of the store.
 
-    - uris: of its libvirts. cells: of its nodes.
+    - uris: of its libvirts, without those that it no longer has, if it has others. cells: of its nodes.
     - read_at: when it was read last (seconds since 1970).
     - is_off: it was seen to be off, and not read since.
     """
@@ -32,20 +32,24 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
     """Read them, by name."""
     table, nodes, off = tables.services, tables.compute_nodes, power.off_since(connection)
     query = (
-        sa.select(table.c.host, table.c.last_seen_up, nodes.c.uri, nodes.c.cell)
+        sa.select(table.c.host, table.c.last_seen_up, nodes.c.uri, nodes.c.cell, nodes.c.reported)
         .outerjoin(nodes, nodes.c.service_id == table.c.id)
         .where(table.c.binary == services.BINARY)
         .order_by(table.c.host, nodes.c.hypervisor_hostname)
     )
     found: dict[str, KnownHost] = {}
+    retired: dict[str, list[str]] = {}
     for row in connection.execute(query):
         read_at = row.last_seen_up or 0
         host = found.setdefault(
             row.host, KnownHost([], set(), read_at, off.get(row.host, 0) > read_at)
         )
         host.cells.add(row.cell)
-        if (uri := row.uri or DEFAULT_URI) not in host.uris:
-            host.uris.append(uri)
+        uris = retired.setdefault(row.host, []) if row.reported is False else host.uris
+        if (uri := row.uri or DEFAULT_URI) not in uris:
+            uris.append(uri)
+    for name, uris in retired.items():
+        found[name].uris = found[name].uris or uris
     return found
 
 
