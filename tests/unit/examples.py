@@ -105,6 +105,7 @@ WHERE = {
     ("module", "_storage_fence"): (HERE,),
     ("module", "show"): (HERE,),
     ("module", "_own_machines"): (HERE,),
+    ("module", "_autostart"): (HERE,),
     ("module", "_silent_host"): (HERE,),
     ("module", "store"): (HERE, HERE, HERE),
     ("module", "store_audit_info"): (HERE,),

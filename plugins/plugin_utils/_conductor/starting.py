@@ -109,6 +109,7 @@ class Starting:
         hosts: Iterable[str],
         names: Collection[str] = (),
         plugs: Mapping[str, Collection[str]] | None = None,
+        but: Collection[str] = (),
     ) -> _Look:
         """Read the hosts that may have instances, once for all instances.
 
@@ -118,6 +119,7 @@ class Starting:
         :param hosts: the hosts of their starts.
         :param names: further names to look for.
         :param plugs: "networks" and "bridges" that new instances need.
+        :param but: hosts that are not read.
         """
         targets = set(hosts)
         with self._store.read() as connection:
@@ -125,7 +127,11 @@ class Starting:
             every = (
                 {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
             )
-            wanted = self._to_read(every, known, targets, clock.now(connection))
+            wanted = [
+                host
+                for host in self._to_read(every, known, targets, clock.now(connection))
+                if host not in but
+            ]
             recorded = (
                 evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
             )
@@ -269,6 +275,54 @@ class Starting:
             if self._last is not None
             else set()
         )
+
+    def refuse_boot(self, host: str, not_done: str) -> list[str]:
+        """Refuse to boot a host whose libvirt would start a guest that is on another host.
+
+        libvirt starts it before anything can be read there. A host that does not answer counts by
+        its last report, as after a loss of power all hosts are silent.
+
+        :param not_done: the refusal, a sentence without its end.
+        :returns: the names of the guests that start with it, sorted.
+        :raises DroverError: another host has such a guest.
+        """
+        with self._store.read() as connection:
+            guests = evacuations.autostarted(connection, host)
+        if not guests:
+            return []
+        look = self.look(guests, [host], but=[host])
+        with self._store.read() as connection:
+            recorded = evacuations.shown(connection, guests, host)
+        places = {
+            uuid: {
+                place: domains[uuid]
+                for place, domains in look.seen.items()
+                if uuid in domains and place != host
+            }
+            | {
+                each["host"]: each["state"]
+                for each in recorded.get(uuid, ())
+                if each["host"] in look.silent
+            }
+            for uuid in guests
+        }
+        doubled = {
+            guests[uuid]: " and ".join(
+                f"{place} ({state})" for place, state in sorted(found.items())
+            )
+            for uuid, found in places.items()
+            if found
+        }
+        if doubled:
+            names = sorted(doubled, key=natural)
+            raise DroverError(
+                f"{host}: {not_done}, because its libvirt starts {some(names)} with the host (autostart), and {names[0]} is on {doubled[names[0]]} too: it "
+                f"would run twice. If {host} is on, run drover.compute.discover, which removes definitions that an evacuation has left, or undefine "
+                "the wrong one, but keep its disks. If it is off, boot it without its storage. Where libvirt or the storage locks all of its disks: "
+                "-e drover_power_force=autostart lifts just this rule.",
+                host=host,
+            )
+        return sorted(guests.values(), key=natural)
 
     def prove_new(
         self, host: str, uuid: str, name: str, looked_at: float | None, now: float

@@ -323,6 +323,24 @@ def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> di
     }
 
 
+def autostarted(connection: Connection, host: str) -> dict[str, str]:
+    """Return the domains that the libvirts of a host start with it: {uuid: name}.
+
+    They are in its last report, or were evacuated from it: their records are those of their new
+    hosts, which got the same setting.
+    """
+    domains, nodes, table = tables.domains, tables.compute_nodes, tables.migrations
+    left = sa.select(table.c.instance_uuid).where(
+        table.c.type == EVACUATION, table.c.status == "done", table.c.source == host
+    )
+    query = (
+        sa.select(domains.c.uuid, domains.c.name)
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .where(domains.c.autostart, sa.or_(nodes.c.host == host, domains.c.uuid.in_(left)))
+    )
+    return {row.uuid: row.name for row in connection.execute(query)}
+
+
 def seen_at(
     connection: Connection, instance_uuids: Collection[str]
 ) -> dict[str, list[tuple[str, str]]]:

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -197,3 +197,30 @@ def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
     there.hosts["kvm2"].power_on()
     discover(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "running")]
+
+
+def test_b1_the_dead_host_does_not_boot_while_it_starts_what_was_evacuated(fleet_url, there):
+    """Until a discovery has removed the old definition. A guest without autostart, and one that has
+    left the host in a live move, hold back nothing."""
+    there.hosts["kvm1"].define("app", uuid_of("app")).setAutostart(1)
+    there.hosts["kvm1"].define("plain", uuid_of("plain"))
+    discover(fleet_url, *HOSTS)
+    die(fleet_url, there, "kvm1")
+    evacuate(fleet_url, "kvm1")
+    sentence = failure("_autostart", GROUPS, store_url=fleet_url, host="kvm1")
+    assert (
+        "starts app with the host" in sentence
+        and "app is on kvm2 (running) too" in sentence
+        and "plain" not in sentence
+    )
+    there.hosts["kvm1"].power_on()
+    discover(fleet_url, "kvm1", "kvm2", "kvm3")
+    assert run("_autostart", GROUPS, store_url=fleet_url, host="kvm1")["changed"] is False
+
+
+def test_b1_a_drained_host_boots(fleet_url, there):
+    there.hosts["kvm1"].define("app", uuid_of("app")).setAutostart(1)
+    discover(fleet_url, *HOSTS)
+    run("drain", GROUPS, store_url=fleet_url, host="kvm1", unmovable="skip")
+    assert fleets.where(fleet_url)["app"] != "kvm1"
+    assert run("_autostart", GROUPS, store_url=fleet_url, host="kvm1")["changed"] is False

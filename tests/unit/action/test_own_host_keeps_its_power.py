@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.fleets import host
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
 DRIVER = {
     "drover_power_driver": "libvirt",
@@ -29,7 +29,8 @@ def run(tmp_path):
     power event of the host)."""
     pytest.importorskip("libvirt")
     url = f"sqlite:///{tmp_path / 'store.db'}"
-    fleets.discover(url, host("kvm1"), host("kvm2"), now=time.time())
+    old = domain("web", state="shutoff", autostart=True)
+    fleets.discover(url, host("kvm1", domain("web")), host("kvm2", old), now=time.time())
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = {
         "all": {
@@ -42,13 +43,13 @@ def run(tmp_path):
     }
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
 
-    def ran(name, *options):
+    def ran(name, *options, action="hard_off", force=True):
         given = json.dumps(
             {
                 "drover_store_url": url,
                 "drover_host": name,
-                "drover_power_action": "hard_off",
-                "drover_power_force": True,
+                "drover_power_action": action,
+                "drover_power_force": force,
             }
         )
         code, said = ansible(
@@ -74,3 +75,21 @@ def test_issue_44_power_refuses_the_host_of_the_controller(run, options):
 def test_issue_44_the_power_of_another_host_is_not_refused(run):
     code, said, _event = run("kvm2", "--check")
     assert code == 0 and "hard_off would be done by libvirt" in said, said
+
+
+@pytest.mark.parametrize("options", [[], ["--check"]], ids=["real", "check"])
+@pytest.mark.parametrize("action", ["reboot", "cycle"])
+def test_b1_power_boots_no_host_that_starts_a_guest_of_another_one(run, options, action):
+    """web runs on kvm1, and kvm2 has an old definition of it with autostart."""
+    code, said, event = run("kvm2", *options, action=action, force="not_empty,not_disabled")
+    said = " ".join(said.split())
+    assert (
+        code == 2
+        and f"kvm2: {action} is refused and nothing was changed, because its libvirt starts web"
+        in said
+    ), said
+    assert "web is on kvm1 (running) too" in said and event is None
+    code, said, _event = run(
+        "kvm2", "--check", action=action, force="not_empty,not_disabled,autostart"
+    )
+    assert code == 0 and f"{action} would be done by libvirt" in said, said

@@ -211,6 +211,79 @@ def test_the_last_look_of_a_host_that_is_not_read_anew_counts(url, there):
     assert "kvm2" in refused(url, "web")
 
 
+def test_b1_a_second_libvirt_that_a_host_no_longer_has_is_not_asked(url, there):
+    """Its node stays in the store for as long as something is allocated there."""
+    with Store.open(url).write() as connection:
+        ids = {row.host: row.id for row in connection.execute(sa.select(tables.services))}
+        node = {**_node(connection), "uri": "qemu+tcp://second.invalid/system", "reported": False}
+        compute_nodes.write(connection, {("kvm2", "second"): node}, ids, time.time())
+        connection.execute(
+            sa.update(tables.compute_nodes)
+            .where(tables.compute_nodes.c.hypervisor_hostname == "second")
+            .values(reported=False)
+        )
+    assert start(url, "web")["changed"] is True
+    assert running(there) == ["kvm1"]
+
+
+def test_b1_a_second_libvirt_of_another_host_is_asked(url, there):
+    with Store.open(url).write() as connection:
+        ids = {row.host: row.id for row in connection.execute(sa.select(tables.services))}
+        node = {**_node(connection), "uri": "qemu+tcp://second.invalid/system"}
+        compute_nodes.write(connection, {("kvm2", "second"): node}, ids, time.time())
+    assert "kvm2" in refused(url, "web") and running(there) == []
+
+
+def autostart(url, there, name="web"):
+    there.hosts["kvm1"].domains()[uuid_of(name)].setAutostart(1)
+    discover(url)
+
+
+@pytest.mark.parametrize("state", ["running", "shutoff"])
+def test_b1_a_host_does_not_boot_while_its_libvirt_would_start_a_guest_of_another_host(
+    url, there, state
+):
+    """libvirt starts it before anything can be read there."""
+    autostart(url, there)
+    assert run("_autostart", None, store_url=url, host="kvm1")["guests"] == ["web"]
+    carry(there, state=state)
+    there.hosts["kvm1"].power_off()
+    sentence = failure(
+        "_autostart", None, store_url=url, host="kvm1", not_done="startup is refused"
+    )
+    for part in (
+        "kvm1: startup is refused",
+        "starts web with the host",
+        f"kvm2 ({state})",
+        "drover_power_force=autostart",
+    ):
+        assert part in sentence, sentence
+
+
+def test_b1_a_guest_without_autostart_holds_no_boot_back_and_no_host_is_read_for_it(url, there):
+    carry(there)
+    for each in ("kvm2", "kvm3"):
+        there.hosts[each].reached = False
+    assert run("_autostart", None, store_url=url, host="kvm1")["changed"] is False
+
+
+def test_b1_a_silent_host_counts_for_a_boot_by_its_last_report(url, there):
+    """After a loss of power all hosts are silent, and one of them is the first to boot."""
+    autostart(url, there)
+    for each in there.hosts.values():
+        each.reached = False
+    run("_autostart", None, store_url=url, host="kvm1")
+    there.hosts["kvm2"].reached = True
+    carry(there)
+    run("compute_node", {"inventory_hostname": "kvm2"}, store_url=url)
+    there.hosts["kvm2"].reached = False
+    assert "kvm2 (running)" in failure("_autostart", None, store_url=url, host="kvm1")
+    assert (
+        run("_autostart", {"drover_absent_hosts": "kvm2"}, store_url=url, host="kvm1")["changed"]
+        is False
+    )
+
+
 def _read_at(url, host, when):
     with Store.open(url).write() as connection:
         connection.execute(
