@@ -44,10 +44,12 @@ def launch(
     ears = {}
     for move in moves:
         begins = may_start and move.get("begin") is not False
+        if records.damage(move["uuid"]):
+            continue
         ears[move["uuid"]] = detach.spawn(
             functools.partial(_work, move, uri, records, begins, most)
         )
-    return detach.hear(ears, HEAR)
+    return {**dict.fromkeys((move["uuid"] for move in moves), "lost"), **detach.hear(ears, HEAR)}
 
 
 def _work(
@@ -159,6 +161,15 @@ def _check_reachable(
     answer: dict[str, Any],
 ) -> dict[str, Any]:
     uuid = move["uuid"]
+    damage = records.damage(uuid)
+    if damage:
+        answer["message"] = damage
+        answer["bindings"] = [
+            gone.held(
+                "the record of a move of it cannot be read", "see to that file on its host", True
+            )
+        ]
+        return answer
     here, there = state.look(source, uuid), state.look(destination, uuid)
     answer.update(source_state=state.state_word(here), destination_state=state.state_word(there))
     verdict = state.classify(here, there)

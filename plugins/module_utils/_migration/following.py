@@ -136,7 +136,8 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
             "Another call of drover.compute works on it on this host, such as a step of a run that was killed: wait for the end of that, and start the "
             "move again."
             if records.is_locked(uuid)
-            else "No move of it is recorded on this host: start the move again, which finds out where it is."
+            else records.damage(uuid)
+            or "No move of it is recorded on this host: start the move again, which finds out where it is."
         )
         return _shape(
             {

@@ -94,10 +94,36 @@ class Records:
         record = self._read(uuid)
         return record if record is not None and record.get("boot") == boot_id() else None
 
-    def _read(self, uuid: str) -> dict[str, Any] | None:
+    def damage(self, uuid: str) -> str:
+        """Return a sentence if an instance has a record that cannot be read; else an empty text.
+
+        The record may be of a move that is not over. So nothing is begun, and nothing is written
+        over it.
+        """
+        path = self._path(uuid, "json")
+        try:
+            record = self._load(uuid)
+        except (OSError, ValueError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
+        else:
+            if record is None or (isinstance(record, dict) and "version" in record):
+                return ""
+            why = "it is damaged"
+        return (
+            f"On {socket.gethostname()} the record of a move of it, {path}, cannot be read ({why}), so it is not known what became of that move. Look at "
+            "both hosts with virsh list --all. Once it is certain where it is, and that no copy of it runs, remove the file."
+        )
+
+    def _load(self, uuid: str) -> Any:
         try:
             with open(self._path(uuid, "json"), encoding="utf-8") as handle:
-                record = json.load(handle)
+                return json.load(handle)
+        except FileNotFoundError:
+            return None
+
+    def _read(self, uuid: str) -> dict[str, Any] | None:
+        try:
+            record = self._load(uuid)
         except (OSError, ValueError):
             return None
         return record if isinstance(record, dict) and record.get("version") == VERSION else None

@@ -21,6 +21,7 @@ import os
 from collections.abc import Collection
 from typing import Any
 
+from .._libvirt.binding import LibvirtProblem, host_name
 from .._ownership.ownership import Candidate, Ownership, drop_state
 from .._storage import block_volumes
 from .records import Records
@@ -82,7 +83,10 @@ class Unfinished:
 
         :returns: the volumes that stay, dicts path and reason.
         """
-        found = self._read()
+        try:
+            found = self._read()
+        except LibvirtProblem as exc:
+            return [{"path": self._uuid, "reason": str(exc)}]
         if found.pop(_ORDER, None) not in withdrawn:
             return []
         made, kept = [], []
@@ -116,9 +120,17 @@ class Unfinished:
         try:
             with open(self._path, encoding="utf-8") as handle:
                 found = json.load(handle)
-        except (OSError, ValueError):
+            if not isinstance(found, dict):
+                raise ValueError
+            return found
+        except FileNotFoundError:
             return {}
-        return found if isinstance(found, dict) else {}
+        except (OSError, ValueError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
+            raise LibvirtProblem(
+                f"On {host_name()} the list of volumes that a build has made, {self._path}, cannot be read ({why}). Look for volumes with {self._uuid} in "
+                "their names that no domain has, remove them, and then the file."
+            ) from exc
 
     def _write(self, found: dict[str, str | None]) -> None:
         self._records.prepare()

@@ -172,3 +172,29 @@ def test_check_mode_aborts_nothing(migrate, tmp_path):
     result = migrate(abort=[move(NOSUCH)], check_mode=True)
     assert result["changed"] is False
     assert not list((tmp_path / "run").glob("*.abort"))
+
+
+@pytest.mark.parametrize("content", ["", '{"version": 2, "status": "runn', "[1]", '{"uuid": 1}'])
+def test_c1_a_damaged_record_of_a_move_is_not_no_move(migrate, tmp_path, content):
+    """It may be of a guest that was shut down for its move, or of a copy that is under way."""
+    (tmp_path / "run").mkdir()
+    path = tmp_path / "run" / f"{NOSUCH}.json"
+    path.write_text(content)
+    sentences = [
+        migrate(start=[move(NOSUCH)], check=True)["moves"][0],
+        migrate(start=[move(NOSUCH)], wait=30)["moves"][0],
+        migrate(follow=[NOSUCH])["moves"][0],
+        migrate(abort=[move(NOSUCH)])["moves"][0],
+    ]
+    assert sentences[0]["ok"] is False and sentences[0]["bindings"]
+    assert [each["status"] for each in sentences[1:]] == ["lost", "lost", "lost"]
+    for each in sentences:
+        assert f"the record of a move of it, {path}, cannot be read" in each["message"]
+        assert "virsh list --all" in each["message"] and "remove the file" in each["message"]
+    assert path.read_text() == content, "nothing is written over it"
+
+
+def test_c1_a_record_of_another_release_is_no_damage(migrate, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / f"{NOSUCH}.json").write_text('{"version": 1}')
+    assert "There is no domain" in migrate(start=[move(NOSUCH)], check=True)["moves"][0]["message"]

@@ -99,6 +99,21 @@ def test_what_it_has_made_goes_with_its_order(killed, run_module):
     assert pool.listVolumes() == [f"{UUID}-vdb"]
 
 
+def test_c1_a_damaged_list_of_what_it_has_made_is_not_an_empty_one(
+    killed, run_module, domain_xml, records
+):
+    """Its volume stays on a host that nothing names, while the instance is built on another one."""
+    uri, pool = killed
+    path = os.path.join(records.folder, f"{UUID}.volumes")
+    with open(path, "w", encoding="utf-8") as handle:
+        handle.write('{"lvm')
+    (kept,) = withdraw(run_module, uri, "first")["kept_disks"]
+    assert kept["path"] == UUID and path in kept["reason"] and "is damaged" in kept["reason"]
+    failed = build(run_module, uri, domain_xml("vm", 7), "second")
+    assert "is damaged" in failed["msg"] and pool.listVolumes() == [NAME]
+    assert open(path).read() == '{"lvm'
+
+
 @pytest.mark.parametrize("orders", [[], ["second"]])
 def test_it_stays_while_its_order_counts(killed, run_module, orders):
     uri, pool = killed
