@@ -36,7 +36,7 @@ class Machines:
             return
         try:
             with self._store().read() as connection:
-                found = compute_nodes.identities(connection, unknown)
+                found = compute_nodes.telling_identities(connection, unknown)
         except DroverError:
             # The store does not exist yet, or is lost: the next step reports that.
             return
@@ -76,10 +76,14 @@ class Machines:
             reports none.
         :param own: the uuid in the variables of the host, or an empty text.
         """
-        expected = self.expected(host) if host and uuids else None
-        if identity.refusal(host, uuids, expected, own, None) is None:
-            return None
+        if not host or not uuids or self.expected(host) is None:
+            return identity.refusal(host, uuids, None, own, None)
         with self._store().read() as connection:
+            # A driver tells no machine id. The uuid of a twin is not that of a third machine.
+            found = compute_nodes.identities(connection, [host]).get(host, {})
+            expected = _machine.read_expected({"host": host, **found})
+            if identity.refusal(host, uuids, expected, own, None) is None:
+                return None
             others = compute_nodes.hosts_of_machines(connection, uuids) - {host}
         return identity.refusal(host, uuids, expected, own, ", ".join(sorted(others)) or None)
 

@@ -346,6 +346,33 @@ def same_machine(
     return ids[0] == ids[1] or not all(ids)
 
 
+def telling_identities(
+    connection: Connection, hosts: Iterable[str]
+) -> dict[str, dict[str, list[str]]]:
+    """Read the identities of the machines of hosts, without uuids that another machine has too.
+
+    Boards of one series, and clones, may have one uuid. Their machine ids tell them apart.
+    """
+    found = identities(connection, hosts)
+    alike = of_machines(connection, {uuid for own in found.values() for uuid in own["host_uuids"]})
+    having: dict[str, list[str]] = {}
+    for host, own in alike.items():
+        for uuid in own["host_uuids"]:
+            having.setdefault(uuid, []).append(host)
+    for host, own in found.items():
+        shared = {
+            uuid
+            for uuid in own["host_uuids"]
+            if any(
+                other != host and not same_machine(own, alike[other])
+                for other in having.get(uuid, ())
+            )
+        }
+        for key in IDENTITY[:3]:
+            own[f"{key}s"] = [uuid for uuid in own[f"{key}s"] if uuid not in shared]
+    return found
+
+
 def hosts_of_machines(connection: Connection, uuids: Iterable[str]) -> set[str]:
     """Return the hosts that the store has with one of these uuids, of libvirt, of the system or of the firmware."""
     table = tables.compute_nodes

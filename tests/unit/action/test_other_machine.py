@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -74,6 +75,56 @@ def test_no_operation_touches_it(swapped, there, module, args):
         caught.value.result
     ), caught.value
     assert there.where() == before and fleets.where(swapped)["app"] == "kvm1"
+
+
+BOARD = "03000200-0400-0500-0006-000700080009"
+
+
+@pytest.fixture
+def boards(swapped, monkeypatch):
+    """Give kvm1 and kvm2 boards of a series in which each has the same uuid."""
+    here = hypervisors.machine.here
+    identity = {"host_uuid": BOARD, "system_uuid": BOARD, "firmware_uuid": BOARD}
+    for name in ("kvm1", "kvm2"):
+        fleets.identify(swapped, name, machine_id=uuid_of(name).replace("-", ""), **identity)
+    monkeypatch.setattr(
+        hypervisors.machine, "here", lambda: {**here(), "uuids": [BOARD], "firmware": BOARD}
+    )
+    return swapped
+
+
+def test_b2_of_two_boards_with_one_uuid_the_machine_id_decides(boards, there):
+    with pytest.raises(AnsibleConnectionFailure) as caught:
+        discover(boards, "kvm1")
+    assert "this is not kvm1, but another machine" in str(caught.value)
+    before = there.where()
+    with pytest.raises(AnsibleActionFail) as refused:
+        run("instance", GROUPS, store_url=boards, name="app", state="stopped", timeout=1)
+    assert "not kvm1" in str(refused.value) and there.where() == before
+    there.addresses = {}
+    found = run("instance", GROUPS, store_url=boards, name="app", state="stopped", timeout=1)
+    assert found["changed"] is True
+
+
+def test_b2_the_power_driver_of_a_board_with_a_twin(boards):
+    """It tells no machine id: its own uuid may be the twin's, but another one is never the host's."""
+    known = {"drover_store_url": boards}
+    for uuid, is_other in ((BOARD, False), (uuid_of("third"), True)):
+        problem = run("_power_machine", known, host="kvm1", reported=uuid)["problem"]
+        assert ("it switches another machine than kvm1" in problem) == is_other, problem
+
+
+def test_b2_a_board_that_got_a_new_system_is_the_same_machine(fleet_url, there, monkeypatch):
+    """No other host has its uuid, so a new machine id says nothing."""
+    discover(fleet_url, *HOSTS)
+    fleets.identify(
+        fleet_url,
+        "kvm1",
+        host_uuid=uuid_of("kvm1"),
+        system_uuid=uuid_of("kvm1"),
+        machine_id="before it was installed anew",
+    )
+    discover(fleet_url, "kvm1")
 
 
 def test_a_machine_that_was_exchanged_is_accepted_when_the_old_one_is_taken_out(swapped, there):
