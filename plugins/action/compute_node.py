@@ -49,6 +49,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     evacuations,
     leases,
     occupancy,
+    power,
     services,
     went_down,
 )
@@ -144,6 +145,8 @@ class ActionModule(DroverAction):
         # The warnings of the module about unreadable facts, and the domains that libvirt cannot
         # describe.
         self._untold: list[str] = []
+        # True if a module ran on the host, and failed there.
+        self._ran_there = False
         self._untold_domains: list[dict[str, Any]] = []
         # The evacuated instances that are still defined here, and the proofs that their new hosts
         # no longer have them.
@@ -450,6 +453,8 @@ class ActionModule(DroverAction):
             given["migration_trust"] = {"host": args["host"], "peers": self._peers(args, task_vars)}
         result = self.hand(args, task_vars, host=args["host"]).read("hypervisor_info", given)
         if result.get("failed"):
+            # Only a module on the host itself names its machine.
+            self._ran_there = bool(result.get("machine"))
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
         self._untold += result.get("warnings") or []
         found = result["hypervisor"]
@@ -499,6 +504,8 @@ class ActionModule(DroverAction):
             services.record_unreachable(
                 connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named
             )
+            if self._ran_there:
+                power.note_answer(connection, host)
 
 
 def _described(connection: Connection, host: str) -> str:

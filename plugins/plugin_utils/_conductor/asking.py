@@ -18,6 +18,10 @@ ALL = 100
 LIMIT = 30
 
 
+class Failure(str):
+    """The words of a module that ran on a host and failed there, for example without its libvirt."""
+
+
 def is_read(hosts: Hosts, host: str, limit: int) -> bool:
     """Discover a host again. Return True if that worked.
 
@@ -36,7 +40,8 @@ def ask(
     """Run a module on several hosts.
 
     :param given: dict host -> arguments.
-    :returns: (dict host -> result, dict host -> reason, for hosts that do not answer).
+    :returns: (dict host -> result, dict host -> reason, for hosts that do not answer). Such a
+        reason is a Failure if the module ran on the host, so the host is on.
     """
 
     def question(arguments: dict[str, Any]) -> Any:
@@ -51,7 +56,15 @@ def ask(
         {host: question(given[host]) for host in given}, LIMIT
     ).items():
         if isinstance(answer, DroverError) or answer.get("failed"):
-            silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
+            silent[host] = _reason(answer)
         else:
             found[host] = answer
     return found, silent
+
+
+def _reason(answer: DroverError | dict[str, Any]) -> str:
+    if isinstance(answer, DroverError):
+        return str(answer)
+    said = str(answer.get("msg"))
+    # Only a module on the host itself names its machine.
+    return Failure(said) if answer.get("machine") else said

@@ -156,7 +156,12 @@ class Starting:
             for place in places:
                 if place["host"] not in wanted and place["host"] in every:
                     seen.setdefault(place["host"], {})[uuid] = place["state"]
-        off = {host for host, each in known.items() if each.is_off}
+        # A person may have switched a host on since: the host is believed, and not the record.
+        off = {
+            host
+            for host, each in known.items()
+            if each.is_off and not isinstance(silent.get(host), asking.Failure)
+        }
         silent = {
             host: why
             for host, why in silent.items()

@@ -123,6 +123,18 @@ def last_fencing(connection: Connection) -> float | None:
     ).scalar()
 
 
+def note_answer(connection: Connection, host: str) -> None:
+    """Record that a host answers although its last power action switched it off: it is on again."""
+    table = tables.power_events
+    event = last(connection, host)
+    if event is not None and event["power_state"] == "off":
+        connection.execute(
+            sa.update(table)
+            .where(table.c.uuid == event["uuid"])
+            .values(power_state="unknown", message="it answered after that")
+        )
+
+
 def off_since(connection: Connection) -> dict[str, float]:
     """Find the hosts that their last power action switched off.
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 
 libvirt = pytest.importorskip("libvirt")
 
@@ -159,6 +160,34 @@ def test_a_host_that_was_seen_to_be_off_holds_nothing_back(url, there):
         power.finish(connection, event["uuid"], "completed", "off", None, "", now)
     there.hosts["kvm3"].power_off()
     assert start(url, "web")["changed"] is True
+
+
+def test_b4_a_host_that_was_seen_to_be_off_and_is_on_again_counts(url, there):
+    """Somebody has switched it on, and its libvirt does not answer: no record says what it has."""
+    with Store.open(url).write() as connection:
+        now = time.time() + 1
+        event = power.begin(connection, "kvm3", "shutdown", "ipmi", None, now)
+        power.finish(connection, event["uuid"], "completed", "off", None, "", now)
+    there.hosts["kvm3"].libvirt = False
+    assert "it may be on kvm3" in refused(url, "web") and running(there) == []
+    assert start(url, "web", variables={"drover_absent_hosts": "kvm3"})["changed"] is True
+
+
+def test_b4_a_discovery_that_reaches_a_host_ends_the_record_that_it_is_off(url, there):
+    with Store.open(url).write() as connection:
+        now = time.time() + 1
+        event = power.begin(connection, "kvm3", "shutdown", "ipmi", None, now)
+        power.finish(connection, event["uuid"], "completed", "off", None, "", now)
+    there.hosts["kvm3"].reached = False
+    with pytest.raises(AnsibleConnectionFailure):
+        run("compute_node", {"inventory_hostname": "kvm3"}, store_url=url)
+    with Store.open(url).read() as connection:
+        assert list(power.off_since(connection)) == ["kvm3"], "a silent host is off, as recorded"
+    there.hosts["kvm3"].reached, there.hosts["kvm3"].libvirt = True, False
+    failure("compute_node", {"inventory_hostname": "kvm3"}, store_url=url)
+    with Store.open(url).read() as connection:
+        assert not power.off_since(connection)
+        assert power.last(connection, "kvm3")["message"] == "it answered after that"
 
 
 def test_a_look_while_libvirtd_restarts_is_repeated(url, there, monkeypatch):
