@@ -32,19 +32,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    decisions,
-    instances,
-    orders,
-    pool_domains,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     flavors as flavors_of_store,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    instances,
+    orders,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 
 class ActionModule(DroverAction):

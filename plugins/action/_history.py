@@ -12,14 +12,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     STORE_SPEC,
     DroverAction,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    actions,
-    clock,
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     compute_nodes,
     continuity,
-    history,
-    totals,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 
 
 class ActionModule(DroverAction):

@@ -14,8 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fleet_cpus
 from ansible_collections.drover.compute.plugins.plugin_utils._report import fleet_check
-from ansible_collections.drover.compute.plugins.plugin_utils._store import recorded_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._store.recorded_hosts import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import recorded_hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.recorded_hosts import (
     RecordedHost,
 )
 

@@ -17,7 +17,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import (
     ImageCache,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.compute_nodes import (
+    DEFAULT_URI,
+)
 
 
 class ActionModule(ConductorAction):

@@ -13,7 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     STORE_SPEC,
     DroverAction,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import power, services
 
 ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]
 

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     STORE_SPEC,
     DroverAction,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling
 
 VALUES = ("stage", "boot_id", "instances", "message")
 

@@ -35,7 +35,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import compute_nodes
 
 #: Hosts that cannot build an instance, each with the reasons.
 Reasons = Mapping[str, list[str]]

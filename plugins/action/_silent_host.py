@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     ConductorAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing, host_answer
 
 
 class ActionModule(ConductorAction):

@@ -19,8 +19,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_
     StorageFencing,
     tasks_of,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import rules_lifted
-from ansible_collections.drover.compute.plugins.plugin_utils._store import storage_fences
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation.fencing import rules_lifted
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import storage_fences
 
 
 class ActionModule(ConductorAction):

@@ -30,13 +30,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     selections,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    continuity,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import continuity
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
     migrations_open,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 STATES = (
     "claimed",

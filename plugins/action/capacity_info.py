@@ -17,8 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.growth impo
 from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import left_behind
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import capacity_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
 
 
 class ActionModule(PlanInfo):

@@ -42,19 +42,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
     guest,
     hardware_fields,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    clock,
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     compute_nodes,
     continuity,
-    evacuations,
-    leases,
-    occupancy,
     power,
     services,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.compute_nodes import (
+    DEFAULT_URI,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    evacuations,
+    occupancy,
     went_down,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     checked_facts,
     host_changes,

@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
     SKIP,
     EvacuationRequest,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing
 
 #: Options that must be at least 1, and the reason.
 AT_LEAST_ONE = {

@@ -16,8 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report.history import history_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions
-from ansible_collections.drover.compute.plugins.plugin_utils._store.history import DAY
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports.history import DAY
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 
 
 class ActionModule(DroverAction):

@@ -13,13 +13,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     DroverAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    actions,
-    clock,
-    drained,
-    services,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import drained
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_changes
 
 

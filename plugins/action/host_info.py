@@ -22,12 +22,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts impo
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
 from ansible_collections.drover.compute.plugins.plugin_utils._report.pools import pools_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    clock,
-    hosts,
-    labels,
-    services,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import labels
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
 
 

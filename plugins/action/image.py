@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kep
     KeptItem,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
-from ansible_collections.drover.compute.plugins.plugin_utils._store import images
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import images
 
 
 class ActionModule(KeptItem):

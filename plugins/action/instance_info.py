@@ -28,17 +28,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.instance im
     console,
     instance_lines,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    clock,
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     compute_nodes,
-    hosts,
+    services,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instance_lookup,
     instances,
     migrations_open,
-    services,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    labels as label_rows,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
 
 #: The number of newest migrations of an instance in the result.

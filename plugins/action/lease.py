@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
     Actor,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 
 
 class ActionModule(DroverAction):

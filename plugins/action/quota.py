@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.quotas i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
     is_line,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import quotas
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import quotas
 
 #: The value that removes a limit, as in Nova.
 UNLIMITED = -1

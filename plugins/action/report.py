@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import r
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
 from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import report_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
 
 
 class ActionModule(DroverAction):

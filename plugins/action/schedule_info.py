@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduli
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 

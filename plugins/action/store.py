@@ -23,13 +23,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.text import
     audit_lines,
     audit_table,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    actions,
-    schema,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
     transfer,
     transfer_file,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema
 
 
 class ActionModule(DroverAction):

@@ -91,7 +91,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import check_keys
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, inventory
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import inventory
 
 HOSTS = "hypervisors"
 INSTANCES = "instances"

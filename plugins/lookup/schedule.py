@@ -167,7 +167,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduli
     decide,
     refuse_unknown,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
 
 
 class LookupModule(DroverLookup):

@@ -35,7 +35,8 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 RESOURCES = {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}

@@ -12,7 +12,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 #: The uuids that the peers give to objects.
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")

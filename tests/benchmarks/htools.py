@@ -25,8 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import (
-    plan_rebalance,
-)  # noqa: E402
+    plan_rebalance,  # noqa: E402
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 

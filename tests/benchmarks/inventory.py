@@ -28,7 +28,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 AT_ONCE = 2000

@@ -59,13 +59,11 @@ FULL, MOST = 0.90, 0.93
 def fill(url, hosts, empty_every):
     """Fill a store that does not exist yet."""
     from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-    from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-        Store,
-        aggregates,
-        flavors,
-        tables,
-    )
-    from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+    from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+    from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+    from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
+    from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+    from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
     from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
     Store.open(url).upgrade()
@@ -180,7 +178,7 @@ IMPORTED = (
     "plugin_utils._conductor.capacity",
     "plugin_utils._conductor.plans",
     "plugin_utils._placement.audit",
-    "plugin_utils._store.transfer",
+    "plugin_utils._store.copies.transfer",
     "plugin_utils._tracker.record",
 )
 
@@ -226,7 +224,7 @@ class Commands:
     def report(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
         from ansible_collections.drover.compute.plugins.plugin_utils._report import html
-        from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
+        from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
 
         with bulk.without_collection():
             with self.store.read() as connection:
@@ -340,7 +338,7 @@ class Commands:
         return {key: len(value) for key, value in found.items() if isinstance(value, (list, dict))}
 
     def export(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._store import transfer
+        from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import transfer
 
         path = pathlib.Path(self.folder, "export")
         path.unlink(missing_ok=True)
@@ -355,8 +353,8 @@ class Commands:
         return str(path)
 
     def restore(self):
-        from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-            Store,
+        from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+        from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
             transfer,
             transfer_file,
         )

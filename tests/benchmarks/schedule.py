@@ -42,7 +42,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_sta
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.host_columns import (
     ColumnQuery,
     read_columns,
 )

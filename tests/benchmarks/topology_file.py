@@ -10,7 +10,7 @@ import time
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 #: From last to first: a row with a reference comes before its target.
 EMPTIED = (

@@ -38,19 +38,20 @@ import scale  # noqa: E402
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
-    RebalanceQuestion,
-)  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    RebalanceQuestion,  # noqa: E402
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (  # noqa: E402
     host_copies,
     relocation,
-)  # noqa: E402
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, simulate  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, totals  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_amounts,
 )  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import totals  # noqa: E402
 
 FULL, BUY_FROM, BOUGHT = 0.70, 0.85, 0.03
 LEAVE, COME, DIE, AT_ONCE = 0.02, 0.03, 0.05, 48

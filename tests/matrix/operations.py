@@ -27,15 +27,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
     used_files,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, pool_drains
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
+    numa,
+    rolling,
+    services,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     files,
     flavors,
     instances,
-    numa,
     orders,
-    rolling,
-    services,
 )
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation

@@ -23,7 +23,8 @@ libvirt = pytest.importorskip("libvirt")
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.matrix.operations import Operation
 from ansible_collections.drover.compute.tests.matrix.world import Run, world_of
 from ansible_collections.drover.compute.tests.unit import hypervisors

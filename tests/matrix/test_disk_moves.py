@@ -13,7 +13,8 @@ from ansible.errors import AnsibleActionFail
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import disk_move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
 from ansible_collections.drover.compute.tests.matrix.world import Killed, Run, world_of
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

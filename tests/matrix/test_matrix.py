@@ -20,7 +20,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
 from ansible_collections.drover.compute.tests.conftest import in_sample
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS

@@ -14,8 +14,9 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
 from ansible_collections.drover.compute.tests.matrix.world import Killed, Run, world_of
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

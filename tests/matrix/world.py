@@ -48,7 +48,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
     instance_devices,
     instance_snapshots,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -24,13 +24,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    flavors,
-    services,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.pages import recorded, svg
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit.store import fleets

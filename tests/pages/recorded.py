@@ -35,9 +35,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.scenarios.migrating import MIB_PER_SECOND
 from ansible_collections.drover.compute.tests.scenarios.ports import (

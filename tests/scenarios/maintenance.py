@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain 
     UndrainRequest,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._store import rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Violation
 

@@ -16,9 +16,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.errors impo
     DroverError,
     Unreachable,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
-from ansible_collections.drover.compute.plugins.plugin_utils._store import occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import (
+    clock as store_clock,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import occupancy
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.resizing import Modules, Refused
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain

@@ -29,19 +29,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    flavors,
-    power,
-    services,
-    tables,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import (
+    clock as store_clock,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import RESIZE
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.migrations_open import (
+    RESIZE,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance

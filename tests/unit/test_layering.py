@@ -50,9 +50,18 @@ VIOLATIONS = {
         ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
         ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._report import part"),
         ("plugin_utils/_placement/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
-        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
-        ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
-        ("plugin_utils/_common/validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        (
+            "plugin_utils/_store/hosts/part.py",
+            f"from {PACKAGE}.plugin_utils._placement import part",
+        ),
+        (
+            "plugin_utils/_scheduler/part.py",
+            f"from {PACKAGE}.plugin_utils._store.hosts import part",
+        ),
+        (
+            "plugin_utils/_common/validation.py",
+            f"from {PACKAGE}.plugin_utils._store.hosts import part",
+        ),
         ("plugin_utils/_numa/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
         ("plugin_utils/_common/errors.py", f"from {PACKAGE}.plugin_utils._numa import part"),
         # A package and a file without a place in the layers.
@@ -77,11 +86,27 @@ VIOLATIONS = {
         ("module_utils/_drawer/part.py", "import os"),
         ("module_utils/_drawer.py", "import os"),
     ],
+    "rooms-of-the-store": [
+        ("plugin_utils/_store/database/part.py", "from ..schema import part"),
+        ("plugin_utils/_store/schema/part.py", "from ..runs import part"),
+        ("plugin_utils/_store/providers/part.py", "from ..runs import part"),
+        ("plugin_utils/_store/runs/part.py", "from ..hosts import part"),
+        ("plugin_utils/_store/hosts/part.py", "from ..instances import part"),
+        ("plugin_utils/_store/instances/part.py", "from ..reports import part"),
+        ("plugin_utils/_store/reports/part.py", "from ..copies import part"),
+        ("plugin_utils/_store/engine.py", "from .copies import part"),
+        # A package and a file without a place in the layers.
+        ("plugin_utils/_store/drawer/part.py", "import os"),
+        ("plugin_utils/_store/drawer.py", "import os"),
+    ],
     "scheduler-is-pure": [
         ("plugin_utils/_scheduler/part.py", "import sqlalchemy"),
         ("plugin_utils/_scheduler/part.py", "from ansible.errors import AnsibleError"),
         ("plugin_utils/_scheduler/host_filters/deep.py", "import libvirt"),
-        ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        (
+            "plugin_utils/_scheduler/part.py",
+            f"from {PACKAGE}.plugin_utils._store.hosts import part",
+        ),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         ("plugin_utils/_numa/part.py", "import sqlalchemy"),
         ("plugin_utils/_numa/part.py", "from ansible.errors import AnsibleError"),
@@ -89,8 +114,12 @@ VIOLATIONS = {
         ("plugin_utils/_common/errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
     ],
     "planner-is-pure": [
+        (
+            "plugin_utils/_evacuation/part.py",
+            f"from {PACKAGE}.plugin_utils._store.hosts import part",
+        ),
         ("plugin_utils/_planner/part.py", "import sqlite3"),
-        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._store.hosts import part"),
         ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
         ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._report import part"),
     ],
@@ -102,9 +131,15 @@ VIOLATIONS = {
         ("plugin_utils/_migrations/part.py", "import sqlite3"),
     ],
     "sql-in-three-packages-only": [
-        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
-        ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
-        ("action/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
+        (
+            "plugin_utils/_tracker/part.py",
+            f"from {PACKAGE}.plugin_utils._store.database.sql import sa",
+        ),
+        (
+            "plugin_utils/_conductor/part.py",
+            f"from {PACKAGE}.plugin_utils._store.database.sql import sa",
+        ),
+        ("action/part.py", f"from {PACKAGE}.plugin_utils._store.database.sql import sa"),
     ],
     "libvirt-on-hypervisors-only": [
         ("plugin_utils/_tracker/part.py", "import libvirt"),
@@ -124,7 +159,7 @@ VIOLATIONS = {
         ("plugin_utils/_events/instance_events.py", "import libvirt"),
         (
             "plugin_utils/_events/finding_events.py",
-            f"from {PACKAGE}.plugin_utils._store import part",
+            f"from {PACKAGE}.plugin_utils._store.hosts import part",
         ),
     ],
     "events-only-read": [
@@ -135,9 +170,15 @@ VIOLATIONS = {
         ("plugin_utils/_events/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
     ],
     "store-stands-alone": [
-        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
-        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
-        ("plugin_utils/_store/part.py", "import ansible.constants"),
+        (
+            "plugin_utils/_store/hosts/part.py",
+            f"from {PACKAGE}.plugin_utils._placement import part",
+        ),
+        (
+            "plugin_utils/_store/hosts/part.py",
+            f"from {PACKAGE}.plugin_utils._migrations import part",
+        ),
+        ("plugin_utils/_store/hosts/part.py", "import ansible.constants"),
     ],
     "ansible-at-the-border-only": [
         ("plugin_utils/_conductor/part.py", "from ansible.errors import AnsibleError"),
@@ -223,8 +264,22 @@ TREE = (
     "plugin_utils/_common/sizes.py",
     "plugin_utils/_common/spec_names.py",
     "plugin_utils/_common/storage_identity.py",
-    "plugin_utils/_store/part.py",
-    "plugin_utils/_store/sql.py",
+    "plugin_utils/_evacuation/part.py",
+    *(
+        f"plugin_utils/_store/{room}/part.py"
+        for room in (
+            "copies",
+            "database",
+            "hosts",
+            "instances",
+            "providers",
+            "reports",
+            "runs",
+            "schema",
+        )
+    ),
+    "plugin_utils/_store/engine.py",
+    "plugin_utils/_store/database/sql.py",
     "plugin_utils/_tracker/part.py",
     "plugin_utils/_common/validation.py",
     "plugin_utils/_common/yaml_errors.py",
@@ -390,15 +445,15 @@ def test_database_is_named_in_its_packages_only(path):
             f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/_store"
         )
     if package not in [("plugin_utils", each) for each in ("_store", "_migrations", "_placement")]:
-        assert f"{PACKAGE}.plugin_utils._store.sql" not in names, (
+        assert f"{PACKAGE}.plugin_utils._store.database.sql" not in names, (
             f"{short(path)}: SQL belongs to plugin_utils/_store"
         )
 
 
 GUARDS = {
     "numpy": "plugin_utils/_common/arrays.py",
-    "sqlalchemy": "plugin_utils/_store/sql.py",
-    "alembic": "plugin_utils/_store/revisions.py",
+    "sqlalchemy": "plugin_utils/_store/database/sql.py",
+    "alembic": "plugin_utils/_store/schema/revisions.py",
 }
 
 
@@ -464,10 +519,10 @@ def test_what_keeps_the_laws_is_where_the_page_says():
 
 
 def test_import_linter_sees_every_folder():
-    """Below a folder with an __init__.py import-linter skips folders without: only the migrations
-    may be one.
+    """Below a folder with an __init__.py import-linter skips folders without: only the schema
+    revisions may be one.
 
-    Alembic loads the migrations by path, and test_database_is_named_in_its_packages_only reads
+    Alembic loads the revisions by path, and test_database_is_named_in_its_packages_only reads
     them.
     """
     hidden = {
@@ -476,13 +531,13 @@ def test_import_linter_sees_every_folder():
         if not (path.parent / "__init__.py").exists()
         and any((folder / "__init__.py").exists() for folder in path.parents[1:] if folder != ROOT)
     }
-    assert hidden <= {"plugins/plugin_utils/_store/migrations/versions"}
+    assert hidden <= {"plugins/plugin_utils/_store/schema/versions"}
 
 
 @of_each_file(".")
 def test_imports_inside_the_engine_are_relative(path):
     """Plugins import absolutely, as Ansible loads them by name, and so do schema revisions, which Alembic loads by path."""
-    if path.is_relative_to(PLUGINS / "plugin_utils" / "_store" / "migrations"):
+    if path.is_relative_to(PLUGINS / "plugin_utils" / "_store" / "schema" / "versions"):
         return
     inside = path.relative_to(PLUGINS).parts[0]
     engine = inside in ("plugin_utils", "module_utils")

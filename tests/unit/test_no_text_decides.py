@@ -64,7 +64,7 @@ ALLOWED = {
     # ssh has the same exit status for all its messages, has no translations, and is the only source
     # about a host behind a proxy. A message that is not in the list is unclear, and then nothing is
     # fenced or started.
-    "plugin_utils/_planner/host_answer.py": {
+    "plugin_utils/_evacuation/host_answer.py": {
         "read": "only the words of ssh say whether it was silence"
     },
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 
-from .._planner import host_answer
+from .._evacuation import host_answer
 
 #: Time limit of the TCP connection, in seconds.
 PATIENCE = 5

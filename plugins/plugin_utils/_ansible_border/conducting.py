@@ -23,7 +23,8 @@ from .._conductor.settings import MoveSettings, ResizeSettings
 from .._conductor.under_way import UnderWay
 from .._records.orders import NewSize, Sizes
 from .._scheduler.policy import Policy
-from .._store import Store, looks
+from .._store import Store
+from .._store.hosts import looks
 from . import interruption, own_known
 from .action import DroverAction
 from .delegation import AnsibleHosts

@@ -29,7 +29,7 @@ from ansible.utils.unsafe_proxy import wrap_var
 
 from .._common.errors import DroverError, Late, NotThisHost, RunOver, Unreachable
 from .._conductor.ports import Discovery
-from .._planner import host_answer
+from .._evacuation import host_answer
 from . import answering, at_once, ssh_ways, terminal
 from .action import variables_of
 from .remote_module import RemoteHand, plain_result

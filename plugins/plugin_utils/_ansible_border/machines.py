@@ -13,8 +13,8 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import mac
 
 from .._common.errors import DroverError
 from .._management_controllers import identity
-from .._store import compute_nodes
 from .._store.engine import Store
+from .._store.hosts import compute_nodes
 
 
 class Machines:

@@ -13,7 +13,7 @@ from ansible import constants as C
 from .._common.errors import DroverError
 from .._conductor.instance_operations import InstanceOperations
 from .._conductor.operations import Operations
-from .._store import instance_lookup
+from .._store.instances import instance_lookup
 from .conducting import ConductorAction
 from .selecting import SELECTOR_SPEC
 

@@ -12,8 +12,8 @@ from typing import Any
 from .._common import labels
 from .._common.errors import DroverError
 from .._records.labels import Selector
-from .._store import labels as label_rows
 from .._store.engine import Store
+from .._store.instances import labels as label_rows
 
 SELECTOR_SPEC: dict[str, dict[str, Any]] = {"selector": {"type": "str"}}
 #: A name that needs no quotes in a shell or in a list with commas.

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from .._migrations import orders as migration_orders
 from .._records.orders import MoveOrder
 from .._records.outcomes import MoveAnswer, MoveOutcome
-from .._store import instance_lookup, leases
+from .._store.instances import instance_lookup
+from .._store.runs import leases
 from .host_moves import HostMoves, refuse_unknown_whereabouts
 from .move_endings import outcome_of
 from .ports import Ports

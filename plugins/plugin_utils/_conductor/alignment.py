@@ -26,8 +26,8 @@ from .._definitions.devices_there import (
 )
 from .._records.instances import ListedInstance, NamedInstance
 from .._records.orders import NewSize
-from .._store import flavors, instance_lookup, instances, orders
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import flavors, instance_lookup, instances, orders
 from .fleet_cpu import FleetCpus
 from .instance_devices import DeviceRequest, InstanceDevices
 from .instance_operations import InstanceOperations

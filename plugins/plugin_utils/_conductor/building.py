@@ -25,8 +25,10 @@ from .._common import certainty, resource_classes
 from .._common.errors import DroverError
 from .._placement import claims
 from .._records.claims import Alternate, Claim
-from .._store import bulk, compute_nodes, instances, orders
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.database import bulk
+from .._store.hosts import compute_nodes
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import instances, orders
 from .._tracker import domain, record, storage_pools
 from . import starting, used_files
 from .ports import Hand, Ports

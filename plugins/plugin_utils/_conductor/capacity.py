@@ -16,8 +16,10 @@ from .._records.hosts import FleetColumns
 from .._records.instances import InstanceAmounts
 from .._scheduler.policy import Policy
 from .._scheduler.request_spec import RequestSpec
-from .._store import clock, flavors, history
+from .._store.database import clock
 from .._store.engine import Connection
+from .._store.instances import flavors
+from .._store.reports import history
 from . import scheduling
 
 

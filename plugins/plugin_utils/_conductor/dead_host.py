@@ -18,14 +18,15 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 
 from .._common import storage_identity
 from .._common.errors import some
+from .._evacuation.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
 from .._migrations import claims as migration_claims
 from .._planner.evacuation import RAN, blind_nodes, why_lost
-from .._planner.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
 from .._records.hosts import NodeStorage, Sighting, StorageOfNode
 from .._records.instances import Binding, Disk, EvacuatedInstance
 from .._records.orders import HostMigration
-from .._store import evacuations, files, orders, services
 from .._store.engine import Connection, Rehearsal, Transactions
+from .._store.hosts import services
+from .._store.instances import evacuations, files, orders
 from .ports import Clock
 
 #: The state of a domain that does not run.

@@ -22,9 +22,12 @@ from .._common import certainty
 from .._common.errors import DroverError
 from .._migrations.options import Options
 from .._records.instances import NamedInstance
-from .._store import bulk, continuity, instance_lookup, leases, orders
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.database import bulk
 from .._store.engine import Connection
+from .._store.hosts import continuity
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import instance_lookup, orders
+from .._store.runs import leases
 from .._tracker import record_device
 from . import used_files
 from .ports import Hand, Ports

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._common.errors import DroverError, RunOver
-from .._store import orders, pool_domains
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.hosts import pool_domains
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import orders
 from .._tracker import storage_pools
 from .disk_move import DiskMove, DiskMoveRequest
 from .ports import Ports

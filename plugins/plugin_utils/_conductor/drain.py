@@ -23,7 +23,8 @@ from .._records.instances import Binding, InstanceSummary
 from .._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
 from .._records.plans import DrainMove, DrainPlan, UnmovableInstance
 from .._report import drain as report
-from .._store import instances, occupancy, services
+from .._store.hosts import services
+from .._store.instances import instances, occupancy
 from . import host_state, starting
 from .plans import DrainQuestion, count_disks
 from .ports import Ports

@@ -22,10 +22,10 @@ from .._common.errors import DroverError, natural
 from .._common.validation import did_you_mean
 from .._placement import allocations, pool_drains, providers
 from .._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
-from .._store import pool_domains
-from .._store.compute_nodes import DEFAULT_URI
 from .._store.engine import Connection
-from .._store.pool_domains import DomainFacts, NodeFacts
+from .._store.hosts import pool_domains
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.hosts.pool_domains import DomainFacts, NodeFacts
 from .._tracker import record_pools, sharing_facts, storage_pools
 from .._tracker.record_sharing import DISK
 

@@ -17,12 +17,15 @@ from typing import Any
 
 from .._common import certainty
 from .._common.errors import DroverError, counted
-from .._planner import fencing, host_answer
+from .._evacuation import fencing, host_answer
 from .._records.outcomes import EvacuationResult, RestartOutcome
 from .._records.plans import EvacuationPlan, StayingInstance
 from .._report.plans import evacuation_lines
-from .._store import clock, evacuations, leases, power, services, storage_fences
+from .._store.database import clock
 from .._store.engine import Connection
+from .._store.hosts import power, services, storage_fences
+from .._store.instances import evacuations
+from .._store.runs import leases
 from . import (
     asking,
     evacuation_forecast,

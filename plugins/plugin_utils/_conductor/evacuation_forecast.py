@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from .._common.errors import DroverError
-from .._planner import fencing
+from .._evacuation import fencing
 from .ports import Ports
 from .storage_fencing import StorageFencing
 

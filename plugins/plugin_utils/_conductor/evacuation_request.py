@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from .._planner import fencing
+from .._evacuation import fencing
 from .._scheduler.policy import Policy
 
 #: The choices of the operator for instances that could not be restarted.

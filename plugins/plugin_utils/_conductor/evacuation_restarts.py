@@ -26,7 +26,8 @@ from .._records.orders import RestartOrder
 from .._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
 from .._records.plans import DrainMove, EvacuationPlan, FoundInstance, Restart
 from .._scheduler.policy import Policy
-from .._store import bulk, clock, evacuations, orders
+from .._store.database import bulk, clock
+from .._store.instances import evacuations, orders
 from . import starting
 from .dead_host import ARRIVED, LEAVE, LOST, RESTART, RESUME, DeadHost, has_data
 from .evacuation_settling import looked_at

@@ -21,7 +21,7 @@ from .._records.instances import EvacuatedInstance
 from .._records.orders import BegunRestart, HostMigration
 from .._records.outcomes import DomainLook
 from .._records.plans import StayingInstance
-from .._store import evacuations, orders
+from .._store.instances import evacuations, orders
 from .dead_host import ARRIVED, FOUND, LOST, RESTART, DeadHost
 from .ports import Hand
 

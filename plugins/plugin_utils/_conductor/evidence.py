@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 from .._common import storage_identity
 from .._common.errors import DroverError, Late, Unreachable
-from .._planner import fencing, host_answer
-from .._store import clock, evacuations, power, services, storage_fences
+from .._evacuation import fencing, host_answer
+from .._store.database import clock
 from .._store.engine import Connection
+from .._store.hosts import power, services, storage_fences
+from .._store.instances import evacuations
 from .ports import Hand, Ports
 
 #: The number of hypervisors that look, and of disks that they look at. Three show that not only one

@@ -15,9 +15,10 @@ from .._common.errors import DroverError, Unreachable
 from .._common.validation import which_name
 from .._planner import fleet_cpus as planning
 from .._records.fleet_cpus import Cpu, FleetCpu, Group, HostModel
-from .._store import clock, fleet_cpus
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.database import clock
 from .._store.engine import Store
+from .._store.hosts import fleet_cpus
+from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._tracker import checked_facts
 from .ports import Hosts
 

@@ -15,7 +15,7 @@ from .._migrations.options import Options
 from .._records.orders import MoveOrder, UnopenedOrder
 from .._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
 from .._records.plans import Move
-from .._store import migrations_open
+from .._store.instances import migrations_open
 from . import returned_host, starting
 from .migrate import NEWS, AskHypervisor, Mover
 from .move_endings import UNDONE

@@ -10,8 +10,9 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._placement import providers
-from .._store import compute_nodes, drained, evacuations, looks, services
 from .._store.engine import Connection
+from .._store.hosts import compute_nodes, looks, services
+from .._store.instances import drained, evacuations
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 

@@ -11,7 +11,9 @@ from typing import Any
 
 from .._common import certainty
 from .._common.errors import DroverError, natural
-from .._store import bulk, clock, compute_nodes, continuity, files, services
+from .._store.database import bulk, clock
+from .._store.hosts import compute_nodes, continuity, services
+from .._store.instances import files
 from .ports import Ports
 from .removing import Removing
 

@@ -19,8 +19,10 @@ from .._planner import movability
 from .._records.instances import HeldMigration, NamedInstance
 from .._records.outcomes import MoveOutcome, PrecheckReport
 from .._records.plans import Move
-from .._store import clock, continuity, instance_lookup
-from .._store.migrations_open import EVACUATION, RESIZE
+from .._store.database import clock
+from .._store.hosts import continuity
+from .._store.instances import instance_lookup
+from .._store.instances.migrations_open import EVACUATION, RESIZE
 from .host_moves import HostMoves
 from .ports import Ports
 from .resize import CONFIRM, Difference, Resize, ResizeRequest

@@ -12,7 +12,8 @@ from typing import Any
 from .._common.errors import DroverError
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
-from .._store import continuity, instance_lookup
+from .._store.hosts import continuity
+from .._store.instances import instance_lookup
 from .building import Building
 from .operations import DOING, NOT_DONE, STOPS, Operations, refuse, starts
 from .ports import Ports

@@ -18,8 +18,10 @@ from .._common import certainty
 from .._common.errors import DroverError
 from .._records.instances import NamedInstance
 from .._records.outcomes import SnapshotOutcome
-from .._store import bulk, continuity, instance_lookup, orders
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.database import bulk
+from .._store.hosts import continuity
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import instance_lookup, orders
 from .._tracker import record_device
 from . import starting
 from .ports import Hand, Ports

@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
-from .._store import leases
 from .._store.engine import Connection, Store
+from .._store.runs import leases
 
 
 class Leasing:

@@ -15,8 +15,10 @@ from .._placement.audit import audit
 from .._planner.capacity import unbearable_losses
 from .._report import view
 from .._scheduler.policy import Policy
-from .._store import evacuations, hosts, instances, recent, totals
 from .._store.engine import Connection
+from .._store.instances import evacuations, instances
+from .._store.reports import hosts, totals
+from .._store.runs import recent
 from . import scheduling
 
 #: Seconds of the past that rates, durations and refusals cover.

@@ -22,8 +22,9 @@ from .._migrations import orders as migration_orders
 from .._records.orders import MigrationLimits, MoveOrder
 from .._records.outcomes import MoveAnswer, MoveOutcome
 from .._records.plans import Move
-from .._store import leases, migrations_open
 from .._store.engine import Connection, Store
+from .._store.instances import migrations_open
+from .._store.runs import leases
 from .move_endings import BEFORE, MoveEndings
 from .ports import Clock
 from .progress import Progress

@@ -14,8 +14,11 @@ from .._common.errors import DroverError
 from .._placement import claims
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
-from .._store import actions, bulk, continuity, drained, instance_lookup, orders
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.database import bulk
+from .._store.hosts import continuity
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import drained, instance_lookup, orders
+from .._store.runs import actions
 from .._tracker import domain, record
 from . import starting
 from .ports import Hand, Ports

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
 
 from .._common.errors import DroverError
-from .._store import evacuations, own_places
 from .._store.engine import Connection, Store
+from .._store.hosts import own_places
+from .._store.instances import evacuations
 
 CONTROLLER, STORE = "the controller", "the database server of the store"
 #: The variables that name a machine: the name of a host or of an instance.

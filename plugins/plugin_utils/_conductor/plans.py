@@ -38,10 +38,12 @@ from .._records.plans import (
 )
 from .._report.plans import drain_lines, estimate_lines, home_lines, rebalance_lines, rolling_lines
 from .._scheduler.policy import Policy
-from .._store import addresses, bulk, clock, continuity, local_disks, measured_moves, services
+from .._store.database import bulk, clock
 from .._store.engine import Connection
-from .._store.instances_for_plans import moved_since, read_instances
-from .._store.migrations_open import left_open_for, note_open_resizes
+from .._store.hosts import addresses, continuity, services
+from .._store.instances import local_disks, measured_moves
+from .._store.instances.instances_for_plans import moved_since, read_instances
+from .._store.instances.migrations_open import left_open_for, note_open_resizes
 from .own_machines import OwnMachines
 from .scheduling import read_fleet, read_whole_fleet
 

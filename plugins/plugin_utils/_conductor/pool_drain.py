@@ -22,8 +22,8 @@ from .._placement import pool_drains
 from .._planner import pool_drain as planner
 from .._planner.pool_drain import DiskKey, PoolMove, Unmovable
 from .._report import pool_drain as report
-from .._store import continuity
-from .._store.compute_nodes import DEFAULT_URI
+from .._store.hosts import continuity
+from .._store.hosts.compute_nodes import DEFAULT_URI
 from . import drained_pools, pool_proof
 from .disk_move import DiskMove, DiskMoveRequest, Steps
 from .disk_settling import DiskSettling

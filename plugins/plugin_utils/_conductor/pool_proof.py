@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from .._common.errors import Late, Unreachable
 from .._placement import allocations, providers
-from .._store import pool_domains
 from .._store.engine import Connection
+from .._store.hosts import pool_domains
 from .drained_pools import Contents, HostPool
 from .ports import Ports
 from .removing import Removing

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from .._common.certainty import Answer
 from .._common.errors import DroverError
-from .._planner import host_answer
+from .._evacuation import host_answer
 from .._records.hosts import Occupants
 from .._records.outcomes import DomainLook
 from .._store.engine import Store

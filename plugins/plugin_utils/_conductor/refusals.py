@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Iterator
 
 from .._scheduler.errors import NoValidHost
-from .._store import decisions
 from .._store.engine import Store
+from .._store.runs import decisions
 
 
 @contextlib.contextmanager

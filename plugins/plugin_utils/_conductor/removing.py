@@ -17,7 +17,8 @@ from typing import Any
 from .._common import storage_identity
 from .._common.errors import DroverError, natural, some
 from .._records.hosts import NodeStorage
-from .._store import addresses, files, looks
+from .._store.hosts import addresses, looks
+from .._store.instances import files
 from . import asking, used_files
 from .ports import Ports
 

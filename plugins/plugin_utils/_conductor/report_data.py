@@ -21,8 +21,9 @@ from .._report.view import view
 from .._scheduler.errors import RequestError
 from .._scheduler.policy import Policy
 from .._scheduler.request_spec import RequestSpec
-from .._store import evacuations, instances, overview
 from .._store.engine import Connection
+from .._store.instances import evacuations, instances
+from .._store.reports import overview
 from .._tracker import pools_listing
 from . import capacity, scheduling
 from .own_machines import Own

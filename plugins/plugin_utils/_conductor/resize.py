@@ -19,7 +19,8 @@ from .._common import certainty
 from .._common.errors import DroverError
 from .._records import orders
 from .._records.instances import NamedInstance
-from .._store import continuity, instance_lookup
+from .._store.hosts import continuity
+from .._store.instances import instance_lookup
 from .ports import Ports
 from .progress import MENTION, pause
 from .removing import Removing

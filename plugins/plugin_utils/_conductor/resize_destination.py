@@ -16,8 +16,9 @@ from .._records.instances import NamedInstance
 from .._records.orders import NewSize, Size, Sizes
 from .._scheduler.errors import NoValidHost
 from .._scheduler.policy import Policy
-from .._store import flavors, numa
 from .._store.engine import Connection
+from .._store.hosts import numa
+from .._store.instances import flavors
 from .scheduling import decide, read_specs
 
 # The resource classes that a flavor or a size sets; the instance keeps all its others.

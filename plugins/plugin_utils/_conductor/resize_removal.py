@@ -21,8 +21,9 @@ from .._placement import claims
 from .._records.instances import NamedInstance
 from .._records.orders import Resize
 from .._records.outcomes import InstanceOutcome
-from .._store import continuity, drained, instance_lookup
 from .._store.engine import Store
+from .._store.hosts import continuity
+from .._store.instances import drained, instance_lookup
 from . import used_files
 from .operations import refuse
 from .ports import Ports

@@ -23,8 +23,10 @@ from .._planner import movability
 from .._records.instances import NamedInstance
 from .._records.orders import NewSize, Resize, ResizeTarget, Size
 from .._records.outcomes import DomainLook
-from .._store import decisions, instance_lookup, migrations_open, numa
 from .._store.engine import Connection
+from .._store.hosts import numa
+from .._store.instances import instance_lookup, migrations_open
+from .._store.runs import decisions
 from .._tracker import domain, record
 from . import refusals, starting, used_files
 from .ports import Hand, Ports

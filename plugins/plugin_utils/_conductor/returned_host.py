@@ -10,7 +10,7 @@ record of it, and its order may still begin at the destination.
 from __future__ import annotations
 
 from .._records.plans import StayingInstance
-from .._store import evacuations
+from .._store.instances import evacuations
 from . import asking
 from .dead_host import DeadHost
 from .evacuation_request import EvacuationRequest

@@ -4,7 +4,7 @@
 """Rolling maintenance: its order, from the first look at the hosts to the report.
 
 The whole state is in the store: a record for each host, with its last begun stage
-(_store/rolling.py). Each call of Rolling reads it and returns the next step. The call before may be
+(_store/hosts/rolling.py). Each call of Rolling reads it and returns the next step. The call before may be
 from this run or from a killed one.
 
 Hooks are task files of the user, and power drivers are task files too, so one action plugin cannot
@@ -31,8 +31,11 @@ from .._common.errors import DroverError, Unreachable, said_once, some
 from .._records.outcomes import Home, RollingRecord
 from .._records.plans import BlockedHost, RollingPlan
 from .._report import rolling as rolling_text
-from .._store import clock, hosts, instances, occupancy, rolling, services
-from .._store.migrations_open import open_moves
+from .._store.database import clock
+from .._store.hosts import rolling, services
+from .._store.instances import instances, occupancy
+from .._store.instances.migrations_open import open_moves
+from .._store.reports import hosts
 from . import host_boot, host_state
 from .drain import Drain
 from .plans import plan_home

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
 from .._records.outcomes import RollingRecord
-from .._store import rolling
 from .._store.engine import Store
+from .._store.hosts import rolling
 from .ports import Clock
 
 #: The records of all hosts, by host.

@@ -26,14 +26,14 @@ from .._scheduler.host_states import Candidate, HostStates
 from .._scheduler.policy import Policy
 from .._scheduler.request_fields import is_line
 from .._scheduler.request_spec import RequestSpec
-from .._store import bulk
+from .._store.database import bulk
 from .._store.engine import Connection
-from .._store.flavors import read_flavors
-from .._store.host_columns import ALL, RESOURCE_CLASSES, ColumnQuery, read_columns
-from .._store.images import read_images
-from .._store.instances_for_plans import read_amounts, read_instances
-from .._store.migrations_open import note_open_resizes
-from .._store.provider_arrays import ProviderArrays
+from .._store.hosts.host_columns import ALL, RESOURCE_CLASSES, ColumnQuery, read_columns
+from .._store.instances.flavors import read_flavors
+from .._store.instances.images import read_images
+from .._store.instances.instances_for_plans import read_amounts, read_instances
+from .._store.instances.migrations_open import note_open_resizes
+from .._store.providers.provider_arrays import ProviderArrays
 
 
 def read_specs(

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from .._common import certainty
 from .._common.errors import DroverError, natural, some
-from .._store import clock, evacuations, instance_lookup, looks
+from .._store.database import clock
+from .._store.hosts import looks
+from .._store.instances import evacuations, instance_lookup
 from . import asking
 from .ports import Hand, Ports
 

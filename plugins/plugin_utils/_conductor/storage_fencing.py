@@ -21,8 +21,10 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 
 from .._common import storage_identity
 from .._common.errors import DroverError, Late, Unreachable, some
-from .._store import clock, evacuations, storage_fences
+from .._store.database import clock
 from .._store.engine import Connection
+from .._store.hosts import storage_fences
+from .._store.instances import evacuations
 from . import evidence
 from .ports import Ports
 

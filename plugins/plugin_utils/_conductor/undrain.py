@@ -15,7 +15,8 @@ from typing import Any
 
 from .._common.errors import DroverError, RunOver
 from .._common.validation import host_names
-from .._store import drained, rolling, services, went_down
+from .._store.hosts import rolling, services
+from .._store.instances import drained, went_down
 from . import host_state
 from .host_moves import HostMoves
 from .operations import Operations

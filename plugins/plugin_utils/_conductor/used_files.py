@@ -11,8 +11,8 @@ from typing import Any
 from .._common import storage_identity
 from .._common.errors import DroverError
 from .._records.hosts import NodeStorage
-from .._store import files
 from .._store.engine import Connection
+from .._store.instances import files
 
 #: The path of a file, and its identity on shared storage; None for a file of one host alone.
 Name = tuple[str, str | None]

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import
 from .._common import labels
 from .._migrations import policy as move_policy
 from .._records.instances import ListedInstance
-from .._store import orders
+from .._store.instances import orders
 from . import devices_there, hardware_there, requests_there
 from .devices_there import RESIZE, SETTINGS, Change, Difference
 

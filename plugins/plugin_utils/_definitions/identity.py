@@ -13,7 +13,7 @@ from .._common import labels, spec_names, validation
 from .._common.errors import DroverError, natural, some
 from .._migrations import policy as move_policy
 from .._scheduler.request_spec import RequestSpec
-from .._store import orders
+from .._store.instances import orders
 from . import cloud_init, disk_files, guest, hardware, requests, tables
 
 #: The state of a definition if the file has its place and the store has never seen it: it was

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._placement import server_groups
-from .._store import aggregates, flavors, images
 from .._store.engine import Connection
+from .._store.hosts import aggregates
+from .._store.instances import flavors, images
 from . import check
 
 #: Each stored section -> the function that checks it, in the order of storage.

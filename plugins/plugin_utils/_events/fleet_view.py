@@ -13,7 +13,9 @@ from .._common.errors import DroverError
 from .._conductor import capacity
 from .._placement import audit
 from .._scheduler import policy_file
-from .._store import Store, compute_nodes, watched
+from .._store import Store
+from .._store.hosts import compute_nodes
+from .._store.reports import watched
 from .observations import View
 
 #: The size that is counted if the store has no flavor.

@@ -9,7 +9,7 @@ import collections
 import dataclasses
 from collections.abc import Iterable
 
-from .._planner import fencing, host_answer
+from .._evacuation import fencing, host_answer
 from . import event
 from .observations import Answered, Connected, Lost, View
 

@@ -12,7 +12,7 @@ import urllib.parse
 from typing import Any, NamedTuple
 
 from .._ansible_border import answering
-from .._planner import host_answer
+from .._evacuation import host_answer
 
 #: The limit in seconds for the SSH connection, and for the end of the SSH command.
 CONNECT, PATIENCE = 5, 12

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from .._common.errors import DroverError
-from .._planner import host_answer
+from .._evacuation import host_answer
 from . import host_events, host_probe, options
 from .event import Event
 from .finding_events import FindingEvents

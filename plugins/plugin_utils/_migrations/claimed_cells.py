@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._placement import host_room
-from .._store import bulk, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.schema import tables
 
 
 def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, dict[str, Any]]:

@@ -13,8 +13,8 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import p
 from .._common.errors import DroverError
 from .._numa.device_requests import PciRequest
 from .._numa.request import HostRequest
-from .._store import devices
-from .._store.sql import Connection, Row
+from .._store.database.sql import Connection, Row
+from .._store.hosts import devices
 
 
 def read(

@@ -20,9 +20,12 @@ from .._records.claims import Allocations
 from .._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
 from .._records.outcomes import Copies
 from .._records.plans import Move
-from .._store import actions, bulk, clock, files, migrations_open, orders, tables
-from .._store.migrations_open import EVACUATION, RESIZE
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk, clock
+from .._store.database.sql import Connection, Row, sa
+from .._store.instances import files, migrations_open, orders
+from .._store.instances.migrations_open import EVACUATION, RESIZE
+from .._store.runs import actions
+from .._store.schema import tables
 from . import holdings
 from . import limits as migration_limits
 from .holdings import Which

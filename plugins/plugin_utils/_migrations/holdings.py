@@ -29,9 +29,12 @@ from .._placement.claim_destination import ClaimDestinations, Place, class_ids
 from .._placement.inventory import Amounts, InventoryKey
 from .._records.claims import Allocations, Resources
 from .._records.orders import ResizeTarget
-from .._store import bulk, files, numa, tables
-from .._store.migrations_open import EVACUATION, RESIZE
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.hosts import numa
+from .._store.instances import files
+from .._store.instances.migrations_open import EVACUATION, RESIZE
+from .._store.schema import tables
 from . import claimed_devices
 
 #: Before or after the move.

@@ -16,7 +16,7 @@ from typing import Any
 from .._common.errors import DroverError, counted, some
 from .._records.orders import MigrationLimits, OpenMove
 from .._records.plans import Move
-from .._store.migrations_open import EVACUATION
+from .._store.instances.migrations_open import EVACUATION
 
 #: The most migrations that a sentence names.
 NAMED = 5

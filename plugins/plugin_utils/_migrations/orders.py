@@ -15,9 +15,11 @@ from .._common.errors import DroverError
 from .._placement import claim_nodes
 from .._records.orders import MoveOrder, UnopenedOrder
 from .._records.plans import Move
-from .._store import compute_nodes, instance_lookup, tables
-from .._store.compute_nodes import DEFAULT_URI
-from .._store.sql import Connection, sa
+from .._store.database.sql import Connection, sa
+from .._store.hosts import compute_nodes
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.instances import instance_lookup
+from .._store.schema import tables
 from . import claimed_cells, claimed_devices
 from . import claims as migration_claims
 

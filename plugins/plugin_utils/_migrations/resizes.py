@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._records.orders import Resize, Size, Sizes
-from .._store import compute_nodes, tables
-from .._store.compute_nodes import DEFAULT_URI
-from .._store.sql import Connection, Row, sa
+from .._store.database.sql import Connection, Row, sa
+from .._store.hosts import compute_nodes
+from .._store.hosts.compute_nodes import DEFAULT_URI
+from .._store.schema import tables
 from . import claimed_cells, claimed_devices
 from . import orders as migration_orders
 

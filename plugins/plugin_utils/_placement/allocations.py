@@ -15,8 +15,9 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._records.claims import Resources
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.schema import tables
 from . import inventory
 from .inventory import Amounts, InventoryKey
 

@@ -14,8 +14,11 @@ from .._common.resource_classes import words_of
 from .._numa.hosts import DoesNotFit
 from .._numa.request import HostRequest
 from .._records.claims import Allocations, ClaimRequest, Mappings, Resources
-from .._store import bulk, pool_names, services, tables
-from .._store.sql import Connection, Row
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row
+from .._store.hosts import services
+from .._store.providers import pool_names
+from .._store.schema import tables
 from . import classes_and_traits as resource_names
 from . import inventory, provider_trees, providers, server_groups
 from .device_providers import Chosen, DeviceProviders

@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from .._common.errors import DroverError
 from .._records.claims import Alternate
-from .._store import bulk, services, tables
-from .._store.sql import Connection, Row, Select, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, Select, sa
+from .._store.hosts import services
+from .._store.schema import tables
 from . import provider_trees
 
 #: Rows of compute nodes by host.

@@ -18,8 +18,12 @@ from .._common import certainty, resource_classes
 from .._common.errors import DroverError
 from .._numa.request import HostRequest
 from .._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
-from .._store import actions, bulk, decisions, evacuations, files, looks, orders, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.hosts import looks
+from .._store.instances import evacuations, files, orders
+from .._store.runs import actions, decisions
+from .._store.schema import tables
 from . import (
     allocations,
     claim_nodes,

@@ -19,8 +19,9 @@ except ImportError:
 from .._common.errors import DroverError, require, some
 from .._common.resource_classes import POOL_PREFIX, pool_of
 from .._common.validation import did_you_mean
-from .._store import bulk, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.schema import tables
 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255

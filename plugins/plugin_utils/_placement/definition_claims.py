@@ -10,8 +10,10 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._records.claims import ClaimRequest
-from .._store import bulk, orders, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.instances import orders
+from .._store.schema import tables
 
 #: The keys of a definition, beside its server group, that decide where its instance may be.
 COMPARED = (

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from .._numa.device_requests import PciRequest
 from .._numa.request import HostRequest
 from .._records.claims import Allocations, Mappings, Resources
-from .._store import tables
-from .._store.sql import Connection, Row, sa
+from .._store.database.sql import Connection, Row, sa
+from .._store.schema import tables
 from . import provider_uuids, providers
 from .inventory import ProviderInventory
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from .._common.resource_classes import POOL_PREFIX
-from .._store import bulk, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.schema import tables
 from . import allocations, inventory, provider_trees, providers
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 from .._common.errors import node_label
 from .._numa.device_providers import key_of
-from .._store import bulk, services, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.hosts import services
+from .._store.schema import tables
 from . import allocations, provider_trees, provider_uuids, providers
 
 

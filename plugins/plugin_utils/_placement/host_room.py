@@ -19,8 +19,8 @@ from .._numa import pinning, stored_hosts
 from .._numa.hosts import NumaHosts
 from .._numa.request import HostRequest
 from .._records.claims import HardwareClaim
-from .._store import compute_nodes, devices, numa
-from .._store.sql import Connection, Row
+from .._store.database.sql import Connection, Row
+from .._store.hosts import compute_nodes, devices, numa
 from . import one_time_use, provider_uuids, providers
 
 

@@ -18,8 +18,9 @@ from .._common import capacity_rule, validation
 from .._common.errors import DroverError
 from .._common.resource_classes import words_of
 from .._common.validation import MOST
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, Select, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, Select, sa
+from .._store.schema import tables
 
 #: (provider id, class id).
 InventoryKey = tuple[int, int]

@@ -15,8 +15,9 @@ from collections.abc import Collection, Mapping, Sequence
 from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
 
 from .._records.claims import ClaimedMdev
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.schema import tables
 from . import provider_uuids
 
 #: The classes without devices.

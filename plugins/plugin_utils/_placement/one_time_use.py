@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from .._store import bulk, tables
-from .._store.sql import Connection
+from .._store.database import bulk
+from .._store.database.sql import Connection
+from .._store.schema import tables
 from . import providers
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from .._store import bulk, tables
-from .._store.sql import Connection, Row
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row
+from .._store.schema import tables
 from . import inventory, providers
 
 #: The uuid of a provider, and its resource class.

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from .._common.resource_classes import POOL_PREFIX
 from .._records.claims import ClaimedPools
-from .._store import compute_nodes
-from .._store.sql import Connection, Row
+from .._store.database.sql import Connection, Row
+from .._store.hosts import compute_nodes
 
 
 def read(

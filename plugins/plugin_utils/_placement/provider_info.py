@@ -9,8 +9,9 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, Select, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, Select, sa
+from .._store.schema import tables
 from . import classes_and_traits, provider_query, providers
 from .candidates.query import Group
 from .inventory import InventoryFields, ProviderInventory, fields_of

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from .._store import bulk, tables
-from .._store.provider_arrays import SHARES
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.providers.provider_arrays import SHARES
+from .._store.schema import tables
 from . import providers
 from .providers import grouped, inventories
 

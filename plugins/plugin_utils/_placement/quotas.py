@@ -16,9 +16,12 @@ from typing import NamedTuple
 from .._common import resource_classes
 from .._common.errors import DroverError
 from .._records.claims import Allocations, ClaimRequest
-from .._store import bulk, pool_names, quotas, tables
-from .._store.migrations_open import EVACUATION, RESIZE
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.instances import quotas
+from .._store.instances.migrations_open import EVACUATION, RESIZE
+from .._store.providers import pool_names
+from .._store.schema import tables
 from . import allocations
 
 #: Nova's limits that are no resource class.

@@ -11,8 +11,10 @@ from typing import Any
 from .._numa.request import HostRequest
 from .._records.claims import Alternate
 from .._records.plans import Move
-from .._store import bulk, devices, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.hosts import devices
+from .._store.schema import tables
 from . import allocations, claim_nodes, host_room
 from .claim_destination import ClaimDestinations, Place
 

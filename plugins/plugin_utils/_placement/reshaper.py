@@ -14,8 +14,9 @@ from typing import Any, TypedDict
 from .._common import validation
 from .._common.errors import DroverError
 from .._common.resource_classes import words_of
-from .._store import bulk, tables
-from .._store.sql import Connection, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, sa
+from .._store.schema import tables
 from . import allocations, providers, selections
 from . import inventory as placement_inventory
 from .claim_destination import class_ids

@@ -15,8 +15,9 @@ from typing import Any
 from .._common import capacity_rule
 from .._common.errors import DroverError, some
 from .._common.validation import did_you_mean, read_uuid
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.schema import tables
 from . import classes_and_traits, provider_info, provider_trees, providers, usages
 from . import inventory as inventory_values
 from .inventory import InventoryFields, fields_of

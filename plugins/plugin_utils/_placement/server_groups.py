@@ -11,8 +11,9 @@ from typing import Any
 from .._common import validation
 from .._common.errors import DroverError
 from .._records.claims import GroupDescription
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.schema import tables
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")

@@ -13,9 +13,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from .._store import bulk, tables
-from .._store.provider_arrays import SHARES
-from .._store.sql import Connection, Row, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, sa
+from .._store.providers.provider_arrays import SHARES
+from .._store.schema import tables
 from . import allocations, inventory, providers
 
 PREFIXES = ("pool/", "ip/")

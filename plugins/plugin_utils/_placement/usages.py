@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from .._common.errors import DroverError, some
-from .._store import bulk, tables
-from .._store.sql import Connection, Row, Select, sa
+from .._store.database import bulk
+from .._store.database.sql import Connection, Row, Select, sa
+from .._store.schema import tables
 
 NOBODY = "(none)"
 GROUPS = ("provider", "project", "user", "consumer_type")

@@ -28,9 +28,11 @@ from .._report.host_loss import left_of
 from .._scheduler import request_spec
 from .._scheduler.policy import Policy
 from .._scheduler.request_spec import RequestSpec
-from .._store import aggregates, evacuations, flavors, hosts, requested_instances
 from .._store.engine import Connection
-from .._store.instances_for_plans import read_instances, read_zones
+from .._store.hosts import aggregates
+from .._store.instances import evacuations, flavors, requested_instances
+from .._store.instances.instances_for_plans import read_instances, read_zones
+from .._store.reports import hosts
 from .._tracker import node_data, record
 from . import changes, placing
 from .changes import Change

@@ -10,7 +10,8 @@ from dataclasses import replace
 from .._placement import claims, host_copies
 from .._records.simulation import Elsewhere, LeftOut, Replayed
 from .._scheduler.policy import Policy
-from .._store import Store, decisions
+from .._store import Store
+from .._store.runs import decisions
 from . import placing
 from .fleet import specs_of
 from .simulate import copied, rebalance

@@ -18,8 +18,11 @@ from .._records.simulation import FleetState, Simulated
 from .._report import view
 from .._report.simulation import left_out
 from .._scheduler.policy import Policy
-from .._store import Store, clock, overview, scratch, totals, transfer, transfer_file
+from .._store import Store
+from .._store.copies import scratch, transfer, transfer_file
+from .._store.database import clock
 from .._store.engine import Connection
+from .._store.reports import overview, totals
 from . import changes
 from .changes import Change
 from .fleet import SimulatedFleet

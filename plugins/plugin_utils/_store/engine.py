@@ -19,8 +19,10 @@ from typing import Any, Protocol
 
 from .._common.errors import DroverError
 from .._records.runs import Run
-from . import actions, continuity, schema, sqlite
-from .sql import Connection, event, exc, pool, sa
+from .database.sql import Connection, event, exc, pool, sa
+from .hosts import continuity
+from .runs import actions
+from .schema import schema, sqlite
 
 # Seconds to wait for a database host to answer at all.
 CONNECT_TIMEOUT = 15

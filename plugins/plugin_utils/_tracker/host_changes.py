@@ -14,19 +14,10 @@ from typing import Any
 
 from .._common.errors import DroverError, some
 from .._placement import allocations, provider_trees, providers
-from .._store import (
-    aggregates,
-    compute_nodes,
-    evacuations,
-    host_names,
-    instances,
-    leases,
-    migrations_open,
-    rolling,
-    services,
-    storage_fences,
-)
 from .._store.engine import Connection
+from .._store.hosts import aggregates, compute_nodes, host_names, rolling, services, storage_fences
+from .._store.instances import evacuations, instances, migrations_open
+from .._store.runs import leases
 from . import record
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from .._common.resource_classes import POOL_PREFIX, pool_of
 from .._placement import inventory, providers
 from .._records.hosts import FurtherPool, ListedPool
-from .._store import compute_nodes, pool_names
 from .._store.engine import Connection
+from .._store.hosts import compute_nodes
+from .._store.providers import pool_names
 from . import record_pools
 
 

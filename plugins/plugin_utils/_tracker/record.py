@@ -18,10 +18,11 @@ from .._migrations import claims as migration_claims
 from .._migrations import policy as move_policy
 from .._placement import allocations, provider_trees, providers
 from .._placement.inventory import InventoryFields
-from .._store import compute_nodes as node_rows
-from .._store import continuity, evacuations, files, migrations_open, orders, services, went_down
-from .._store import instances as instance_rows
 from .._store.engine import Connection
+from .._store.hosts import compute_nodes as node_rows
+from .._store.hosts import continuity, services
+from .._store.instances import evacuations, files, migrations_open, orders, went_down
+from .._store.instances import instances as instance_rows
 from . import domain as domain_facts
 from . import record_hardware, record_pools, record_sharing
 from .domain import DomainReport

@@ -10,9 +10,11 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._placement import allocations, inventory, providers, quotas
-from .._store import bulk, files, tables
-from .._store import instances as instance_rows
+from .._store.database import bulk
 from .._store.engine import Connection
+from .._store.instances import files
+from .._store.instances import instances as instance_rows
+from .._store.schema import tables
 from . import domain, record, record_hardware, record_pools, record_sharing
 from .domain import DomainReport
 from .record_sharing import DISK

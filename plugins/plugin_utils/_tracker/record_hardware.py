@@ -12,8 +12,8 @@ from .._common.errors import node_label
 from .._numa import device_providers
 from .._placement import discovered_children, one_time_use, provider_uuids, providers
 from .._records.claims import Resources
-from .._store import compute_nodes, devices, numa
 from .._store.engine import Connection
+from .._store.hosts import compute_nodes, devices, numa
 from . import host_cells, host_devices, nested_providers, record_pools
 from .domain import DomainReport
 from .node import NodeKey, NodeRows, Nodes

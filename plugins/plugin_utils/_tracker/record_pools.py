@@ -16,9 +16,9 @@ from .._common.errors import DroverError
 from .._common.resource_classes import POOL_PREFIX, pool_of
 from .._placement import discovered_children, provider_uuids, providers, sharing
 from .._records.claims import Resources
-from .._store import compute_nodes
 from .._store.engine import Connection
-from .._store.provider_arrays import SHARES
+from .._store.hosts import compute_nodes
+from .._store.providers.provider_arrays import SHARES
 from . import storage_pools
 from .domain import DomainReport
 from .node import NodeReport, NodeRows, Nodes

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from typing import Any
 
 from .._placement import providers
-from .._store import compute_nodes, instances
 from .._store.engine import Connection
+from .._store.hosts import compute_nodes
+from .._store.instances import instances
 
 AMOUNTS = ("total", "reserved", "allocation_ratio")
 

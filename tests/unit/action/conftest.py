@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils._store import schema
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (

@@ -10,11 +10,9 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    aggregates,
-    flavors,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

@@ -15,14 +15,11 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._domain import definition, hotplug
 from ansible_collections.drover.compute.plugins.module_utils._files.image_size import image_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    flavors,
-    leases,
-    orders,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -11,7 +11,8 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

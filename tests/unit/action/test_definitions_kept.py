@@ -13,8 +13,8 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instance_lookup,
     instances_for_plans,
 )

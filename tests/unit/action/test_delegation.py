@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host

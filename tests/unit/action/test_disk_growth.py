@@ -15,7 +15,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -11,7 +11,8 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import remote_module
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -9,8 +9,8 @@ import time
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     fleet_cpus,
     recorded_hosts,
     services,

@@ -18,7 +18,9 @@ pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, rolling, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import playbook, run

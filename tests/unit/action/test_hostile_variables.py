@@ -12,7 +12,9 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.action.running import play
 
 pytestmark = pytest.mark.long

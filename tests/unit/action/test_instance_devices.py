@@ -20,12 +20,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import i
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     claims as migration_claims,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    leases,
-    orders,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
 from ansible_collections.drover.compute.tests.unit.action.test_instances import (
     acts,

@@ -17,7 +17,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
     instance_snapshots,
     used_files,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets

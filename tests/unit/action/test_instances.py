@@ -16,7 +16,9 @@ from ansible.errors import AnsibleActionFail
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._domain import power
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.action.running import play, run
 
 

@@ -13,7 +13,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

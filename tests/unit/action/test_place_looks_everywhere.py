@@ -14,8 +14,9 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 

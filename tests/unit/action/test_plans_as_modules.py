@@ -12,7 +12,8 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit.action.running import (
     failure,
     is_plain,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit.action.running import run
 
 

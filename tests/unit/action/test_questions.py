@@ -14,8 +14,9 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.times import with_iso
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of

@@ -16,7 +16,8 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

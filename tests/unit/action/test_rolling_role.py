@@ -10,12 +10,9 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    leases,
-    rolling,
-    services,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.hypervisors import NODE
 from ansible_collections.drover.compute.tests.unit.store import fleets

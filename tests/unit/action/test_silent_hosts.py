@@ -18,7 +18,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import e
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     claims as migration_claims,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import power, services
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

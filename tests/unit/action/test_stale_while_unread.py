@@ -14,7 +14,8 @@ from ansible.errors import AnsibleActionFail
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import continuity
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -15,15 +15,15 @@ from ansible.errors import AnsibleConnectionFailure
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     compute_nodes,
-    drained,
     power,
     services,
-    tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import drained
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

@@ -14,12 +14,10 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    clock,
-    inventory,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import inventory
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

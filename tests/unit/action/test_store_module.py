@@ -17,7 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.text import
     Row,
     audit_table,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
 from ansible_collections.drover.compute.tests.unit.action.running import (
     failure,
     is_plain,

@@ -20,7 +20,8 @@ import termios
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, run
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask

@@ -15,7 +15,8 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migrations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, actions
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, failure, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of

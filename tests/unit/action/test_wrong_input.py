@@ -20,7 +20,8 @@ import sqlite3
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, failure, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

@@ -18,7 +18,7 @@ import jinja2
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing
 from ansible_collections.drover.compute.tests.unit.awx import shipped
 
 try:

@@ -25,7 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
     InstanceOperations,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

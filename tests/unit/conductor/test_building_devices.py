@@ -24,7 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.device_reques
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import devices
 from ansible_collections.drover.compute.tests.unit import hypervisors, node_devices
 from ansible_collections.drover.compute.tests.unit.devices import error
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -38,20 +38,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     claims as migration_claims,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     continuity,
-    evacuations,
-    leases,
     power,
     services,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of

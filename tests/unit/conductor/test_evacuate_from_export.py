@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    services,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
     transfer,
     transfer_file,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import (
     World,
     host,

@@ -22,7 +22,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import (
     Hosts,
     Killed,

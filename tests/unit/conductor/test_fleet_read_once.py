@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import p
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_instances,
 )
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -9,7 +9,9 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import drained
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 ENABLED = {"disabled": False, "disabled_reason": None, "maintenance": False, "forced_down": False}

@@ -22,8 +22,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_ca
     ImageCache,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.image_server import Server
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -18,12 +18,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    leases,
-    occupancy,
-    services,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import occupancy
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 

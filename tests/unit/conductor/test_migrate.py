@@ -25,14 +25,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
-    leases,
     measured_moves,
-    services,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

@@ -56,14 +56,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings
     MoveSettings,
     ResizeSettings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import (
     MigrationLimits,
     NewSize,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

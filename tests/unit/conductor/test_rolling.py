@@ -38,7 +38,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

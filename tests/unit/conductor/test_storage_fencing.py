@@ -25,12 +25,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import (
     StorageFencing,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    leases,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     services,
     storage_fences,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk
 from ansible_collections.drover.compute.tests.unit.store import fleets

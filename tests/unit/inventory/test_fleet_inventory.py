@@ -19,13 +19,11 @@ from hypothesis import given, strategies
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    aggregates,
-    clock,
-    hosts,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server

@@ -19,7 +19,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import errors
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of

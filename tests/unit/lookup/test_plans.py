@@ -12,12 +12,10 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    flavors,
-    services,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal

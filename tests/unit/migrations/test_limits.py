@@ -29,12 +29,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
     migrations_open,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import (
     NO_POWER,
     Killed,

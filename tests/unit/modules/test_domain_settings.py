@@ -15,8 +15,8 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils._domain import definition, metadata  # noqa: E402
 from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records  # noqa: E402
 from ansible_collections.drover.compute.plugins.plugin_utils._common import (
-    labels as controller_labels,
-)  # noqa: E402
+    labels as controller_labels,  # noqa: E402
+)
 
 SPACE = definition.METADATA_NAMESPACE
 LIVE, CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG

@@ -27,7 +27,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits 
     MigrationLimits,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import instances
 from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

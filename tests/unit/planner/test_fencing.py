@@ -10,7 +10,7 @@ import itertools
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import (
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation.fencing import (
     HARD_FENCE,
     LIFTABLE,
     NOTHING,

@@ -10,8 +10,8 @@ import itertools
 import pytest
 from hypothesis import given, strategies
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.host_answer import (
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._evacuation.host_answer import (
     LOGIN,
     REFUSED,
     SILENT,

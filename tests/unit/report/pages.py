@@ -19,16 +19,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import c
 from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     aggregates,
-    bulk,
-    decisions,
-    flavors,
     power,
     services,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

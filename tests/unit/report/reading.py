@@ -9,7 +9,8 @@ import html.parser
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 

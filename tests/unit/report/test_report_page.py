@@ -26,13 +26,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.summary imp
     SHOWN,
     report_lines,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    rolling,
-    services,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.pages import NASTY, NOW
 from ansible_collections.drover.compute.tests.unit.report.reading import Reader, truth

@@ -24,7 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.attribut
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.scheduler.test_bad_input import (
     JUNK,

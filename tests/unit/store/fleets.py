@@ -13,13 +13,13 @@ import uuid
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    host_columns,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import host_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances_for_plans,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 NOW = 1_800_000_000.0

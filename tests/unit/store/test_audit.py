@@ -17,7 +17,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit, findings
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     NOW,

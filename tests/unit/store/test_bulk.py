@@ -8,7 +8,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 
 @pytest.fixture

@@ -23,8 +23,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_of_cells import (

@@ -15,11 +15,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    migrations_open,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 PROOF = certainty.word("a test")

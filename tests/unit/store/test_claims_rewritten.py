@@ -15,8 +15,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     reshaper,
     selections,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     domain,

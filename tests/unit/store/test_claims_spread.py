@@ -14,13 +14,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    migrations_open,
-    provider_arrays,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.providers import provider_arrays
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     domain,

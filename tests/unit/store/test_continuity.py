@@ -15,13 +15,13 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     continuity,
-    evacuations,
     power,
     services,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection

@@ -18,7 +18,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import c
 from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import render
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     NOW,

@@ -32,15 +32,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    devices,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import devices, numa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     flavors,
     instance_lookup,
-    numa,
-    tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.tracker import machines

@@ -17,13 +17,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_sta
     HostStates,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     aggregates,
-    flavors,
     host_columns,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store.fleets import count_queries, uuid_of
 

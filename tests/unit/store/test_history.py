@@ -6,7 +6,8 @@ number."""
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import history, totals
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 

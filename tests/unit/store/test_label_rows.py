@@ -16,13 +16,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.labels imp
     Requirement,
     Selector,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    hosts,
-    instances,
-    tables,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    labels as label_rows,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

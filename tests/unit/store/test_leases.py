@@ -21,7 +21,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
     Actor,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 
 
 def actor(name, gone=(), alive=()):

@@ -21,12 +21,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     local_disks,
     measured_moves,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_instances,
 )
 from ansible_collections.drover.compute.tests.unit.store import fleets

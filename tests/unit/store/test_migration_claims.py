@@ -16,8 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     orders as migration_orders,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
     migrations_open,
 )

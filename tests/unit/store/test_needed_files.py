@@ -19,12 +19,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
     claims as migration_claims,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    files,
-    schema,
-    tables,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import files
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets, test_upgrades

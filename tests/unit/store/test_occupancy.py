@@ -10,7 +10,11 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     claims as migration_claims,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, occupancy, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    occupancy,
+    orders,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     NOW,

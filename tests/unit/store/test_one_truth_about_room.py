@@ -14,17 +14,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import s
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    bulk,
-    host_columns,
-    hosts,
-    provider_arrays,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import host_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_host_instances,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.providers import provider_arrays
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import (

@@ -28,18 +28,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_hom
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    clock,
-    evacuations,
-    provider_arrays,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.host_columns import ALL
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_amounts,
     read_instances,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.providers import provider_arrays
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     NOW,

@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import pool_domains
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets

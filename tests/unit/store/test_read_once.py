@@ -14,14 +14,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import host_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     flavors,
-    host_columns,
-    hosts,
     instances_for_plans,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 

@@ -24,7 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     resource_providers,
     usages,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

@@ -19,7 +19,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     providers,
     sharing,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     node_data,
     record,

@@ -22,13 +22,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
     orders,
     quotas,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     node,
     node_data,

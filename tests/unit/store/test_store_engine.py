@@ -20,7 +20,8 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NOBODY = 65534

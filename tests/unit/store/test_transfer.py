@@ -20,13 +20,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.errors impo
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import (
     claims as migration_claims,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    schema,
-    tables,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
     transfer,
     transfer_file,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     NOW,

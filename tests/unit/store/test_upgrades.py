@@ -17,13 +17,12 @@ from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    revisions,
-    schema,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
     transfer,
     transfer_file,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import revisions, schema
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 

@@ -12,13 +12,11 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._events.fleet_view import FleetView
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    leases,
-    power,
-    tables,
-    watched,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import power
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import watched
+from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

@@ -19,16 +19,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    host_columns,
-    migrations_open,
-    tables,
-)
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import host_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_host_instances,
     read_instances,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

@@ -20,7 +20,8 @@ from ansible_collections.drover.compute.plugins.action import compute_node
 from ansible_collections.drover.compute.plugins.module_utils._domain import definition
 from ansible_collections.drover.compute.plugins.module_utils._host import storage
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     checked_facts,
     domain,

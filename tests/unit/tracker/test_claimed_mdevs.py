@@ -18,7 +18,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     mdevs,
     provider_uuids,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import devices
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 from ansible_collections.drover.compute.tests.unit.tracker import machines

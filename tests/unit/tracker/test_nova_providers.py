@@ -14,7 +14,8 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node
 

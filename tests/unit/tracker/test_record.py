@@ -25,14 +25,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     resource_providers,
     server_groups,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
-    hosts,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
     instances,
     instances_for_plans,
-    services,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     domain as tracker_domain,
 )

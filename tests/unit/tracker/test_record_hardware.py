@@ -15,14 +15,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
-from ansible_collections.drover.compute.plugins.plugin_utils._store import (
-    Store,
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
     devices,
     host_columns,
-    instances_for_plans,
     numa,
-    tables,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import (
+    instances_for_plans,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.tracker import machines

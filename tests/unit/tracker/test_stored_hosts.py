@@ -16,7 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import 
     NumaHosts,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import host_columns
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW
 from ansible_collections.drover.compute.tests.unit.tracker import machines

@@ -14,7 +14,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables, went_down
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import went_down
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

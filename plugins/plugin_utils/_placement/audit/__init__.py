@@ -13,8 +13,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import TypedDict
 
-from ..._store import bulk
-from ..._store.sql import Connection
+from ..._store.database import bulk
+from ..._store.database.sql import Connection
 from . import checks, hardware_checks, repair, snapshot
 from .findings import LEVELS, Finding, Findings
 

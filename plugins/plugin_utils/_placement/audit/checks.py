@@ -14,9 +14,9 @@ from collections.abc import Mapping
 
 from ..._common import capacity_rule
 from ..._records.claims import Resources
-from ..._store import orders, went_down
-from ..._store.compute_nodes import ONE_LOOK
-from ..._store.sql import Row
+from ..._store.database.sql import Row
+from ..._store.hosts.compute_nodes import ONE_LOOK
+from ..._store.instances import orders, went_down
 from ..allocations import INSTANCE, MIGRATION, Held
 from ..claims import BUILDING
 from .findings import Findings, What

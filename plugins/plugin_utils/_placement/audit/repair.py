@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..._common import certainty
-from ..._store import bulk, tables
-from ..._store.sql import Connection, sa
+from ..._store.database import bulk
+from ..._store.database.sql import Connection, sa
+from ..._store.schema import tables
 from .. import allocations, claims
 from .findings import Mends
 

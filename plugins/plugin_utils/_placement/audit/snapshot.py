@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 from ..._common.errors import node_labels
 from ..._records.hosts import NumaAllocation
 from ..._records.instances import HostDevice
-from ..._store import column_reader, decisions, numa, tables, went_down
-from ..._store.provider_arrays import SHARES
-from ..._store.sql import Connection, Row, Select, sa
+from ..._store.database import column_reader
+from ..._store.database.sql import Connection, Row, Select, sa
+from ..._store.hosts import numa
+from ..._store.instances import went_down
+from ..._store.providers.provider_arrays import SHARES
+from ..._store.runs import decisions
+from ..._store.schema import tables
 from ..allocations import Held
 from ..providers import grouped
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..._common import capacity_rule
 from ..._common.arrays import BoolArray, IntArray, np
 from ..._records.claims import Allocations
-from ..._store.provider_arrays import ProviderArrays
+from ..._store.providers.provider_arrays import ProviderArrays
 from . import response, search, viable
 from .query import Query
 from .viable import Option

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..._common.arrays import BoolArray, IntArray, np
-from ..._store.provider_arrays import Inventory, ProviderArrays
+from ..._store.providers.provider_arrays import Inventory, ProviderArrays
 from . import viable
 from .query import Query
 from .viable import Slot

@@ -10,9 +10,11 @@ from typing import Any, TypedDict
 
 from ..._common.arrays import BoolArray, IntArray, np
 from ..._records.claims import Resources
-from ..._store import column_reader, compute_nodes, provider_arrays
-from ..._store.provider_arrays import ProviderArrays
-from ..._store.sql import Connection
+from ..._store.database import column_reader
+from ..._store.database.sql import Connection
+from ..._store.hosts import compute_nodes
+from ..._store.providers import provider_arrays
+from ..._store.providers.provider_arrays import ProviderArrays
 from .. import classes_and_traits
 from . import search
 from .query import Query

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..._common.arrays import BoolArray, IntArray, np
-from ..._store.provider_arrays import ProviderArrays
+from ..._store.providers.provider_arrays import ProviderArrays
 from . import combining, viable
 from .query import Query
 from .viable import Option, Slot

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..._common.arrays import BoolArray, IntArray, np
 from ..._records.claims import Resources
-from ..._store.provider_arrays import ProviderArrays
+from ..._store.providers.provider_arrays import ProviderArrays
 from .query import Group, Query
 
 
