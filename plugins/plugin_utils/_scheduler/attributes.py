@@ -11,15 +11,27 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
 
-from .._common.arrays import BoolArray, IntArray, np
+from .._common.arrays import BoolArray, FloatArray, IntArray, np
 from .._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
 from .categorical import Categorical
 
-if TYPE_CHECKING:
-    from .host_states import HostStates
+
+class FleetColumns(Protocol):
+    """The columns that an attribute is read from. HostStates has them, and reads attributes itself."""
+
+    size: int
+    disk_available_least: FloatArray
+    num_instances: IntArray
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """The amounts of each resource class."""
+
+    def categorical(self, name: str) -> Categorical:
+        """Return a column of texts or structures."""
 
 
 class Numbers:
@@ -45,32 +57,32 @@ class Numbers:
         return found if self.valid is None else found & self.valid
 
 
-def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[HostStates], np.ndarray]:
+def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[FleetColumns], np.ndarray]:
     """Return a function that reads an amount of a class from host states; it gives 0 on a fleet
     without the class.
     """
 
-    def read(states: HostStates) -> np.ndarray:
+    def read(states: FleetColumns) -> np.ndarray:
         resource = states.resources.get(rc)
         return np.zeros(states.size, dtype=np.int64) if resource is None else amount(resource)
 
     return read
 
 
-def _amount(rc: str, field: str) -> Callable[[HostStates], np.ndarray]:
+def _amount(rc: str, field: str) -> Callable[[FleetColumns], np.ndarray]:
     return _of(rc, operator.attrgetter(field))
 
 
-def _free(rc: str) -> Callable[[HostStates], np.ndarray]:
+def _free(rc: str) -> Callable[[FleetColumns], np.ndarray]:
     return _of(rc, lambda resource: resource.total - resource.reserved - resource.used)
 
 
-def _taken(rc: str) -> Callable[[HostStates], np.ndarray]:
+def _taken(rc: str) -> Callable[[FleetColumns], np.ndarray]:
     """Return a reader of the amount in use, with the room that is reserved for the host (N5.1)."""
     return _of(rc, lambda resource: resource.reserved + resource.used)
 
 
-def free_disk_mb(states: HostStates) -> IntArray:
+def free_disk_mb(states: FleetColumns) -> IntArray:
     """Return 1024 * min(free, disk_available_least), MiB."""
     free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
     return (1024 * free).astype(np.int64)
@@ -81,7 +93,7 @@ _FIELDS = [each for each in read_when(ALWAYS, ON_DEMAND) if each.attribute]
 _FIELD_NUMBERS = {each.name: each for each in _FIELDS if each.types == NUMBER}
 _TEXTS_AND_STRUCTURES = [each.name for each in _FIELDS if each.types != NUMBER]
 
-NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
+NUMBERS: dict[str, Callable[[FleetColumns], np.ndarray]] = {
     "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
     "free_ram_mb": _free("MEMORY_MB"),
     "total_usable_disk_gb": _amount("DISK_GB", "total"),
@@ -129,7 +141,7 @@ COUNTED = {
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
 
 
-def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
+def lookup(states: FleetColumns, name: str) -> Numbers | Categorical | None:
     """Return the column of an attribute of host states, None if there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
@@ -153,7 +165,7 @@ def columns_of(name: str) -> tuple[str, ...]:
     return (column,) if column in READ_ON_WISH else ()
 
 
-def stat(states: HostStates, key: str) -> Categorical:
+def stat(states: FleetColumns, key: str) -> Categorical:
     """Return the column of one key of stats, as text; None for rows without the key."""
     if key in COUNTED:
         return _texts(getattr(states, COUNTED[key]))

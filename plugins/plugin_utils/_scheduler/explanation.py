@@ -91,7 +91,7 @@ def _counts(
         if not stage["rejected"]:
             continue
         text = f"{resource_classes.words_of(name)} rejected {stage['rejected']}"
-        traits = traits_asked(name, spec, policy) if name not in by_name else None
+        traits = traits_asked(name, spec, policy.options) if name not in by_name else None
         if traits:
             text += f" (asked {traits})"
         if name in by_name:

@@ -128,7 +128,7 @@ class Filtering:
         names = {each.name for each in self._filters}
         self._before += [
             (name, keep)
-            for name, keep in pre_filters(states, spec, policy, names)
+            for name, keep in pre_filters(states, spec, policy.options, names)
             if not keep.all()
         ]
         self._kept: dict[str, BoolArray] = {}
@@ -155,7 +155,7 @@ class Filtering:
         """Return why a limit or pre-filter rejects a row, in words; None if its name says
         everything.
         """
-        asked = traits_asked(name, self._spec, self._policy)
+        asked = traits_asked(name, self._spec, self._policy.options)
         return (
             f"asked {asked}"
             if asked

@@ -16,15 +16,12 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._common.arrays import BoolArray, np
 from . import attributes
-from .attributes import Numbers
+from .attributes import FleetColumns, Numbers
 from .categorical import Categorical
-
-if TYPE_CHECKING:
-    from .host_states import HostStates
 
 COMPARE = {
     "=": operator.eq,
@@ -89,7 +86,7 @@ def names(query: list[Any]) -> set[tuple[str, ...]]:
     return found
 
 
-def evaluate(query: list[Any], states: HostStates) -> BoolArray:
+def evaluate(query: list[Any], states: FleetColumns) -> BoolArray:
     """Return a bool array: True for the hosts that a query passes.
 
     :raises ValueError: values of two kinds are compared; the message has words.
@@ -121,7 +118,7 @@ def evaluate(query: list[Any], states: HostStates) -> BoolArray:
     return result
 
 
-def _column(states: HostStates, path: tuple[str, ...]) -> Numbers | Categorical | None:
+def _column(states: FleetColumns, path: tuple[str, ...]) -> Numbers | Categorical | None:
     if path[0] == "stats" and len(path) > 1:
         return attributes.stat(states, path[1])
     return attributes.lookup(states, path[0])

@@ -242,7 +242,7 @@ class Policy:
                 *(weigher for weigher, _multiplier in policy.weighers),
             ]:
                 wanted.update(component.needs(spec))
-            wanted |= prefilters.needs(spec, policy)
+            wanted |= prefilters.needs(spec, policy.options)
             if not spec.host_request.is_empty:
                 wanted.add("numa")
         return wanted

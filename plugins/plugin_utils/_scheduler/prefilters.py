@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 try:
     import os_traits
@@ -28,9 +28,6 @@ from .aggregates import Membership
 from .host_filters.availability_zone_filter import AvailabilityZoneFilter
 from .host_states import HostStates
 from .request_spec import RequestSpec
-
-if TYPE_CHECKING:
-    from .policy import Policy
 
 #: Policy keys and defaults, by Nova's names.
 OPTIONS = {
@@ -46,10 +43,11 @@ IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
 
 
 def pre_filters(
-    states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()
+    states: HostStates, spec: RequestSpec, options: Mapping[str, Any], enabled: Collection[str] = ()
 ) -> list[tuple[str, BoolArray]]:
     """Return [(name, bool array)] of the pre-filters that apply to a request.
 
+    :param options: the options of the policy.
     :param enabled: names of the host filters that run; a pre-filter with the rule of one of them is
         left out.
     """
@@ -57,15 +55,12 @@ def pre_filters(
     if "ComputeFilter" not in enabled and not states.enabled.all():
         found.append(("compute_status", states.enabled))
     if spec.availability_zone is not None and "AvailabilityZoneFilter" not in enabled:
-        found.append(
-            ("availability_zone", AvailabilityZoneFilter(policy.options).passes(states, spec))
-        )
-    option = policy.options
-    if option["limit_tenants_to_placement_aggregate"]:
-        keep = _tenant(states, spec, option["placement_aggregate_required_for_tenants"])
+        found.append(("availability_zone", AvailabilityZoneFilter(options).passes(states, spec)))
+    if options["limit_tenants_to_placement_aggregate"]:
+        keep = _tenant(states, spec, options["placement_aggregate_required_for_tenants"])
         if keep is not None:
             found.append(("tenant", keep))
-    if option["enable_isolated_aggregate_filtering"]:
+    if options["enable_isolated_aggregate_filtering"]:
         required = required_traits(spec)
         found.append(
             (
@@ -73,22 +68,22 @@ def pre_filters(
                 states.aggregates.each(lambda each: _asked_traits(each) <= required),
             )
         )
-    for name, wanted, unwanted in _traits(spec, option):
+    for name, wanted, unwanted in _traits(spec, options):
         found.append(
             (name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted)))
         )
     return found
 
 
-def needs(spec: RequestSpec, policy: Policy) -> set[str]:
-    """Return the optional columns that the pre-filters of this policy read."""
+def needs(spec: RequestSpec, options: Mapping[str, Any]) -> set[str]:
+    """Return the optional columns that the pre-filters read with these options of a policy."""
     wanted = set()
     if (
-        policy.options["limit_tenants_to_placement_aggregate"]
-        or policy.options["enable_isolated_aggregate_filtering"]
+        options["limit_tenants_to_placement_aggregate"]
+        or options["enable_isolated_aggregate_filtering"]
     ):
         wanted.add("aggregates")
-    if _traits(spec, policy.options):
+    if _traits(spec, options):
         wanted.add("traits")
     return wanted
 
@@ -100,17 +95,17 @@ def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None
     return wanted <= set(have or ()) and not unwanted & set(have or ())
 
 
-def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
+def _traits(spec: RequestSpec, options: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
     """Return [(name of the pre-filter, traits that a host must have, traits that it must not
     have)].
     """
     found = []
     if spec.extra_specs or spec.image_properties or spec.required_traits or spec.forbidden_traits:
         found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
-    if option["image_metadata_prefilter"]:
+    if options["image_metadata_prefilter"]:
         found.append(("image_traits", image_traits(spec.image_properties), set()))
     if (
-        option["query_placement_for_image_type_support"]
+        options["query_placement_for_image_type_support"]
         and spec.image is not None
         and spec.image.disk_format
     ):
@@ -118,11 +113,11 @@ def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set
     return [each for each in found if each[1] or each[2]]
 
 
-def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
+def traits_asked(name: str, spec: RequestSpec, options: Mapping[str, Any]) -> str | None:
     """Return in words the traits that a pre-filter of this name requires or forbids; None if there
     are none.
     """
-    for found, wanted, unwanted in _traits(spec, policy.options):
+    for found, wanted, unwanted in _traits(spec, options):
         if found == name:
             return ", ".join([*sorted(wanted), *(f"not {trait}" for trait in sorted(unwanted))])
     return None
