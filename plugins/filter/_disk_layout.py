@@ -11,12 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
-    FOLDER_POOLS,
-)
-from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import (
-    POOLS as VOLUME_POOLS,
-)
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
     disk_files,
     disk_sources,
@@ -53,7 +48,7 @@ def disk_layout(
             )
             continue
         pool = _pool(disk["pool"], pools or {}) if disk.get("pool") else None
-        if pool is not None and pool["type"] in VOLUME_POOLS:
+        if pool is not None and kinds.of_pool(pool).makes_volumes:
             layout.append(_volume(disk, target, uuid, images or {}))
             continue
         folder = (
@@ -114,10 +109,10 @@ def _pool(name: str, pools: dict[str, dict[str, str | None]]) -> dict[str, str |
 
 
 def _folder(name: str, pool: dict[str, str | None]) -> str:
-    if pool["type"] not in FOLDER_POOLS or not pool["path"]:
+    if kinds.of_pool(pool).form is not kinds.Form.FOLDER or not pool["path"]:
         raise AnsibleFilterError(
             f"The storage pool {name} is of the type {pool['type']}, in which no disk of a definition is made: give a pool of the type "
-            f"{', '.join((*FOLDER_POOLS, *VOLUME_POOLS))}."
+            f"{', '.join(kinds.made_in())}."
         )
     return pool["path"]
 

@@ -26,8 +26,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._ownership.needs import folder_of
 from .._storage import backing as _backing
-from .._storage.shared_storage import FOLDER_POOLS
-from .._storage.volumes import POOLS as VOLUME_POOLS
+from .._storage import kinds
 
 #: File systems that are empty after a reboot.
 MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
@@ -56,7 +55,7 @@ def is_of_volumes(conn: Any, pool: str) -> bool:
     :raises LibvirtProblem: there is no such pool.
     """
     return (
-        not os.path.isabs(pool) and parse(_find(conn, pool).XMLDesc(0)).get("type") in VOLUME_POOLS
+        not os.path.isabs(pool) and kinds.of_pool(parse(_find(conn, pool).XMLDesc(0))).makes_volumes
     )
 
 
@@ -87,11 +86,11 @@ def _folder_of_pool(conn: Any, name: str) -> str | None:
         raise LibvirtProblem(
             f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(name)}."
         )
-    kind = parse(pool.XMLDesc(0)).get("type")
-    if kind not in FOLDER_POOLS:
+    kind, good = kinds.of_pool(parse(pool.XMLDesc(0))), kinds.made_in()
+    if kind.form is not kinds.Form.FOLDER:
         raise LibvirtProblem(
-            f"The storage pool {name} on {host_name()} is of the type {kind}, and no disk is moved there: choose a pool of the type "
-            f"{', '.join((*FOLDER_POOLS, *VOLUME_POOLS[:-1]))} or {VOLUME_POOLS[-1]}."
+            f"The storage pool {name} on {host_name()} is of the type {kind.name}, and no disk is moved there: choose a pool of the type "
+            f"{', '.join(good[:-1])} or {good[-1]}."
         )
     return folder_of(pool)
 

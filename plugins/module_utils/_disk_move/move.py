@@ -30,8 +30,7 @@ from .._orders import orders
 from .._orders.records import Records
 from .._ownership import ownership
 from .._storage import backing as _backing
-from .._storage import block_volumes
-from .._storage.shared_storage import FOLDER_POOLS
+from .._storage import block_volumes, kinds
 from . import destination as destinations
 from . import disk as disks
 from . import place as places
@@ -614,7 +613,7 @@ class DiskMove:
             ):
                 root = parse(pool.XMLDesc(0))
                 if (
-                    root.get("type") in FOLDER_POOLS
+                    kinds.of_pool(root).form is kinds.Form.FOLDER
                     and os.path.normpath(child_text(root, "target/path") or "/") in folders
                 ):
                     pool.refresh(0)

@@ -18,8 +18,9 @@ from typing import Any
 from .._bindings import gone
 from .._files import access, block_devices, digests
 from .._files.mounts import Mount
-from .._storage import backing
-from .._storage.shared_storage import FOLDER_POOLS, real_path_id
+from .._storage import backing, kinds
+from .._storage.kinds import Form
+from .._storage.shared_storage import real_path_id
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
 READING = 20
@@ -76,7 +77,7 @@ class DiskFacts:
         self._folders = {
             pool["name"]: pool["path"]
             for pool in pools
-            if pool["type"] in FOLDER_POOLS and pool["path"]
+            if kinds.of_pool(pool).form is Form.FOLDER and pool["path"]
         }
         self._declared = [
             os.path.normpath(self._folders[name]) for name in declared if name in self._folders

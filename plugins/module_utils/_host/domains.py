@@ -27,7 +27,9 @@ from .._files.image_size import image_size
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtSilent, libvirt
 from .._snapshots import snapshots as _snapshots
-from .._storage.shared_storage import FOLDER_POOLS, read_mounts
+from .._storage import kinds
+from .._storage.kinds import Form
+from .._storage.shared_storage import read_mounts
 from .disk_facts import DiskFacts
 from .storage import read_addresses, read_pools
 
@@ -332,7 +334,7 @@ def _add_sizes_of_files(
     folders = {
         pool["name"]: pool["path"]
         for pool in pools
-        if pool["type"] in FOLDER_POOLS and pool["path"]
+        if kinds.of_pool(pool).form is Form.FOLDER and pool["path"]
     }
     seen = [
         (entry, disk, _path(disk, folders))
@@ -456,5 +458,4 @@ def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
     share = f"{(pool.get('shared_id') or '').rstrip('/')}/"
     text = disk.get("origin") or ""
     name = text[len(share) :] if len(share) > 1 and text.startswith(share) else None
-    # libvirt calls the units of a target so.
-    return f"unit:0:0:{name}" if name and pool.get("type") == "iscsi-direct" else name
+    return f"{kinds.of_pool(pool).prefix}{name}" if name else None

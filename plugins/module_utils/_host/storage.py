@@ -18,8 +18,9 @@ from .._files.mounts import Mount
 from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, parse
-from .._storage import file_names
-from .._storage.shared_storage import FOLDER_POOLS, pool_id, real_path_id
+from .._storage import file_names, kinds
+from .._storage.kinds import Identity, Usage
+from .._storage.shared_storage import pool_id, real_path_id
 
 GIB = 2**30
 
@@ -47,11 +48,12 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]
 
 def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
     root = parse(pool.XMLDesc(0))
+    kind = kinds.of_pool(root)
     state, capacity, allocation, available = pool.info()
     path = child_text(root, "target/path")
     real_path = access.real_path(path) if path and mounts is not None else None
     shared_id = pool_id(root)
-    if shared_id is None and real_path and mounts is not None and root.get("type") in ("dir", "fs"):
+    if kind.identity is Identity.MOUNT and real_path and mounts is not None:
         shared_id = real_path_id(real_path, mounts)
     return {
         "name": pool.name(),
@@ -66,13 +68,13 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
         else None,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
-        "available_gb": round(_available(root.get("type"), state, real_path, available) / GIB, 2),
+        "available_gb": round(_available(kind.usage, state, real_path, available) / GIB, 2),
         "autostart": bool(pool.autostart()),
         "persistent": bool(pool.isPersistent()),
     }
 
 
-def _available(pool_type: str | None, state: int, real_path: str | None, last: int) -> int:
+def _available(usage: Usage, state: int, real_path: str | None, last: int) -> int:
     """Return the bytes that are free in a pool.
 
     libvirt sees changes that others make in a folder only when its pool is refreshed.
@@ -81,7 +83,7 @@ def _available(pool_type: str | None, state: int, real_path: str | None, last: i
         machine.
     :param last: the number that libvirt has read last.
     """
-    if state != _RUNNING or pool_type not in FOLDER_POOLS or real_path is None:
+    if state != _RUNNING or usage is not Usage.FILE_SYSTEM or real_path is None:
         return last
     try:
         found = access.call(os.statvfs, real_path)

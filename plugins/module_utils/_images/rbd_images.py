@@ -26,7 +26,8 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._orders.records import Records
 from .._ownership import ownership
-from .._storage import rbd
+from .._storage import kinds, rbd
+from .._storage.kinds import Maker
 from .._storage.volumes import GIB, VOLUME, find_pool
 
 #: The name of the snapshot of a complete image.
@@ -42,7 +43,7 @@ _NOTE, _SEEN = ".image", ".image-seen"
 
 def can_clone(conn: Any, pool: str) -> bool:
     """Return True if disks in a pool can be clones."""
-    return parse(find_pool(conn, pool).XMLDesc(0)).get("type") == "rbd"
+    return kinds.of_pool(parse(find_pool(conn, pool).XMLDesc(0))).maker is Maker.CEPH
 
 
 def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: int) -> str:
@@ -152,7 +153,7 @@ def kept(conn: Any) -> list[dict[str, Any]]:
     for pool in missing_drivers.listed(
         conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
     ):
-        if parse(pool.XMLDesc(0)).get("type") != "rbd":
+        if kinds.of_pool(parse(pool.XMLDesc(0))).maker is not Maker.CEPH:
             continue
         for name in sorted(each for each in pool.listVolumes() if each.startswith(rbd.IMAGE)):
             try:

@@ -32,19 +32,13 @@ from .._ownership import ownership
 from .._ownership.folder import Folder
 from .._ownership.needs import Needs, is_gone, look, volume_path
 from .._ownership.sameness import Sameness
-from .._storage import backing, block_volumes, sources, volumes
-from .._storage.shared_storage import (
-    FOLDER_POOLS,
-    NETWORK_POOLS,
-    is_on_network,
-    mount_of,
-    read_mounts,
-)
+from .._storage import backing, block_volumes, kinds, sources, volumes
+from .._storage.kinds import Form
+from .._storage.shared_storage import is_on_network, mount_of, read_mounts
 
 MIB = 2**20
 #: Bytes that QEMU writes at once to a file without the page cache, at most.
 BLOCK = 4096
-#: Pools with volumes on the network; libvirt finds them by the pool at each host.
 
 
 def survey(
@@ -232,8 +226,8 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
         )
     pool, dummy, volume = path.partition("/")
     try:
-        kind = parse(source.storagePoolLookupByName(pool).XMLDesc(0)).get("type")
-        if kind in NETWORK_POOLS:
+        form = kinds.of_pool(parse(source.storagePoolLookupByName(pool).XMLDesc(0))).form
+        if form is Form.NETWORK:
             return {"kind": "network", "path": path, "volume": [pool, volume]}
         path = volume_path(source, pool, volume)
     except libvirt.libvirtError as exc:
@@ -242,9 +236,8 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
         ) from exc
     except access.Unresponsive as exc:
         raise LibvirtProblem(str(exc)) from exc
-    # Volumes of logical, disk, zfs, iscsi, scsi and mpath pools are devices.
     return {
-        "kind": "file" if kind in FOLDER_POOLS else "block",
+        "kind": "file" if form is Form.FOLDER else "block",
         "path": path,
         "volume": [pool, volume],
     }

@@ -23,8 +23,8 @@ from .._files import access, block_devices, mounts
 from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, parse
-from .._storage import backing
-from .._storage.shared_storage import FOLDER_POOLS
+from .._storage import backing, kinds
+from .._storage.kinds import Form
 
 #: Seconds to read the headers of all images in one folder.
 FOLDER_LIMIT = 120
@@ -101,7 +101,7 @@ def folder_of(pool: Any) -> str | None:
     :raises libvirt.libvirtError: the pool cannot be read.
     """
     root = parse(pool.XMLDesc(0))
-    return child_text(root, "target/path") if root.get("type") in FOLDER_POOLS else None
+    return child_text(root, "target/path") if kinds.of_pool(root).form is Form.FOLDER else None
 
 
 def volume_path(conn: Any, pool: str, volume: str) -> str:

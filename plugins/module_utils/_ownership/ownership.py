@@ -24,8 +24,8 @@ from .._files import access, probe
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import parse
-from .._storage import backing, block_volumes, rbd, volumes
-from .._storage.shared_storage import FOLDER_POOLS
+from .._storage import backing, block_volumes, kinds, rbd, volumes
+from .._storage.kinds import Form, Maker
 from . import mdev_uuids
 from .needs import Needs, Sighting, elsewhere_of, look, volume_path
 
@@ -129,11 +129,11 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
         try:
-            kind = parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type")
+            kind = kinds.of_pool(parse(conn.storagePoolLookupByName(pool).XMLDesc(0)))
             refused = (
                 None
-                if kind in FOLDER_POOLS
-                else f"it is a volume of the pool {pool} ({kind}), which has no files"
+                if kind.form is Form.FOLDER
+                else f"it is a volume of the pool {pool} ({kind.name}), which has no files"
             )
             path = volume_path(conn, pool, volume) if refused is None else path
         except (libvirt.libvirtError, OSError, access.Unresponsive) as exc:
@@ -490,7 +490,7 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             # libvirt does not list a logical volume that is not active.
             return "its pool does not list it: it is gone, or not active" if is_device else None
-        if pool is not None and parse(pool.XMLDesc(0)).get("type") == "rbd":
+        if pool is not None and kinds.of_pool(parse(pool.XMLDesc(0))).maker is Maker.CEPH:
             # For an image with snapshots, libvirt's error says that the image does not exist.
             return f"Ceph does not remove it, because it is open somewhere, or has snapshots or clones (rbd status, rbd snap ls): {binding.text_of(exc)}"
         return f"libvirt does not remove it: {binding.text_of(exc)}"

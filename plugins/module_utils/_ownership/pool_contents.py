@@ -19,8 +19,7 @@ from .._files import access
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, parse
-from .._storage import backing
-from .._storage.shared_storage import FOLDER_POOLS
+from .._storage import backing, kinds
 from .needs import Needs, look
 
 #: The seconds to list a folder.
@@ -42,15 +41,16 @@ def read(conn: Any, name: str) -> dict[str, Any]:
         raise LibvirtProblem(
             f"There is no storage pool {name} on {host_name()} any more, so it is not known what is in it."
         ) from exc
+    kind = kinds.of_pool(root)
     # A stopped pool has nothing mounted or attached. Only a plain folder is still readable.
-    if root.get("type") != "dir" and not pool.isActive():
+    if not kind.is_plain and not pool.isActive():
         raise LibvirtProblem(
             f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {shlex.quote(name)}"
         )
     needs = Needs(conn)
     # Read the doubts before the images in the pool: those images hide no disk of a domain.
     doubts = needs.doubts()
-    if root.get("type") in FOLDER_POOLS:
+    if kind.form is kinds.Form.FOLDER:
         needed, others = _in_folder(needs, child_text(root, "target/path") or "/")
     else:
         needed, others = _volumes(needs, pool)

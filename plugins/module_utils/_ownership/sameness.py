@@ -23,8 +23,9 @@ from .._files import access, block_devices, digests
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
-from .._storage import backing, block_volumes
-from .._storage.shared_storage import FOLDER_POOLS, pool_id
+from .._storage import backing, block_volumes, kinds
+from .._storage.kinds import Form
+from .._storage.shared_storage import pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
 
@@ -172,7 +173,7 @@ class Sameness:
             root = parse(there.XMLDesc(0))
             if shared:
                 found = there.storageVolLookupByName(name).path()
-            elif root.get("type") in FOLDER_POOLS:
+            elif kinds.of_pool(root).form is Form.FOLDER:
                 found = os.path.join(child_text(root, "target/path") or "/", name)
             elif block_volumes.path_in(root, name):
                 found = block_volumes.path_in(root, name) or ""

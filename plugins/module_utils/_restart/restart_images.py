@@ -23,8 +23,9 @@ from .._libvirt.binding import libvirt
 from .._libvirt.xml import parse
 from .._ownership.needs import Needs, look, volume_path
 from .._snapshots import snapshots
-from .._storage import backing, sources
-from .._storage.shared_storage import NETWORK_POOLS, path_id, pool_id, read_mounts, volume_id
+from .._storage import backing, kinds, sources
+from .._storage.kinds import Form
+from .._storage.shared_storage import path_id, pool_id, read_mounts, volume_id
 
 #: Identities that an operator gives; hosts do not show them.
 DECLARED = ("declared:", "device:declared:")
@@ -144,7 +145,7 @@ def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
     if disk["type"] != "volume":
         return None
     pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
-    return pool if parse(pool.XMLDesc(0)).get("type") in NETWORK_POOLS else None
+    return pool if kinds.of_pool(parse(pool.XMLDesc(0))).form is Form.NETWORK else None
 
 
 def _of_volume(

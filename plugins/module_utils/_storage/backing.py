@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 from .._files import access
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, parse
+from . import kinds
 
 #: QEMU refuses longer names in qcow2 and qed.
 LONGEST_NAME = 1023
@@ -281,12 +282,12 @@ def _of_server(name: str) -> Reference:
         except ValueError:
             return Reference(words=name)
     fields = name.split(":")
-    if fields[0] == "nbd":
+    if fields[0] == kinds.NBD.name:
         in_brackets = re.match(r"nbd:(\[[^\[\]]*\])", name)
         return Reference(
             servers=[in_brackets.group(1) if in_brackets else fields[1] or "localhost"]
         )
-    if fields[0] == "rbd":
+    if fields[0] == kinds.RBD.name:
         monitors = re.findall(r":mon_host=((?:\\.|[^:])*)", name)
         servers = [
             re.sub(r"\\?:\d+$", "", each)
@@ -356,5 +357,5 @@ def _is_socket(found: Mapping[str, Any], key: str) -> bool:
     return (
         word == "socket"
         or found.get(f"{above}type") == "unix"
-        or found.get(f"{above}driver") == "nbd"
+        or found.get(f"{above}driver") == kinds.NBD.name
     )

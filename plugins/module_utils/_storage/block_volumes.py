@@ -22,9 +22,7 @@ from .._files import access, qemu_img
 from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, parse
-
-#: The types of storage pools with such volumes.
-POOLS = ("logical", "zfs")
+from . import kinds
 
 SYSFS = "/sys"
 
@@ -38,13 +36,17 @@ def path_in(root: Any, name: str) -> str | None:
 
     :param root: the XML of the pool.
     """
-    folder = child_text(root, "target/path") if root.get("type") in POOLS else None
+    folder = child_text(root, "target/path") if _has_devices(root) else None
     return posixpath.join(folder, name) if folder else None
 
 
+def _has_devices(root: Any) -> bool:
+    return kinds.of_pool(root).maker is kinds.Maker.DEVICE
+
+
 def at(conn: Any, path: str) -> tuple[str, str] | None:
-    """Return (pool, volume) of a device by libvirt's path; None if the device is in no pool with a
-    type in POOLS.
+    """Return (pool, volume) of a device by libvirt's path; None if the device is in no pool
+    of such volumes.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
@@ -80,7 +82,7 @@ def is_device(conn: Any, pool: str) -> bool:
     be read.
     """
     try:
-        return parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type") in POOLS
+        return _has_devices(parse(conn.storagePoolLookupByName(pool).XMLDesc(0)))
     except libvirt.libvirtError:
         return False
 
@@ -228,10 +230,11 @@ class Volumes:
     def _pool(self) -> Any:
         try:
             pool = self._conn.storagePoolLookupByName(self._name)
-            kind = parse(pool.XMLDesc(0)).get("type")
-            if kind not in POOLS:
+            root = parse(pool.XMLDesc(0))
+            if not _has_devices(root):
+                good = [each.name for each in kinds.POOLS if each.maker is kinds.Maker.DEVICE]
                 raise LibvirtProblem(
-                    f"the storage pool {self._name} of {self._where} is of the type {kind}, not of {' or '.join(POOLS)}"
+                    f"the storage pool {self._name} of {self._where} is of the type {root.get('type')}, not of {' or '.join(good)}"
                 )
             if not pool.isActive():
                 raise LibvirtProblem(

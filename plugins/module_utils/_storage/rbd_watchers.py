@@ -23,6 +23,7 @@ from typing import Any
 from .._files import programs
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
+from . import kinds
 from .rbd import secret_key
 from .shared_storage import bracketed, pool_id
 
@@ -55,7 +56,8 @@ def _pools(conn: Any) -> dict[str, Any]:
     try:
         for each in conn.listAllStoragePools(0):
             root = parse(each.XMLDesc(0))
-            text = pool_id(root) if root.get("type") == "rbd" else None
+            fence = kinds.of_pool(root).fence
+            text = pool_id(root) if fence is kinds.Fence.CEPH else None
             if text is not None:
                 found[text] = root
     except libvirt.libvirtError:

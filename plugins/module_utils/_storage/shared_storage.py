@@ -22,33 +22,10 @@ from xml.etree.ElementTree import Element
 from .._files import access
 from .._files.mounts import Mount, all_mounts, mount_of
 from .._libvirt.xml import child_text
+from . import kinds
+from .kinds import Identity, Mounted
 
 BY_UUID = "/dev/disk/by-uuid"
-
-# Network file systems by the kernel's name. BeeGFS is missing: each of its mounts has the source
-# beegfs_nodev, in every cluster. virtiofs is missing too: it may be a folder of one machine.
-_NETWORK = {
-    "nfs": "nfs",
-    "nfs4": "nfs",
-    "ceph": "ceph",
-    "fuse.glusterfs": "glusterfs",
-    "glusterfs": "glusterfs",
-    "cifs": "cifs",
-    "smb3": "cifs",
-    "lustre": "lustre",
-}
-# File systems of a cluster on one block device. The name of the device may differ between hosts and
-# proves nothing.
-_CLUSTER = ("gfs2", "ocfs2")
-# Network and cluster file systems with mounts that cannot be told apart.
-_OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
-_PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
-#: The types of pools with files in a folder as volumes.
-FOLDER_POOLS = ("dir", "fs", "netfs")
-#: The types of pools with volumes that QEMU itself accesses over the network.
-NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
-# netfs pools name the type of their mount; auto tries NFS first.
-_NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
 
 def pool_id(root: Element) -> str | None:
@@ -56,15 +33,8 @@ def pool_id(root: Element) -> str | None:
 
     :param root: the <pool> element of libvirt's XML.
     """
-    reader = {
-        "netfs": _netfs,
-        "rbd": _rbd,
-        "gluster": _gluster,
-        "iscsi": _iscsi,
-        "iscsi-direct": _iscsi,
-    }
-    source, kind = root.find("source"), root.get("type", "")
-    return None if source is None or kind not in reader else reader[kind](source)
+    source, identity = root.find("source"), kinds.of_pool(root).identity
+    return None if source is None or identity not in _READERS else _READERS[identity](source)
 
 
 def volume_id(pool: Element, volume: str) -> str | None:
@@ -75,9 +45,7 @@ def volume_id(pool: Element, volume: str) -> str | None:
 
     :param pool: the <pool> element of libvirt's XML.
     """
-    share = pool_id(pool)
-    # libvirt uses this prefix for the units of a target.
-    name = volume.removeprefix("unit:0:0:") if pool.get("type") == "iscsi-direct" else volume
+    share, name = pool_id(pool), volume.removeprefix(kinds.of_pool(pool).prefix)
     return None if share is None else f"{share.rstrip('/')}/{name.lstrip('/')}"
 
 
@@ -89,29 +57,31 @@ def disk_id(source: Element | None) -> str | None:
     """
     if source is None:
         return None
-    kind, name = source.get("protocol"), source.get("name")
-    if kind == "iscsi":
+    protocol, name = kinds.protocol(source.get("protocol")), source.get("name")
+    # A socket is a server of its own host and has no text.
+    servers = _hosts(source, protocol.port)
+    if protocol.identity is Identity.TARGET:
         target, dummy, unit = (name or "").partition("/")
-        servers = _hosts(source, "iscsi")
-        return f"iscsi:{servers}:{target.lower()}/{unit}" if servers and target and unit else None
-    if kind == "rbd":
-        return _joined("rbd", _hosts(source, "rbd"), name)
-    if kind == "nbd":
-        # A socket is a server of its own host and has no text.
-        return _joined("nbd", _hosts(source, "nbd"), name or "/")
-    # The disk is a file of a file system, and hosts may have mounted this file system too.
-    family = {"gluster": "glusterfs", "nfs": "nfs"}.get(kind or "")
-    return _joined(family, _hosts(source, None), name)
+        text = f"{protocol.family}:{servers}:{target.lower()}/{unit}"
+        return text if servers and target and unit else None
+    if protocol.identity is Identity.EXPORT:
+        name = name or "/"
+    return _joined(protocol.family, servers, name)
 
 
 def _netfs(source: Element) -> str | None:
     form = source.find("format")
-    kind = _NETFS.get(form.get("type", "") if form is not None else "auto")
-    return _joined(kind, _hosts(source, None), _attribute(source, "dir", "path"))
+    name = form.get("type", "") if form is not None else "auto"
+    system = next((each for each in kinds.FILE_SYSTEMS if name in each.formats), None)
+    if system is None:
+        return None
+    folder = _attribute(source, "dir", "path")
+    return _joined(system.family, _hosts(source, None), folder, system.mounted)
 
 
-def _rbd(source: Element) -> str | None:
-    return _joined("rbd", _hosts(source, "rbd"), child_text(source, "name"))
+def _ceph(source: Element) -> str | None:
+    protocol = kinds.RBD
+    return _joined(protocol.family, _hosts(source, protocol.port), child_text(source, "name"))
 
 
 def _gluster(source: Element) -> str | None:
@@ -122,19 +92,30 @@ def _gluster(source: Element) -> str | None:
 
 def _iscsi(source: Element) -> str | None:
     target = _attribute(source, "device", "path")
-    servers = _hosts(source, "iscsi")
-    return f"iscsi:{servers}:{target.lower()}" if servers and target else None
+    servers = _hosts(source, kinds.ISCSI.port)
+    return f"{kinds.ISCSI.family}:{servers}:{target.lower()}" if servers and target else None
 
 
-def _hosts(source: Element, kind: str | None) -> str | None:
+#: The reader of the source of a pool, by the identity of the pool.
+_READERS = {
+    Identity.EXPORT: _netfs,
+    Identity.NAME: _ceph,
+    Identity.GLUSTER: _gluster,
+    Identity.TARGET: _iscsi,
+}
+
+
+def _hosts(source: Element, default: str | None) -> str | None:
     """Return the servers of a <source>, sorted; None without servers, for example with monitors
     from /etc/ceph.
+
+    :param default: the default port; None to leave all ports out.
     """
     found = []
     for host in source.findall("host"):
-        name, port = host.get("name"), host.get("port") if kind else None
+        name, port = host.get("name"), host.get("port") if default else None
         if name:
-            found.append(_server(bracketed(name) + (f":{port}" if port else ""), kind))
+            found.append(_server(bracketed(name) + (f":{port}" if port else ""), default))
     return ",".join(sorted(set(found))) or None
 
 
@@ -158,24 +139,25 @@ def bracketed(name: str) -> str:
     return f"[{address}]{found.group(2) or '' if found else ''}"
 
 
-def _server(text: str, kind: str | None = None) -> str:
+def _server(text: str, default: str | None = None) -> str:
     """Return the name of a server in small letters, without a final dot and without the default
     port.
 
     Put an IPv6 address into brackets.
     """
     text = bracketed(text.strip().lower())
-    port = ":" + _PORTS.get(kind or "", "")
-    if kind and text.endswith(port):
-        text = text[: -len(port)]
+    if default:
+        text = text.removesuffix(f":{default}")
     return text.rstrip(".")
 
 
-def _joined(kind: str | None, server: str | None, path: str | None) -> str | None:
-    if not kind or not server or not path:
+def _joined(
+    family: str | None, server: str | None, path: str | None, mounted: Mounted | None = None
+) -> str | None:
+    if not family or not server or not path:
         return None
     path = posixpath.normpath("/" + path.lstrip("/"))
-    return f"{kind}:{server}:{path.lower() if kind == 'cifs' else path}"
+    return f"{family}:{server}:{path.lower() if mounted is Mounted.CIFS else path}"
 
 
 def read_mounts(path: str) -> list[Mount]:
@@ -202,16 +184,17 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
         return None
     point, root, kind, source = best
     below = path[len(point.rstrip("/")) :]
-    if kind in _CLUSTER:
-        uuid = _file_system_uuid(source)
-        return _joined(kind, uuid, f"{root}/{below}") if uuid else None
-    family = _NETWORK.get(kind)
-    server, folder = _split(family, source)
+    system = kinds.file_system(kind)
+    if system is None or system.mounted is None:
+        return None
+    if system.mounted is Mounted.DEVICE:
+        return _joined(system.family, _file_system_uuid(source), f"{root}/{below}")
+    server, folder = _split(system.mounted, source)
     # For NFS the kernel writes the mounted folder into the source, for other file systems into the
     # root.
-    return _joined(
-        family, server, f"{folder}/{below}" if family == "nfs" else f"{folder}/{root}/{below}"
-    )
+    if system.mounted is not Mounted.NFS:
+        folder = f"{folder}/{root}"
+    return _joined(system.family, server, f"{folder}/{below}", system.mounted)
 
 
 def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
@@ -236,34 +219,32 @@ def is_on_network(kind: str) -> bool:
 
     :param kind: the kernel's name of the file system.
     """
-    return (
-        kind in _NETWORK or kind in _CLUSTER or kind in _OTHER_NETWORK or kind.startswith("fuse.")
-    )
+    return kinds.file_system(kind) is not None or kind.startswith("fuse.")
 
 
-def _split(kind: str | None, source: str) -> tuple[str | None, str | None]:
+def _split(mounted: Mounted, source: str) -> tuple[str | None, str | None]:
     """Return server and folder of the source of a mount; (None, None) if the source does not name
     them.
     """
-    if kind == "cifs":
+    if mounted is Mounted.CIFS:
         match = re.match(r"^[/\\]{2}([^/\\]+)[/\\](.*)$", source)
         return (
             (_server(match.group(1)), match.group(2).replace("\\", "/")) if match else (None, None)
         )
-    if kind == "ceph":
+    if mounted is Mounted.CEPH:
         match = re.match(r"^[^@/]*@([0-9a-fA-F-]{36}\.[^=/]+)=(.*)$", source)
         if match:
             return match.group(1).lower(), match.group(2)
-    if kind == "glusterfs":
+    if mounted is Mounted.GLUSTER:
         match = re.match(r"^(.+?):/?([^:]+)$", source)
         return (_server(match.group(1)), match.group(2)) if match else (None, None)
-    if kind is None or ":/" not in source:
+    if ":/" not in source:
         return None, None
     server, dummy, folder = source.partition(":/")
-    if kind == "lustre":
+    if mounted is Mounted.LUSTRE:
         server = ":".join(sorted(_server(name) for name in server.split(":")))
-    elif kind == "ceph":
-        server = ",".join(sorted(_server(name, kind) for name in server.split(",")))
+    elif mounted is Mounted.CEPH:
+        server = ",".join(sorted(_server(name, kinds.RBD.port) for name in server.split(",")))
     return _server(server), folder
 
 

@@ -17,7 +17,9 @@ from xml.etree.ElementTree import Element
 from .._libvirt import binding
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import parse
-from .shared_storage import NETWORK_POOLS, disk_id, volume_id
+from . import kinds
+from .kinds import Form, Source
+from .shared_storage import disk_id, volume_id
 
 #: The names that mean the own host on every host; unix is a socket.
 _HERE = (
@@ -28,9 +30,6 @@ _HERE = (
     "ip6-localhost",
     "ip6-loopback",
 )
-
-#: The protocols with this host as default server.
-_HERE_BY_DEFAULT = ("nbd", "sheepdog")
 
 
 def is_here(server: str) -> bool:
@@ -56,7 +55,7 @@ def server_here(disk: Element) -> str | None:
         if source.get("protocol") is None:
             continue
         hosts = source.findall("host")
-        if not hosts and source.get("protocol") in _HERE_BY_DEFAULT:
+        if not hosts and kinds.protocol(source.get("protocol")).is_here:
             return "localhost"
         for host in hosts:
             server = (
@@ -108,11 +107,11 @@ def origin_of(conn: Any, disk: Element) -> str | None:
 
     :raises libvirt.libvirtError: the pool cannot be read.
     """
-    source = disk.find("source")
-    if source is None or disk.get("type") == "network":
+    source, kind = disk.find("source"), kinds.of_disk(disk).source
+    if source is None or kind is Source.SERVER:
         return disk_id(source)
     name, volume = source.get("pool"), source.get("volume")
-    if disk.get("type") != "volume" or not name or not volume:
+    if kind is not Source.VOLUME or not name or not volume:
         return None
     try:
         pool = parse(conn.storagePoolLookupByName(name).XMLDesc(0))
@@ -120,7 +119,8 @@ def origin_of(conn: Any, disk: Element) -> str | None:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
         return None
-    return volume_id(pool, volume) if pool.get("type") in NETWORK_POOLS else None
+    is_on_network = kinds.of_pool(pool).form is Form.NETWORK
+    return volume_id(pool, volume) if is_on_network else None
 
 
 #: virSecretUsageType by the word in domain XML. libvirt stores a passphrase for a volume.

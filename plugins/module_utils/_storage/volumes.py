@@ -19,13 +19,11 @@ from xml.etree import ElementTree as ET
 from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, keep_prefixes, parse
-from . import block_volumes, rbd
+from . import block_volumes, kinds, rbd
+from .kinds import Source
 from .shared_storage import disk_id, pool_id
 
 GIB = 2**30
-
-#: Types of pools in which this collection makes volumes.
-POOLS = ("rbd", *block_volumes.POOLS)
 
 #: A raw volume; name, size in bytes.
 VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
@@ -60,10 +58,11 @@ def check(
             f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is."
         )
     found = find_pool(conn, pool)
-    kind = parse(found.XMLDesc(0)).get("type")
-    if kind not in POOLS:
+    kind = kinds.of_pool(parse(found.XMLDesc(0)))
+    if not kind.makes_volumes:
+        good = ", ".join(each.name for each in kinds.POOLS if each.makes_volumes)
         raise LibvirtProblem(
-            f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}."
+            f"{what} cannot be made: the pool is of the type {kind.name}, and volumes are made in {good}."
         )
     if not found.isActive():
         raise LibvirtProblem(
@@ -76,7 +75,7 @@ def check(
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return True
         raise LibvirtProblem(f"{what} cannot be looked at: {binding.text_of(exc)}.") from exc
-    size, is_device = volume.info()[1], kind in block_volumes.POOLS
+    size, is_device = volume.info()[1], kind.maker is kinds.Maker.DEVICE
     # LVM rounds up to its extents.
     why = (
         f"it has {size / GIB:.2f} GiB, not {size_gb}"
@@ -106,7 +105,7 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
     :raises LibvirtProblem: the volume cannot be made, or another process has just made it.
     """
     found = find_pool(conn, pool)
-    is_device = parse(found.XMLDesc(0)).get("type") in block_volumes.POOLS
+    is_device = kinds.of_pool(parse(found.XMLDesc(0))).maker is kinds.Maker.DEVICE
     text = (
         block_volumes.volume_xml(name, size_gb * GIB)
         if is_device
@@ -168,7 +167,7 @@ def with_sources(conn: Any, text: str) -> str:
         if path is not None:
             block_volumes.as_device(disk, path)
             changed = True
-        if pool.get("type") != "rbd":
+        if kinds.of_pool(pool).maker is not kinds.Maker.CEPH:
             continue
         origin = pool.find("source")
         servers = origin.findall("host") if origin is not None else []
@@ -197,24 +196,25 @@ def with_sources(conn: Any, text: str) -> str:
 
 
 def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
-    """Return (pool, volume) of a ``<disk>`` in a pool of this host with a type in POOLS; None for
-    other disks.
+    """Return (pool, volume) of a ``<disk>`` in a pool of this host in which drover makes
+    volumes; None for other disks.
 
     :raises libvirt.libvirtError: the pools cannot be read.
     """
-    source = element.find("source")
+    source, kind = element.find("source"), kinds.of_disk(element).source
     if source is None:
         return None
-    if element.get("type") == "volume":
+    if kind is Source.VOLUME:
         name, volume = source.get("pool"), source.get("volume")
-        kind = parse(conn.storagePoolLookupByName(name).XMLDesc(0)).get("type")
-        return (name, volume) if kind in POOLS else None
-    if element.get("type") == "block":
+        root = parse(conn.storagePoolLookupByName(name).XMLDesc(0))
+        return (name, volume) if kinds.of_pool(root).makes_volumes else None
+    if kind is Source.DEVICE:
         return block_volumes.at(conn, source.get("dev") or "")
-    text = disk_id(source) if element.get("type") == "network" else None
+    text = disk_id(source) if kind is Source.SERVER else None
     for pool in missing_drivers.listed(conn.listAllStoragePools, 0) if text else ():
         root = parse(pool.XMLDesc(0))
         share = pool_id(root)
-        if root.get("type") in POOLS and share and text and text.startswith(f"{share}/"):
+        is_ours = kinds.of_pool(root).makes_volumes
+        if is_ours and share and text and text.startswith(f"{share}/"):
             return pool.name(), text[len(share) + 1 :]
     return None

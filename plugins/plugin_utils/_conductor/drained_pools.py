@@ -10,12 +10,8 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
-    FOLDER_POOLS,
-)
-from ansible_collections.drover.compute.plugins.module_utils._storage.volumes import (
-    POOLS as VOLUME_POOLS,
-)
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Form
 
 from .._common import capacity_rule
 from .._common.errors import DroverError, natural
@@ -313,7 +309,7 @@ class Contents:
                     None if free is None else int(float(free) * GIB),
                     frozenset(traits.get(place[0], ())),
                     self._refused(node, facts, reasons.get(place)),
-                    facts.get("type") in VOLUME_POOLS,
+                    kinds.of_pool(facts).makes_volumes,
                 )
             )
         return spaces
@@ -321,7 +317,7 @@ class Contents:
     def _refused(self, node: NodeFacts, pool: Mapping[str, Any], reason: str | None) -> str | None:
         if reason is not None:
             return f"it is drained itself ({reason})"
-        if pool.get("type") not in (*FOLDER_POOLS, *VOLUME_POOLS):
+        if kinds.of_pool(pool).maker is None:
             return f"it is of the type {pool.get('type')}, to which no disk is moved"
         if pool.get("state", "running") not in _RUNNING:
             return "it does not run: virsh pool-start"
@@ -380,13 +376,13 @@ def _names_of(node: NodeFacts, name: str) -> set[str]:
     folders = {
         folder
         for each in pools
-        if each["name"] == name and each.get("type") in FOLDER_POOLS
+        if each["name"] == name and kinds.of_pool(each).form is Form.FOLDER
         for folder in _folders(each)
     }
     return {name} | {
         str(each["name"])
         for each in pools
-        if each.get("type") in FOLDER_POOLS and folders & _folders(each)
+        if kinds.of_pool(each).form is Form.FOLDER and folders & _folders(each)
     }
 
 
