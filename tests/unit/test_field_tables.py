@@ -36,7 +36,9 @@ node_fields.NODE_FIELDS += (number, text, structure, count)
 resource_classes.DISCOVERED["VGPU"] = resource_classes.DiscoveredClass("vgpus", ("gpu", "vgpus"))
 
 from {engine}._common.errors import DroverError
-from {engine}._store import Store, host_columns, tables
+from {engine}._store import Store
+from {engine}._store.hosts import host_columns
+from {engine}._store.schema import tables
 from {engine}._scheduler import attributes
 from {engine}._scheduler.host_states import HostStates
 from {engine}._tracker import node_data, record

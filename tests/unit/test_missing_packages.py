@@ -26,7 +26,7 @@ MODULES = [
 USES = {
     "numpy": "from {0}._scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
     "SQLAlchemy": "from {0}._store import Store; Store.open('sqlite:////nowhere/fleet.db')",
-    "alembic": "from {0}._store import schema; schema.revisions()",
+    "alembic": "from {0}._store.schema import schema; schema.revisions()",
 }
 
 

@@ -455,7 +455,8 @@ import sys
 sys.path.insert(0, {root!r})
 import conftest
 import sqlalchemy as sa
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 for number in range({count}):
     with Store.open({url!r}).write() as connection:
         connection.execute(sa.insert(tables.traits).values(name=f"CUSTOM_{{number}}"))
