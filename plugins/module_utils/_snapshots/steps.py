@@ -499,6 +499,13 @@ class Steps:
             _snapshots.moved(snapshot, self.domain, {}, differing)
         if written and self._real_run:
             self._discard(list(written.values()))
+        # An earlier run was cut off between the change of the domain and that of the record.
+        before = [snapshot.overlays.get(target) for target in differing if target not in written]
+        self.told["kept_files"] += [
+            {"path": path, "reason": DISCARDED}
+            for path in before
+            if path and look(path).status is not None
+        ]
         return bool(written or differing)
 
     def _written(
@@ -546,9 +553,28 @@ class Steps:
                 overlays[target] = path
             self._define({target: (path, "qcow2") for target, path in overlays.items()})
         except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError):
-            self._remove(made)
+            self._remove(self._without_use(made))
             raise
         return overlays
+
+    def _without_use(self, images: Sequence[Candidate]) -> list[Candidate]:
+        """Return the images that the domain certainly does not have.
+
+        A call that failed may have been carried out all the same, so libvirt is asked.
+        """
+        try:
+            live, config = forms_of(self.domain)
+        except libvirt.libvirtError:
+            return []
+        sources = [
+            parse_disk(disk)["source"]
+            for root in (live, config)
+            if root is not None
+            for disk in root.findall("devices/disk")
+        ]
+        return [
+            image for image in images if not any(_same(image.path, source) for source in sources)
+        ]
 
     def _discard(self, paths: Sequence[str]) -> None:
         if not self._params["discard"]:

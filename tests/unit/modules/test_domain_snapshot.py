@@ -150,6 +150,39 @@ def test_made_listed_and_merged(vm):
     assert not vm.done("absent", "two")["changed"]
 
 
+def test_a_revert_whose_change_of_the_domain_is_in_doubt_keeps_the_new_image(vm, monkeypatch):
+    """libvirt carries the change out, and its answer is lost: the domain has the new image."""
+    vm.write(1)
+    vm.done("present", "one")
+    vm.write(2)
+    old, define = vm.active, libvirt.virConnect.defineXML
+
+    def lost(connection, text):
+        define(connection, text)
+        raise libvirt.libvirtError("Cannot recv data: Input/output error")
+
+    monkeypatch.setattr(libvirt.virConnect, "defineXML", lost)
+    assert vm.run("reverted", "one")["rc"] == 1
+    monkeypatch.setattr(libvirt.virConnect, "defineXML", define)
+    assert vm.active != old and vm.has(vm.active, 1)
+    again = vm.done("reverted", "one")
+    assert [each["path"] for each in again["kept_files"]] == [old] and vm.has(old, 2)
+    assert again["changed"] and not vm.done("reverted", "one")["changed"]
+
+
+def test_a_revert_that_libvirt_refuses_leaves_no_image(vm, monkeypatch):
+    vm.write(1)
+    vm.done("present", "one")
+    vm.write(2)
+    before = vm.state()
+
+    def refused(connection, text):
+        raise libvirt.libvirtError("unsupported configuration")
+
+    monkeypatch.setattr(libvirt.virConnect, "defineXML", refused)
+    assert vm.run("reverted", "one")["rc"] == 1 and vm.state() == before
+
+
 def test_reverted(vm):
     vm.write(1)
     base = vm.active
