@@ -1,26 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Options that the module and the lookup of a plan share."""
+"""Options of the modules that plan."""
 
 from __future__ import annotations
 
-import re
-
-
-def _variables(options: str) -> str:
-    """Return the variables of the options, which lookups have and modules have not, from the descriptions that name them."""
-    named = re.findall(r"^  (\w+):\n(?:    .*\n)*?.*C\((drover_\w+)\) sets it too", options, re.M)
-    return "options:\n" + "".join(
-        f"  {option}:\n    vars:\n      - name: {variable}\n" for option, variable in named
-    )
-
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.plans.*``: options of a plan; and for its lookup ``.*_plugin``, their variables."""
+    """The documentation fragments ``drover.compute.plans.*``: the options of a plan."""
 
-    # With their types, as ansible-test reads those without as constants.
-    HOME: str = r"""
+    HOME = r"""
 options:
   max_migrations:
     description:
@@ -29,9 +18,8 @@ options:
     type: int
     default: 2
 """
-    HOME_PLUGIN: str = _variables(HOME)
 
-    DRAIN: str = r"""
+    DRAIN = r"""
 options:
   max_migrations:
     description:
@@ -69,9 +57,8 @@ options:
     type: dict
     default: {}
 """
-    DRAIN_PLUGIN: str = _variables(DRAIN)
 
-    REBALANCE: str = r"""
+    REBALANCE = r"""
 options:
   max_moves:
     description: The most moves. The variable C(drover_rebalance_max_moves) sets it too.
@@ -108,9 +95,8 @@ options:
     type: bool
     default: false
 """
-    REBALANCE_PLUGIN: str = _variables(REBALANCE)
 
-    ROLLING: str = r"""
+    ROLLING = r"""
 options:
   spare_hosts:
     description:
@@ -139,4 +125,3 @@ options:
     elements: str
     default: []
 """
-    ROLLING_PLUGIN: str = _variables(ROLLING)

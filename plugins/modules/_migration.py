@@ -37,7 +37,7 @@ options:
     default: done
   moves:
     description:
-      - Moves as the lookup P(drover.compute.drain_plan#lookup) returns them, each with C(uuid), C(name), C(from_host), C(host), C(node),
+      - Moves as M(drover.compute.plan_drain_info) returns them, each with C(uuid), C(name), C(from_host), C(host), C(node),
         C(live).
       - A move may have C(migration), a mapping like O(options), which overrides them for this move.
     type: list
@@ -85,17 +85,18 @@ EXAMPLES = r"""
   gather_facts: false
   tasks:
     - name: Plan
-      ansible.builtin.set_fact:
-        plan: "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"
+      drover.compute.plan_drain_info:
+        host: kvm1
+      register: drain
 
     - name: Carry out the first move of the plan
       drover.compute._migration:
-        moves: "{{ plan.moves[:1] }}"
+        moves: "{{ drain.plan.moves[:1] }}"
       delegate_to: kvm1
 
     - name: Carry out the others slowly, and pause a guest that takes too long
       drover.compute._migration:
-        moves: "{{ plan.moves[1:] }}"
+        moves: "{{ drain.plan.moves[1:] }}"
         options:
           bandwidth_mib: 500
           auto_converge: true

@@ -138,8 +138,7 @@ extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 seealso:
-  - plugin: drover.compute.rolling_plan
-    plugin_type: lookup
+  - module: drover.compute.plan_rolling_info
   - module: drover.compute._rolling_host
   - module: drover.compute.drain
 """
@@ -188,7 +187,7 @@ why:
   returned: O(state=looked)
   type: str
 plan:
-  description: The batches, as the lookup P(drover.compute.rolling_plan#lookup) gives them.
+  description: The batches, as M(drover.compute.plan_rolling_info) returns them.
   returned: O(state=planned)
   type: dict
 left_out:

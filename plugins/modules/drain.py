@@ -86,8 +86,7 @@ extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
 seealso:
-  - plugin: drover.compute.drain_plan
-    plugin_type: lookup
+  - module: drover.compute.plan_drain_info
   - module: drover.compute._migration
 """
 

@@ -17,7 +17,6 @@ description:
   - Finds a destination for every instance of the hosts, and names the instances that cannot move, with the reason and a way out.
   - The module M(drover.compute.drain) carries out such a plan. It plans again first.
   - It reads the store and changes nothing. A failure is one sentence.
-  - The lookup P(drover.compute.drain_plan#lookup) gives the same answer in templates.
 options:
   host:
     description: The host to empty, with all its compute nodes. Several hosts, as a list or as V(kvm1,kvm2), get one plan, in which none of
@@ -36,8 +35,6 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 seealso:
   - module: drover.compute.drain
-  - plugin: drover.compute.drain_plan
-    plugin_type: lookup
 """
 
 EXAMPLES = r"""
@@ -59,7 +56,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The plan, with the keys of a plan of P(drover.compute.drain_plan#lookup).
+  description: The plan.
   returned: success
   type: dict
   contains:
@@ -67,7 +64,11 @@ plan:
     hosts: {description: The hosts to empty., type: list, elements: str, returned: always, sample: [kvm1]}
     status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always, sample: ok}
     moves:
-      description: The moves in the order in which to begin them. These are the most used keys.
+      description:
+        - The moves in the order in which to begin them. A move also has C(state), C(from_node), C(node), C(provider), C(vcpus), C(memory_mb),
+          C(disk_gb), C(pool_disks) (GiB by storage pool), C(server_group), C(bandwidth_mib) (the limit of the migration), C(seconds) (expected),
+          C(converges) and C(order). If a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of
+          providers to amounts by class).
       type: list
       elements: dict
       returned: always
@@ -78,6 +79,29 @@ plan:
         from_host: {description: Its host., type: str, returned: always, sample: kvm1}
         host: {description: Its destination., type: str, returned: always, sample: kvm2}
         wave: {description: Its wave., type: int, returned: always, sample: 1}
+        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
+          returned: always, sample: 5376}
+        copies_disk_mib: {description: "Of these the disks.", type: int, returned: always, sample: 5120}
+        copying:
+          description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number of measured
+            C(moves).
+          type: list
+          elements: dict
+          returned: always
+          sample: [{what: memory, mib: 256, rate: 102.0, basis: measured, moves: 12}]
+        disks:
+          description: Each disk that the instance writes to, with C(target), C(source), C(how) V(shared), V(copied) or V(unknown), C(mib)
+            that are copied, and C(virtual_mib), its size for the guest; null for an unknown one.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120, virtual_mib: 20480}]
+        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always, sample: [the size of its disk vdb]}
+        extra: {description: It is an instance of another host that moves to free capacity., type: bool, returned: always, sample: false}
+        for_hosts: {description: The hosts that it makes room for., type: list, elements: str, returned: always, sample: [kvm1]}
+        after: {description: The uuids of the moves that must be done before., type: list, elements: str, returned: always,
+          sample: [5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02]}
+        stage: {description: Moves of one stage do not wait for each other., type: int, returned: always, sample: 1}
     unmovable:
       description: Instances that cannot move.
       type: list
@@ -86,10 +110,40 @@ plan:
       contains:
         name: {description: The name of the instance., type: str, returned: always, sample: db1}
         host: {description: Its host., type: str, returned: always, sample: kvm1}
+        uuid: {description: Its uuid., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+        state: {description: Its state., type: str, returned: always, sample: running}
+        vcpus: {description: Its vCPUs., type: int, returned: always, sample: 2}
+        memory_mb: {description: Its memory in MiB., type: int, returned: always, sample: 2048}
+        disk_gb: {description: Its disks in GiB., type: int, returned: always, sample: 20}
+        nearest: {description: The compute node that lacks least for it and the missing amounts., type: dict, returned: always,
+          sample: {host: kvm2, node: kvm2, short: {MEMORY_MB: 512}, group: 0}}
         reason: {description: Why it cannot move., type: str, returned: always, sample: it has snapshots}
         way_out: {description: The change that would let it move., type: str, returned: always, sample: Delete its snapshots.}
         keep_running: {description: Whether a shutdown would lose something of it., type: bool, returned: always, sample: false}
+    shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict,
+      returned: always, sample: [{name: batch1, host: kvm1, state: running}]}
+    proof: {description: Why it cannot be done., type: str, returned: when it is proven, sample: kvm2 and kvm3 together have 2 free vCPUs}
+    down:
+      description: The hosts that are down, each with C(host) and C(reason). A host that is down cannot be drained.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{host: kvm2, reason: no route to host}]
+    hint: {description: A way that may still empty the host., type: str, returned: when there is one, sample: Try extra_moves=1.}
+    method: {description: The method that found the destinations., type: str, returned: always, sample: greedy}
+    extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always, sample: 0}
+    unsettled: {description: Hosts with open extra moves of an earlier run for these hosts., type: list, elements: str, returned: always,
+      sample: [kvm3]}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 42.5}
+    estimate:
+      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
+      sample:
+        - Expected to take about 3 h 13 min.
+        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
+        - "Not known, so not counted: the size of its disk vdb (web3)."
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
     lines:
       description: The plan as lines of text for people.

@@ -17,7 +17,6 @@ description:
   - Lists moves that bring instances back to their earlier compute nodes, as far as these have enough free capacity now. The plan names
     the instances that stay where they are, and why.
   - It reads the store and changes nothing. A failure is one sentence.
-  - The lookup P(drover.compute.home_plan#lookup) gives the same answer in templates.
 options:
   instances:
     description:
@@ -36,8 +35,6 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 seealso:
   - module: drover.compute.plan_rolling_info
-  - plugin: drover.compute.home_plan
-    plugin_type: lookup
 """
 
 EXAMPLES = r"""
@@ -57,12 +54,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The plan, with the keys of a plan of P(drover.compute.home_plan#lookup).
+  description: The plan.
   returned: success
   type: dict
   contains:
     moves:
-      description: The moves in the order in which to begin them. These are the most used keys.
+      description:
+        - The moves in the order in which to begin them. A move also has C(live), C(from_node), C(node), C(provider), C(memory_mb), C(server_group),
+          C(seconds), C(wave) and C(order).
       type: list
       elements: dict
       returned: always
@@ -71,6 +70,24 @@ plan:
         name: {description: Its name., type: str, returned: always, sample: web1}
         from_host: {description: Its host now., type: str, returned: always, sample: kvm2}
         host: {description: Its earlier host., type: str, returned: always, sample: kvm1}
+        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
+          returned: always, sample: 5376}
+        copies_disk_mib: {description: "Of these the disks.", type: int, returned: always, sample: 5120}
+        copying:
+          description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number of measured
+            C(moves).
+          type: list
+          elements: dict
+          returned: always
+          sample: [{what: memory, mib: 256, rate: 102.0, basis: measured, moves: 12}]
+        disks:
+          description: Each disk that the instance writes to, with C(target), C(source), C(how) V(shared), V(copied) or V(unknown), C(mib)
+            that are copied, and C(virtual_mib), its size for the guest; null for an unknown one.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120, virtual_mib: 20480}]
+        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always, sample: [the size of its disk vdb]}
     staying:
       description: Instances that are not moved back.
       type: list
@@ -78,8 +95,18 @@ plan:
       returned: always
       contains:
         name: {description: The name of the instance., type: str, returned: always, sample: web2}
+        uuid: {description: Its uuid., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02}
         reason: {description: Why it stays., type: str, returned: always, sample: there is no room}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
+    estimate:
+      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
+      sample:
+        - Expected to take about 3 h 13 min.
+        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
+        - "Not known, so not counted: the size of its disk vdb (web3)."
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["No move home."]}
 """

@@ -18,7 +18,6 @@ description:
     V(0) is even.
   - Lists moves that improve it, each with its gain. The playbook C(drover.compute.rebalance) carries them out.
   - It reads the store and changes nothing. A failure is one sentence.
-  - The lookup P(drover.compute.rebalance_plan#lookup) gives the same answer in templates.
 options:
   plan_file:
     description:
@@ -34,9 +33,6 @@ extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
-seealso:
-  - plugin: drover.compute.rebalance_plan
-    plugin_type: lookup
 """
 
 EXAMPLES = r"""
@@ -59,7 +55,9 @@ plan:
     score_before: {description: The score now., type: float, returned: always, sample: 0.31}
     score_after: {description: The score when all moves are done., type: float, returned: always, sample: 0.12}
     moves:
-      description: The moves in the order in which to begin them. These are the most used keys.
+      description:
+        - The moves in the order in which to begin them. A move also has C(live), C(from_node), C(node), C(provider), C(memory_mb), C(server_group),
+          C(cost), C(seconds), C(wave) and C(order).
       type: list
       elements: dict
       returned: always
@@ -69,9 +67,36 @@ plan:
         from_host: {description: Its host., type: str, returned: always, sample: kvm1}
         host: {description: Its destination., type: str, returned: always, sample: kvm2}
         gain: {description: The improvement of the score by the move., type: float, returned: always, sample: 0.05}
+        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
+          returned: always, sample: 5376}
+        copies_disk_mib: {description: "Of these the disks.", type: int, returned: always, sample: 5120}
+        copying:
+          description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number of measured
+            C(moves).
+          type: list
+          elements: dict
+          returned: always
+          sample: [{what: memory, mib: 256, rate: 102.0, basis: measured, moves: 12}]
+        disks:
+          description: Each disk that the instance writes to, with C(target), C(source), C(how) V(shared), V(copied) or V(unknown), C(mib)
+            that are copied, and C(virtual_mib), its size for the guest; null for an unknown one.
+          type: list
+          elements: dict
+          returned: always
+          sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120, virtual_mib: 20480}]
+        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always, sample: [the size of its disk vdb]}
     reason: {description: The reason why there are no more moves., type: str, returned: always, sample: no other move gains enough}
     cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
+    estimate:
+      description: The expected duration, the rates that it is based on, and the unknown parts that are not counted, as lines of text for people.
+      type: list
+      elements: str
+      returned: always
+      sample:
+        - Expected to take about 3 h 13 min.
+        - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
+        - "Not known, so not counted: the size of its disk vdb (web3)."
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000,
       0.0000 after no move."]}

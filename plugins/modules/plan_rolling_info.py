@@ -17,7 +17,6 @@ description:
   - Forms the fewest batches that it finds of hosts that can be down together. All instances of a batch then fit on the other hosts.
   - Hosts that cannot be emptied are in no batch and are named with the reason.
   - It reads the store and changes nothing. A failure is one sentence.
-  - The lookup P(drover.compute.rolling_plan#lookup) gives the same answer in templates.
 options:
   hosts:
     description: The hosts of the maintenance. By default all hosts of the store.
@@ -31,9 +30,6 @@ extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
-seealso:
-  - plugin: drover.compute.rolling_plan
-    plugin_type: lookup
 """
 
 EXAMPLES = r"""
@@ -63,6 +59,12 @@ plan:
       contains:
         host: {description: The host., type: str, returned: always, sample: kvm4}
         reason: {description: Why it is in no batch., type: str, returned: always, sample: db1 cannot move}
+    down:
+      description: Hosts of the batches that are down, each with C(host) and C(reason).
+      type: list
+      elements: dict
+      returned: always
+      sample: [{host: kvm2, reason: no route to host}]
     bound: {description: No plan can have fewer batches than this., type: int, returned: always, sample: 2}
     lines:
       description: The plan as lines of text for people.

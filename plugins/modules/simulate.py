@@ -21,7 +21,6 @@ description:
   - With O(replay) it decides again the decisions that the store keeps, under another policy.
   - Nothing is written to the store, and no hypervisor is read or changed.
   - Quotas of projects do not count.
-  - The lookup P(drover.compute.simulate#lookup) gives the same answer in templates.
 options:
   changes:
     description:

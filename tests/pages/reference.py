@@ -153,6 +153,10 @@ def _described() -> dict[str, dict[str, Any]]:
                         option,
                         f"{'lookup' if folder == 'lookup' else folder} `{path.stem}`",
                     )
+    for path in sorted((ROOT / "plugins/modules").glob("plan_*_info.py")):
+        for option in _options(f"modules/{path.name}").values():
+            for name in re.findall(r"C\((drover_\w+)\) sets it too", str(option["description"])):
+                add(name, "fleet" if name in FLEET else "run", option, f"module `{path.stem}`")
     for name, text, default, page in _rows():
         if name in known_variables.KNOWN and name not in found:
             kind = "host" if page == "power.md" else "fleet" if name in FLEET else "run"

@@ -194,7 +194,6 @@ VIOLATIONS = {
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._placement import claims"),
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._migrations.claims import begin"),
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._conductor import migrate"),
-        ("lookup/simulate.py", f"from {PACKAGE}.plugin_utils._placement import claims"),
         ("inventory/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
     ],
 }

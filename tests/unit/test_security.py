@@ -104,11 +104,8 @@ def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
                 "msg": "{{ hosts.table }} {{ instances.table }} {{ instances.instances[0].name }}"
             }
         },
-        {
-            "ansible.builtin.debug": {
-                "msg": "{{ lookup('drover.compute.drain_plan', 'kvm1').lines }}"
-            }
-        },
+        {"drover.compute.plan_drain_info": {"host": "kvm1"}, "register": "drain"},
+        {"ansible.builtin.debug": {"msg": "{{ drain.plan.lines }}"}},
         {"ansible.builtin.set_fact": {"name": "{{ instances.instances[0].name }}"}},
         {"ansible.builtin.debug": {"msg": "{{ name }}"}},
     ]

@@ -175,8 +175,7 @@ solver_seconds start_max_age store_machine store_url unmovable
 controller disk_gb flavor memory_mb num_instances scheduler scheduler_file service_down_time store_machine store_url vcpus
 """,
     "simulate": """
-changes controller flavor fleet rebalance_max_moves replay scheduler scheduler_file service_down_time simulation_page store_export
-store_machine store_url
+changes flavor fleet rebalance_max_moves replay scheduler scheduler_file service_down_time simulation_page store_export store_url
 """,
     "undrain": """
 absent_hosts controller host max_migrations pool shutdown_timeout start_max_age store_machine store_url

@@ -91,7 +91,7 @@ class DrainQuestion:
 
     @classmethod
     def of_options(cls, policy: Policy, options: Mapping[str, Any]) -> DrainQuestion:
-        """Return the settings from the options of the lookup drain_plan or of the module drain.
+        """Return the settings from the options of the module plan_drain_info or drain.
 
         :raises DroverError: a number is below its minimum.
         """

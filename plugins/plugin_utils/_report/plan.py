@@ -32,7 +32,7 @@ def plan_view(
 ) -> dict[str, Any]:
     """Return the parts of the page about a plan.
 
-    :param plan: a mapping that drain_plan, rebalance_plan, home_plan or rolling_plan returns.
+    :param plan: a plan of plan_drain_info, plan_rebalance_info, plan_home_info or plan_rolling_info.
     :param instances: rows of the store's instances.listing(), for values that a plan does not have.
     :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each
         with before and after, drawing (see drawing()), moves, batches, shutdowns, staying
@@ -68,8 +68,8 @@ def _kind(plan: Any) -> tuple[str, str]:
             if key in plan:
                 return kind, title
     raise DroverError(
-        "The plan for the report is no plan. Give what one of the lookups drain_plan, rebalance_plan, rolling_plan and home_plan "
-        "of drover.compute returns, a mapping with moves or batches."
+        "The plan for the report is no plan. Give the plan that one of the modules plan_drain_info, plan_rebalance_info, "
+        "plan_rolling_info and plan_home_info of drover.compute returns, a mapping with moves or batches."
     )
 
 

@@ -13,7 +13,6 @@ from ansible.template import Templar
 
 from ansible_collections.drover.compute.plugins.lookup.schedule import LookupModule
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
-from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import plugin_named
 
 MOST = 2**31 - 1
 
@@ -56,13 +55,6 @@ def test_walk_f15_an_odd_value_of_a_lookup_is_a_sentence(prepared_url):
                 store_url=prepared_url,
                 service_down_time=number,
             )
-
-
-@pytest.mark.parametrize("term", [None, {}, 5])
-def test_walk_f15_an_odd_term_of_a_rolling_plan_is_a_sentence(prepared_url, term):
-    found = plugin_named("rolling_plan", Templar(loader=DataLoader()))
-    with pytest.raises(AnsibleError, match="A term of this lookup must be the name of a host"):
-        found.run([term], {}, store_url=prepared_url)
 
 
 def test_texts_of_other_languages_are_no_odd_values(prepared_url):

@@ -151,18 +151,18 @@ def test_the_playbook(url, tmp_path):
 
 
 @pytest.mark.long
-def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
+def test_the_playbook_draws_plans(url, tmp_path):
     variables = {
         "drover_report": "plan.html",
-        "drover_plan": "{{ lookup('drover.compute.drain_plan', 'kvm2') }}",
+        "drover_plan": run("plan_drain_info", store_url=url, host="kvm2")["plan"],
     }
     code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
     assert "Drain of kvm2" in page
-    variables["drover_plan"] = (
-        "{{ [lookup('drover.compute.rebalance_plan'), lookup('drover.compute.rolling_plan')] }}"
-    )
+    variables["drover_plan"] = [
+        run(f"plan_{kind}_info", store_url=url)["plan"] for kind in ("rebalance", "rolling")
+    ]
     code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
     page = (tmp_path / "plan.html").read_text()
@@ -178,7 +178,7 @@ def test_the_playbook_plans_a_drain_by_a_short_word(url, tmp_path, value, titles
     """The option is ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""
     variables = {
         "drover_plan_drain": value,
-        "drover_plan": "{{ lookup('drover.compute.rebalance_plan') }}",
+        "drover_plan": run("plan_rebalance_info", store_url=url)["plan"],
         "drover_fleet": "prod",
     }
     code, said = report(url, folder=tmp_path, variables=variables)

@@ -24,7 +24,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, run
-from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask
 
 pytestmark = pytest.mark.long
 WIDE = 100
@@ -326,7 +325,6 @@ def test_results_are_plain_whatever_a_terminal_shows(troubled):
         ],
         *run("plan_rebalance_info", store_url=url, show=True)["plan"]["lines"],
         *run("plan_drain_info", store_url=url, host="kvm1", show=True)["plan"]["lines"],
-        *ask("drain_plan", "kvm1", store_url=url)[0]["lines"],
     ]
     assert {type(line) for line in lines} == {str} and not any("\x1b" in line for line in lines)
     assert any(LONG in line for line in lines) and max(map(len, lines)) > 160

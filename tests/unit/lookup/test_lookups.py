@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import re
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -20,10 +19,7 @@ from ansible.template import Templar
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common import errors
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import aggregates
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
-from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
 try:
@@ -182,138 +178,6 @@ def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, packag
     assert re.search(r"pip install -r /\S+/requirements\.txt$", said)
 
 
-def test_drain_plan(fleet_url):
-    before = contents(fleet_url)
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, max_migrations=1)
-    assert [(move["name"], move["live"], move["wave"]) for move in plan["moves"]] == [
-        ("web1", True, 1),
-        ("idle", True, 2),
-        ("off", False, 3),
-    ]
-    assert {move["from_host"] for move in plan["moves"]} == {"kvm1"}
-    assert {move["host"] for move in plan["moves"]} <= {"kvm2", "kvm3"}
-    assert [each["name"] for each in plan["unmovable"]] == ["kept"]
-    assert plan["lines"][0] == "Drain of kvm1: 3 instances to move in 3 waves, 1 cannot move."
-    assert json.loads(json.dumps(plan)) == plan
-    assert contents(fleet_url) == before
-
-
-def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
-    variables = {"drover_controller": "web1"}
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, variables=variables)
-    assert [each["name"] for each in plan["moves"]][-1] == "web1", "its own guest is moved last"
-    assert (
-        "web1 is the controller and its store: it is moved live and last, and never stopped."
-        in plan["lines"]
-    )
-    (plan,) = ask(
-        "rolling_plan", ["kvm3"], store_url=fleet_url, variables={"drover_controller": "kvm3"}
-    )
-    assert (
-        "kvm3 is the controller and its store: it is maintained last, and not rebooted or switched off by a run from there."
-        in plan["lines"]
-    )
-
-
-def test_drain_plan_says_what_is_copied(fleet_url):
-    """Only disks on local storage of the host are copied. The size is the allocation, if it is
-    known."""
-    local = {
-        "device": "disk",
-        "type": "file",
-        "format": "qcow2",
-        "target": "vda",
-        "readonly": False,
-        "shareable": False,
-    }
-    paths = {
-        "web1": "/var/lib/libvirt/images/web1.qcow2",
-        "off": "/srv/vms/off.qcow2",
-        "idle": "/var/lib/libvirt/images/idle.qcow2",
-    }
-    sizes = {"web1": 5 * 1024**3, "off": 7 * 1024**3, "idle": 0}
-    disks = {
-        name: [
-            {
-                **local,
-                "source": path,
-                "path": path,
-                "capacity_bytes": 20 * 1024**3,
-                "allocation_bytes": sizes[name],
-            }
-        ]
-        for name, path in paths.items()
-    }
-    disks["off"][0]["shared_id"] = "nfs:filer:/vms/off.qcow2"
-    found = [
-        domain("web1", memory_mb=256, disks=disks["web1"]),
-        domain("idle", "paused", disks=disks["idle"]),
-    ]
-    found.append(domain("off", "shutoff", disks=disks["off"]))
-    with Store.open(fleet_url).write() as connection:
-        record.record(connection, {"kvm1": report("kvm1", 1024, *found)}, time.time())
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url)
-    copies = {move["name"]: (move["copies_mib"], move["copies_disk_mib"]) for move in plan["moves"]}
-    assert copies == {"web1": (5120 + 256, 5120), "idle": (20480 + 64, 20480), "off": (0, 0)}
-    assert any(line.endswith("live, copies 5.25 GiB") for line in plan["lines"])
-    assert plan["seconds"] > 5120 / 110
-
-
-def test_drain_plan_obeys_what_aggregates_say(fleet_url):
-    policy = {"enabled_filters": ["AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter"]}
-    with Store.open(fleet_url).write() as connection:
-        aggregates.ensure(connection, "tenants", {"filter_tenant_id": "p9"}, ["kvm2"])
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
-    # kvm2 is for another project; kvm3 has 256 MiB, and web1 needs all of it.
-    assert {move["name"]: move["host"] for move in plan["moves"]} == {"idle": "kvm3", "off": "kvm3"}
-    assert (
-        "AggregateMultiTenancyIsolation"
-        in {each["name"]: each["reason"] for each in plan["unmovable"]}["web1"]
-    )
-    with Store.open(fleet_url).write() as connection:
-        aggregates.ensure(connection, "few", {"max_instances_per_host": "1"}, ["kvm3"])
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
-    assert [move["host"] for move in plan["moves"]] == ["kvm3"]
-
-
-def test_drain_plan_reads_what_its_policy_looks_at(fleet_url):
-    """Set figures of hosts that only some host filters and weighers read."""
-    with Store.open(fleet_url).write() as connection:
-        nodes = tables.compute_nodes
-        connection.execute(
-            sa.update(nodes).where(nodes.c.host == "kvm3").values(metrics={"load": 1.0})
-        )
-    (plan,) = ask(
-        "drain_plan",
-        "kvm1",
-        store_url=fleet_url,
-        policy={"enabled_filters": ["MetricsFilter"], "metrics_weight_setting": {"load": -1.0}},
-    )
-    assert {move["host"] for move in plan["moves"]} == {"kvm3"}
-
-
-def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):
-    excluded = {uuid_of("web1"): ["kvm2"]}
-    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, excluded=excluded)
-    # kvm3 has 256 MiB, and web1 needs all of it.
-    assert {move["name"]: move["host"] for move in plan["moves"]} == {
-        "web1": "kvm3",
-        "idle": "kvm2",
-        "off": "kvm2",
-    }
-
-
-@pytest.mark.parametrize(
-    ("host", "options", "says"),
-    [
-        ("kvm9", {}, "Host kvm9 is not in the store. Known hosts: kvm1, kvm2, kvm3."),
-        ("kvm1", {"max_migrations": 0}, "max_migrations must be at least 1"),
-    ],
-)
-def test_drain_plan_refuses_in_a_sentence(fleet_url, host, options, says):
-    assert says in refusal("drain_plan", host, store_url=fleet_url, **options)
-
-
 def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url):
     inventories, classes, providers = (
         tables.inventories,
@@ -345,46 +209,3 @@ def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url)
     assert "allocations" not in ask("schedule", REQUEST, store_url=fleet_url)[0]
     said = refusal("schedule", [request, {**request, "name": "second"}], store_url=fleet_url)
     assert "CUSTOM_LICENCE rejected 3 (asked 1, no host has that free)" in said
-
-
-def test_drain_plan_wants_a_host(fleet_url):
-    assert "Which host? Name at least one" in refusal("drain_plan", "", store_url=fleet_url)
-
-
-def test_drain_plan_makes_room_with_extra_moves(store_url):
-    """big fits on kvm2 only once mid has gone to kvm3; kvm1's own instance is small."""
-    reports = {
-        "kvm1": report(
-            "kvm1",
-            1024,
-            domain("big", memory_mb=480),
-            domain("stops", metadata={"on_drain": "shutdown"}),
-        ),
-        "kvm2": report("kvm2", 512, domain("mid", memory_mb=200)),
-        "kvm3": report("kvm3", 256),
-    }
-    with Store.open(store_url).write() as connection:
-        record.record(connection, reports, time.time())
-    (plan,) = ask("drain_plan", "kvm1", store_url=store_url)
-    assert (plan["status"], plan["moves"], plan["unsettled"]) == ("partial", [], [])
-    (stuck,) = plan["unmovable"]
-    assert (
-        stuck["nearest"]["host"] == "kvm2"
-        and stuck["way_out"] == "allow 1 more move of others (mid to kvm3)"
-    )
-    (plan,) = ask("drain_plan", "kvm1", store_url=store_url, extra_moves=1)
-    assert plan["status"] == "ok" and plan["extra_moves"] == 1 and plan["method"]
-    assert [
-        (each["name"], each["host"], each["extra"], each["for_hosts"], each["stage"])
-        for each in plan["moves"]
-    ] == [
-        ("mid", "kvm3", True, ["kvm1"], 1),
-        ("big", "kvm2", False, [], 2),
-    ]
-    assert plan["moves"][1]["after"] == [uuid_of("mid")]
-    assert [each["name"] for each in plan["shutdowns"]] == ["stops"]
-    assert "extra_moves must be 0 or more" in refusal(
-        "drain_plan", "kvm1", store_url=store_url, extra_moves=-1
-    )
-    said = refusal("drain_plan", "kvm1", store_url=store_url, max_migrations_per_destination=0)
-    assert "max_migrations_per_destination must be at least 1" in said

@@ -226,7 +226,7 @@ def pooled(url):
 
 
 def plan():
-    """Return a drain of kvm1 as drain_plan returns it."""
+    """Return a drain of kvm1 as plan_drain_info returns it."""
     moves = [
         {"uuid": uuid_of(name), "name": name, "state": "running", "live": True, "from_host": "kvm1", "from_node": "kvm1",
          "host": target, "node": target, "provider": "p", "vcpus": vcpus, "memory_mb": memory, "disk_gb": disk,

@@ -68,12 +68,12 @@ def run(folder, url, *tasks):
 
 
 REQUEST = {"name": "web1", "vcpus": 1, "memory_mb": 64}
-LOOKUPS = [
+READERS = [
     {"ansible.builtin.debug": {"msg": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"}},
-    {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"}},
+    {"drover.compute.plan_drain_info": {"host": "kvm1"}},
     {"ansible.builtin.debug": {"msg": f"{{{{ lookup('drover.compute.capacity', {REQUEST}) }}}}"}},
-    {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.rebalance_plan') }}"}},
-    {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.rolling_plan') }}"}},
+    {"drover.compute.plan_rebalance_info": {}},
+    {"drover.compute.plan_rolling_info": {}},
     {"drover.compute.host_info": {}},
     {"drover.compute.instance_info": {}},
     {"drover.compute.resource_provider_info": {}},
@@ -86,7 +86,7 @@ def test_the_role_that_runs_playbooks(roles, tmp_path):
     done = run(
         tmp_path,
         roles["run"],
-        *LOOKUPS,
+        *READERS,
         {
             "ansible.builtin.set_fact": {
                 "picked": f"{{{{ query('drover.compute.schedule', {REQUEST}) }}}}"
@@ -126,7 +126,7 @@ def test_it_cannot_change_the_schema(roles, statement):
 
 def test_the_role_that_reads(roles, tmp_path):
     examples.fill(roles["run"])
-    done = run(tmp_path, roles["read"], *LOOKUPS)
+    done = run(tmp_path, roles["read"], *READERS)
     assert done.returncode == 0, done.stdout
     (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstances: true\n")
     done = examples.command(
@@ -171,7 +171,7 @@ def test_the_password_is_in_no_log_result_or_export(roles, postgres, tmp_path):
         {"drover.compute.store": {"state": "exported", "path": str(tmp_path / "export.jsonl")}},
         {"drover.compute.lease": {"name": "kvm1", "state": "absent"}},
         {"drover.compute.host_info": {}},
-        {"ansible.builtin.debug": {"msg": "{{ lookup('drover.compute.drain_plan', 'kvm1') }}"}},
+        {"drover.compute.plan_drain_info": {"host": "kvm1"}},
     ]
     play = {"name": "Try", "hosts": "localhost", "gather_facts": False, "tasks": tasks}
     examples.write_play(tmp_path, [{**play, "vars": {"drover_store_url": roles["run"]}}])
