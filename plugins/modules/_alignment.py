@@ -23,7 +23,7 @@ description:
   - The next run continues a run that was killed.
 options:
   definitions:
-    description: RV(drover.compute._definitions#module:instances).
+    description: The instances that M(drover.compute._definitions) returns.
     type: list
     elements: dict
     required: true
@@ -46,38 +46,4 @@ seealso:
   - module: drover.compute._definitions
 """
 
-EXAMPLES = r"""
-- name: Compare instances with their definitions
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Read the definitions
-      drover.compute._definitions:
-        instances:
-          - {name: web1, vcpus: 2, memory_mb: 64}
-      register: wanted
-
-    - name: Compare
-      drover.compute._alignment:
-        definitions: "{{ wanted.instances }}"
-      register: compared
-
-    - name: Show the differences
-      ansible.builtin.debug:
-        var: compared.lines
-"""
-
-RETURN = r"""
-lines:
-  description: The differences that are left, as lines of text.
-  returned: success
-  type: list
-  elements: str
-  sample: ["web1: vcpus 1, the definition says 2."]
-problems:
-  description: What could not be changed, a sentence for each.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

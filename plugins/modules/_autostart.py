@@ -30,26 +30,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = r"""
-- name: See that no guest would run twice
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Look for the guests that kvm1 starts at its boot
-      drover.compute._autostart:
-        host: kvm1
-      register: starting
-
-    - name: Show them
-      ansible.builtin.debug:
-        var: starting.guests
-"""
-
-RETURN = r"""
-guests:
-  description: The names of the domains that start with the host. None of them is on another host.
-  returned: success
-  type: list
-  elements: str
-  sample: [web1]
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

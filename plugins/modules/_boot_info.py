@@ -21,27 +21,7 @@ seealso:
   - module: drover.compute._reboot_info
 """
 
-EXAMPLES = r"""
-- name: Read the boot id of localhost
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Read it
-      drover.compute._boot_info:
-      register: found
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ found.boot_id }}"
-"""
-
-RETURN = r"""
-boot_id:
-  description: The id of the boot. Each boot has another one.
-  returned: success
-  type: str
-  sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._host import boot
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

@@ -47,39 +47,7 @@ extends_documentation_fragment:
   - drover.compute.attributes
 """
 
-EXAMPLES = r"""
-- name: Shut a host out of Ceph
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Shut kvm1 out
-      drover.compute._ceph_fence:
-        state: cut
-        addresses: [192.0.2.11]
-      register: fence
-
-    - name: Show what was done
-      ansible.builtin.debug:
-        var: fence.addresses
-"""
-
-RETURN = r"""
-addresses:
-  description: The addresses that were shut out, or let in, by this call.
-  returned: success
-  type: list
-  elements: str
-cut:
-  description: With O(state=verified), the disks to which clients of the addresses cannot write any more.
-  returned: success
-  type: list
-  elements: str
-problems:
-  description: With O(state=verified), a sentence on each other disk.
-  returned: success
-  type: list
-  elements: str
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._storage.ceph_fence import (

@@ -42,32 +42,7 @@ seealso:
   - module: drover.compute.fleet_cpu
 """
 
-EXAMPLES = r"""
-- name: Find a CPU
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Find the nearest model
-      drover.compute._cpu_baseline:
-        arch: x86_64
-        domain_type: qemu
-        features: [aes, avx, sse4.2]
-      register: found
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ found.cpu.model }}"
-"""
-
-RETURN = r"""
-cpu:
-  description:
-    - C(vendor) (null without one), C(model), C(policies) (features beside those of the model as V(require), and those of the model that it
-      lacks as V(disable)), C(features) (all that it has).
-  returned: success
-  type: dict
-  sample: {vendor: Intel, model: Haswell-noTSX, policies: {vme: require, hle: disable}, features: [aes, avx, vme]}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
 from ansible_collections.drover.compute.plugins.module_utils._host import model

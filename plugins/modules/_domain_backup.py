@@ -46,47 +46,7 @@ seealso:
   - module: drover.compute.drain
 """
 
-EXAMPLES = r"""
-- name: Copies of what runs
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Copy the disks
-      drover.compute._domain_backup:
-        folder: /var/lib/libvirt/images
-"""
-
-RETURN = r"""
-copies:
-  description: The copies that were made; in check mode, the disks of which there would be copies, with an empty path.
-  returned: always
-  type: list
-  elements: dict
-  contains:
-    uuid: {description: Of the domain., type: str, returned: always}
-    name: {description: Of the domain., type: str, returned: always}
-    target: {description: Of the disk., type: str, returned: always}
-    path: {description: The copy., type: str, returned: always}
-    since: {description: The copy that this one needs; empty if it needs none., type: str, returned: always}
-    why_whole: {description: "With O(incremental), why this is the whole disk; else empty.", type: str, returned: always}
-  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2, since: "", why_whole: ""}]
-lines:
-  description: The same in sentences, and what the copies lack.
-  returned: always
-  type: list
-  elements: str
-  sample: ["web-1 on kvm1: vda was copied to /srv/copies/web.qcow2."]
-left_out:
-  description: Domains without a copy, with the reason.
-  returned: always
-  type: list
-  elements: dict
-  contains:
-    uuid: {description: Of the domain., type: str, returned: always}
-    name: {description: Of the domain., type: str, returned: always}
-    reason: {description: Why it has none., type: str, returned: always}
-  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02, name: web-2, reason: it is shutoff}]
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import os
 from typing import Any

@@ -121,43 +121,7 @@ seealso:
   - module: drover.compute.instance_cdrom
 """
 
-EXAMPLES = r"""
-- name: A disk of a domain
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Attach it
-      drover.compute._domain_device:
-        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
-        disk:
-          path: /var/lib/libvirt/images/data.qcow2
-          size_gb: 20
-"""
-
-RETURN = r"""
-domain:
-  description: The domain as M(drover.compute.hypervisor_info) describes it, after the change; in check mode, as it would be.
-  returned: success
-  type: dict
-  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
-device:
-  description:
-    - The disk, the interface or the drive, as in the disks and interfaces of RV(domain). Null if there is none.
-  returned: success
-  type: dict
-  sample: {target: vdb, bus: virtio, source: /var/lib/libvirt/images/data.qcow2, format: qcow2, readonly: false}
-created_disks:
-  description: The files that this call created.
-  returned: success
-  type: list
-  elements: str
-  sample: [/var/lib/libvirt/images/data.qcow2]
-begun:
-  description: True if a change was made and not undone.
-  returned: failure of the module itself; if it is missing, this is not known
-  type: bool
-  sample: false
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import contextlib
 import copy

@@ -12,13 +12,13 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - The step of the playbook C(drover.compute.instance_disk_move) on a hypervisor.
-  - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with RV(status=copying)
+  - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with C(status=copying)
     if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
   - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
   - The metadata of the domain record each new file before it is made. A call that finds the record goes on.
   - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and
     has all data. A disk comes into Ceph or out of it only while the guest runs.
-  - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see RV(kept).
+  - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see C(kept).
 options:
   uuid:
     description: The uuid of the domain.
@@ -86,83 +86,7 @@ seealso:
   - module: drover.compute._disk_move
 """
 
-EXAMPLES = r"""
-- name: Storage of a domain
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Move a disk
-      drover.compute._domain_disk_move:
-        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
-        target: vda
-        pool: fast
-      register: moved
-      until: moved.status != 'copying'
-      retries: 100
-      delay: 0
-"""
-
-RETURN = r"""
-status:
-  description:
-    - V(moved) if the disk is at its destination now, V(copying) if it is being copied, V(ready) with O(hold), V(unchanged) if it was there
-      before, V(aborted) if a move was given up, V(none) if there was none to abort. In check mode, what would be.
-  returned: success
-  type: str
-  sample: moved
-source:
-  description: The file that the disk was. Null with RV(status=none).
-  returned: success
-  type: str
-  sample: /var/lib/libvirt/images/web1.qcow2
-destination:
-  description: The file that the disk is, or will be. Null with RV(status=none).
-  returned: success
-  type: str
-  sample: /srv/fast/web1.qcow2
-pool:
-  description: O(pool), or that of the move that is aborted. The storage pool of a volume, the folder of a file. Null with RV(status=none).
-  returned: success
-  type: str
-  sample: /srv/fast
-percent:
-  description: The amount of copied data.
-  returned: success
-  type: int
-  sample: 40
-seconds:
-  description: How long the move took from its record to its end. Null where it has not ended now.
-  returned: success
-  type: float
-  sample: 12.5
-removed:
-  description: The files that were removed.
-  returned: success
-  type: list
-  elements: str
-  sample: [/var/lib/libvirt/images/web1.qcow2]
-kept:
-  description: The files that stay although the domain does not use them now, dicts C(path) and C(reason).
-  returned: success
-  type: list
-  elements: dict
-  sample: []
-domain:
-  description: The domain as M(drover.compute.hypervisor_info) describes it, after the change; in check mode, as it would be.
-  returned: success
-  type: dict
-  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
-device:
-  description: The disk, as in the disks of RV(domain). Null if the domain has no such disk.
-  returned: success
-  type: dict
-  sample: {target: vda, bus: virtio, source: /srv/fast/web1.qcow2, format: qcow2, readonly: false}
-begun:
-  description: True if a move is unfinished now. Then only this module may work on the disk.
-  returned: failure of the module itself; if it is missing, this is not known
-  type: bool
-  sample: false
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import copy
 from typing import Any

@@ -59,41 +59,7 @@ seealso:
   - module: drover.compute._domain_restart
 """
 
-EXAMPLES = r"""
-- name: Find out the result of a build after a time limit
-  drover.compute._domain_order:
-    domains:
-      - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
-        withdraw: [6a0f3d0e-55b6-4a53-8f0a-2f6d0a0c7e11]
-  delegate_to: kvm1
-  register: found
-"""
-
-RETURN = r"""
-domains:
-  description: One entry for each of O(domains), in its order.
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    uuid: {description: The uuid., type: str, returned: always}
-    busy:
-      description: True if another call still works on the domain. Then no order was withdrawn, and the domain may change.
-      type: bool
-      returned: always
-    domain: {description: The domain as M(drover.compute.hypervisor_info) describes it; none if there is no such domain., type: dict,
-      returned: always}
-    kept_disks:
-      description: Volumes of a build that was cut off which are not removed, as dictionaries with C(path) and C(reason).
-      type: list
-      elements: dict
-      returned: always
-  sample:
-    - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
-      busy: false
-      domain: null
-      kept_disks: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import time
 from typing import Any

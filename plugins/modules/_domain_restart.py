@@ -143,50 +143,7 @@ seealso:
   - module: drover.compute.evacuate
 """
 
-EXAMPLES = r"""
-- name: Start a domain of a host that is dead and fenced
-  hosts: kvm2
-  gather_facts: false
-  tasks:
-    - name: Define and start it
-      drover.compute._domain_restart:
-        instances:
-          - uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
-            name: web-1
-            xml: "{{ lookup('ansible.builtin.file', 'web-1.xml') }}"
-            files: [/srv/shared/web-1.qcow2]
-      register: restarted
-
-    - name: Fail if it did not start
-      ansible.builtin.fail:
-        msg: "{{ restarted.instances[0].message }}"
-      when: restarted.instances[0].status not in ['restarted', 'there']
-"""
-
-RETURN = r"""
-begun:
-  description: False if nothing was done, because libvirt could not be reached.
-  returned: such a failure
-  type: bool
-instances:
-  description:
-    - One entry for each of O(instances), in the same order.
-    - C(status) is V(restarted), V(there) (no change was needed), V(failed) (it is not on this host) or V(uncertain) (check by hand).
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - {uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, status: restarted, state: running, message: ""}
-forgotten:
-  description:
-    - One entry for each of O(forget), in the same order.
-    - C(status) is V(forgotten), V(absent) (it is not on this host), V(running) (it was not changed) or V(failed).
-    - C(message) names what libvirt alone had of it and went with it, such as records of snapshots.
-  returned: success
-  type: list
-  elements: dict
-  sample: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -53,51 +53,7 @@ seealso:
   - module: drover.compute.instance_labels
 """
 
-EXAMPLES = r"""
-- name: Labels on libvirt's test driver
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Read its one domain
-      drover.compute.hypervisor_info:
-        uri: test:///default
-      register: found
-
-    - name: Set one label and remove another one
-      drover.compute._domain_settings:
-        uri: test:///default
-        domains:
-          - uuid: "{{ found.hypervisor.domains[0].uuid }}"
-        labels:
-          project: web
-          tier:
-"""
-
-RETURN = r"""
-domains:
-  description: One entry for each of O(domains), in the same order.
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    uuid: {description: The uuid., type: str, returned: always}
-    name: {description: "The name, that of libvirt if it is known.", type: str, returned: always}
-    changed: {description: "True if something was set or removed.", type: bool, returned: always}
-    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
-    message: {description: The error., type: str, returned: always}
-    labels: {description: "The labels afterwards; in check mode those that it would have.", type: dict, returned: always}
-    domain:
-      description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
-      type: dict
-      returned: always
-  sample:
-    - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
-      name: web1
-      changed: true
-      status: done
-      message: ""
-      labels: {project: web}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import contextlib
 from typing import Any

@@ -52,29 +52,7 @@ seealso:
   - module: drover.compute._domain_order
 """
 
-EXAMPLES = r"""
-- name: See if this hypervisor has a domain
-  drover.compute._domain_sightings:
-    uuids: [5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01]
-    names: [web1]
-  delegate_to: kvm2
-  register: seen
-"""
-
-RETURN = r"""
-domains:
-  description: The domains with one of the uuids or names, as dictionaries with C(uuid), C(name) and C(state).
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - {uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01, name: web1, state: running}
-lacking:
-  description: Why no interface can plug into those of O(networks) and O(bridges), by their names.
-  returned: success
-  type: dict
-  sample: {bridge br1: "the bridge or device br1 does not exist on that host: make it there"}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import time
 from typing import Any

@@ -63,63 +63,7 @@ seealso:
   - module: drover.compute.instance_snapshot
 """
 
-EXAMPLES = r"""
-- name: A snapshot of a domain
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Make it
-      drover.compute._domain_snapshot:
-        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
-        state: present
-        snapshot: before-upgrade
-"""
-
-RETURN = r"""
-snapshots:
-  description: The snapshots of the domain afterwards, the oldest first; in check mode, as they would be.
-  returned: success
-  type: list
-  elements: dict
-  sample: []
-consistency:
-  description:
-    - What the disks of a new snapshot have. V(quiesced), the guest has written all that it had; V(crash), as after a loss of power; V(off),
-      the guest was off. Null if none was made.
-  returned: success
-  type: str
-  sample: quiesced
-consistency_reason:
-  description: Why it is V(crash). Null otherwise.
-  returned: success
-  type: str
-  sample: the guest has no agent that answers
-removed_files:
-  description: The image files that were removed; in check mode, those that would be removed if nobody needs them.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-kept_files:
-  description: Image files of the domain that are no longer used and were kept.
-  returned: success
-  type: list
-  elements: dict
-  contains:
-    path: {description: The file., type: str, returned: always}
-    reason: {description: Why it is kept., type: str, returned: always}
-  sample: []
-domain:
-  description: The domain as M(drover.compute.hypervisor_info) describes it, after the change.
-  returned: success
-  type: dict
-  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
-begun:
-  description: True if something was changed.
-  returned: failure of the module itself; if it is missing, this is not known
-  type: bool
-  sample: false
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import contextlib
 from typing import Any

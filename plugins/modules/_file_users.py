@@ -31,7 +31,7 @@ options:
   files:
     description:
       - Files of another hypervisor, as mappings. C(name) is the path there, C(paths) are those that the file may have here, C(shared_id) and
-        C(inode) are as in RV(names), and C(volume) is the name of a volume that QEMU reaches by the network. With C(written) only a domain
+        C(inode) are as in C(names), and C(volume) is the name of a volume that QEMU reaches by the network. With C(written) only a domain
         counts that may write to the file.
     type: list
     elements: dict
@@ -49,37 +49,7 @@ seealso:
   - module: drover.compute._domain_sightings
 """
 
-EXAMPLES = r"""
-- name: See if a domain of this hypervisor needs a file that another one has
-  drover.compute._file_users:
-    files:
-      - {name: /srv/vms/web.qcow2, paths: [/srv/vms/web.qcow2], shared_id: "nfs:filer:/vms/web.qcow2"}
-  delegate_to: kvm2
-  register: seen
-"""
-
-RETURN = r"""
-names:
-  description:
-    - The names of O(paths), as dictionaries. C(inode) is its number and that of its file system, the same for all names of a file on all hosts.
-    - C(device) is the worldwide name of a block device, which has no C(inode).
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - path: /srv/vms/web.qcow2
-      real_path: /srv/vms/web.qcow2
-      shared_id: nfs:filer:/vms/web.qcow2
-      inode: nfs:filer/1314
-      device: null
-      mount: /srv/vms
-users:
-  description: The reason, by name, for each of O(files) that a domain of this hypervisor needs or may need.
-  returned: success
-  type: dict
-  sample:
-    /srv/vms/web.qcow2: the domain web2 uses it
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from typing import Any
 

@@ -39,27 +39,4 @@ seealso:
   - module: drover.compute.capacity_info
 """
 
-EXAMPLES = r"""
-- name: Keep the totals of today
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Keep them
-      drover.compute._history:
-"""
-
-RETURN = r"""
-day:
-  description: Today, counted from 1970 in UTC.
-  returned: success
-  type: int
-  sample: 20782
-unseen_arrivals:
-  description:
-    - Hosts that show an instance which the store has on another host, where it is not any more. An operator has moved it by hand, and
-      discovery read its new host before its old one. Another look at the new host records it there.
-  returned: success
-  type: list
-  elements: str
-  sample: [kvm2]
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

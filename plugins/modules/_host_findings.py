@@ -25,22 +25,4 @@ seealso:
   - module: drover.compute.fleet_cpu
 """
 
-EXAMPLES = r"""
-- name: Compare the hosts
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Warn of what will not work later
-      drover.compute._host_findings:
-"""
-
-RETURN = r"""
-findings:
-  description: Dicts with C(host), C(severity) (V(error) or V(warning)), C(what) and C(remedy). They are warnings of the task too.
-  returned: success
-  type: list
-  elements: dict
-  sample:
-    - {host: kvm3, severity: warning, what: "it has QEMU 7.2.0, others have 8.2.0: moves from a newer to an older one may fail",
-       remedy: Upgrade QEMU there; drover.compute.rolling_maintenance does so host by host}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -43,42 +43,7 @@ seealso:
   - module: drover.compute._silent_host
 """
 
-EXAMPLES = r"""
-- name: Probe kvm1 from kvm2
-  hosts: kvm2
-  gather_facts: false
-  tasks:
-    - name: Probe it
-      drover.compute._host_probe:
-        addresses: [kvm1.example.com]
-      register: seen
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ seen.message }}"
-"""
-
-RETURN = r"""
-reached:
-  description: True if the other host answers. Null if it could not be probed, for example if its name is not known here.
-  returned: success
-  type: bool
-message:
-  description: The result as a sentence.
-  returned: success
-  type: str
-storage:
-  description:
-    - V(active) if one of the disks is locked, or has a watcher in Ceph; V(silent) if none is, and libvirt's lock manager is set up here (role
-      P(drover.compute.hypervisor#role)); V(unknown) otherwise.
-  returned: success
-  type: str
-in_use:
-  description: The disks that are locked, and those that have a watcher in Ceph.
-  returned: success
-  type: list
-  elements: str
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

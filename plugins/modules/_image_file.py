@@ -50,7 +50,7 @@ options:
     type: bool
     default: false
   seconds:
-    description: The time of this call. After it the module returns RV(done=false).
+    description: The time of this call. After it the module returns C(done=false).
     type: int
     default: 10
   used_elsewhere:
@@ -69,78 +69,7 @@ seealso:
   - module: drover.compute._image_cache
 """
 
-EXAMPLES = r"""
-- name: Bring an image that the hypervisor has on shared storage
-  hosts: hypervisors
-  gather_facts: false
-  tasks:
-    - name: Copy it into the cache
-      drover.compute._image_file:
-        folder: /var/lib/libvirt/images
-        name: debian-12
-        path: /srv/images/debian-12.qcow2
-        checksum: "sha256:{{ lookup('ansible.builtin.file', 'debian-12.sha256') }}"
-      register: brought
-      until: brought.done
-      retries: 100
-      delay: 0
-"""
-
-RETURN = r"""
-image:
-  description: The file of the image. The file exists if RV(done) is true.
-  returned: O(state=present)
-  type: str
-  sample: /var/lib/libvirt/images/_base/85b9b87f5e6bf3d5e6c3f1d3c5d1d4a7b5c4b2e9a1f0c3d2e5f4a7b6c9d8e1f0
-done:
-  description: True if the image is there.
-  returned: O(state=present)
-  type: bool
-  sample: true
-before:
-  description:
-    - With O(state=present), the number of bytes that were there when this call began.
-  returned: O(state=present)
-  type: int
-  sample: 0
-size:
-  description: The number of bytes so far.
-  returned: when RV(done) is false
-  type: int
-  sample: 104857600
-total:
-  description: The number of bytes of the whole image; null if it is not known.
-  returned: when RV(done) is false
-  type: int
-  sample: 352321536
-other_content:
-  description: True if the checksum was wrong.
-  returned: failure
-  type: bool
-  sample: false
-unread:
-  description: True if this hypervisor cannot read O(url) or O(path), so another source may help.
-  returned: failure
-  type: bool
-  sample: false
-absent:
-  description: True if O(path) does not exist on this hypervisor.
-  returned: failure
-  type: bool
-  sample: false
-removed:
-  description: The files that were removed.
-  returned: O(state=clean)
-  type: list
-  elements: str
-  sample: []
-kept:
-  description: The files that were kept, each with C(path) and C(reason).
-  returned: O(state=clean)
-  type: list
-  elements: dict
-  sample: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 import contextlib
 from collections.abc import Iterator

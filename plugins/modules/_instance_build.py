@@ -16,7 +16,7 @@ description:
   - A step of the role P(drover.compute.place#role). It is private to the collection and may change in any release.
   - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task there. The result is recorded in the store.
   - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
-    cannot be written) proves nothing. Only if RV(uncertain) is false, nothing of the instance is there for certain;
+    cannot be written) proves nothing. Only if C(uncertain) is false, nothing of the instance is there for certain;
     O(state=settled) finds out.
 options:
   state:
@@ -100,56 +100,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.full
 """
 
-EXAMPLES = r"""
-- name: An instance on libvirt's test driver
-  hosts: localhost
-  gather_facts: false
-  vars:
-    xml: >-
-      <domain type='test'><name>web1</name><uuid>5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01</uuid>
-      <memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>
-  tasks:
-    - name: Record the fake host
-      drover.compute.compute_node:
-        uris: ["test:///default"]
-
-    - name: Claim its resources
-      drover.compute.allocation:
-        selections:
-          - name: web1
-            uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
-            host: localhost
-            resources: {VCPU: 1}
-
-    - name: Build it
-      drover.compute._instance_build:
-        name: web1
-        uuid: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01
-        uri: test:///default
-        xml: "{{ xml }}"
-"""
-
-RETURN = r"""
-host:
-  description: The host it is on.
-  returned: success
-  type: str
-domain:
-  description: The domain, as M(drover.compute.hypervisor_info) shows it.
-  returned: when O(state=built); none if another run had built it
-  type: dict
-built:
-  description: True if it was built.
-  returned: when O(state=settled)
-  type: bool
-claim:
-  description: The new claim to build it with, as from M(drover.compute.allocation); none if it is built.
-  returned: when O(state=settled)
-  type: dict
-uncertain:
-  description:
-    - False if nothing of the instance is there for certain.
-    - True, or missing, means that it may run there and must not be built elsewhere.
-  returned: failure
-  type: bool
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -20,7 +20,7 @@ description:
     Between the two, the instance has allocations on both hosts.
   - First it finishes or undoes the moves that an earlier run left open. Without O(moves) it does only this.
   - For a cold move, a running instance is shut down cleanly, moved, and started again. If the move fails, it is started where it was.
-  - If a move fails, the instance stays at its source, RV(failed_moves) lists it, and the task continues with the other moves.
+  - If a move fails, the instance stays at its source, C(failed_moves) lists it, and the task continues with the other moves.
   - With O(state=aborted) it aborts the moves off the host, whichever run began them. Each instance continues at its source with its
     allocations, and its migration is C(cancelled).
   - An abort needs no lease. The hypervisor aborts the move. The run that began it then frees the room at the destination, continues with
@@ -79,66 +79,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
 """
 
-EXAMPLES = r"""
-- name: Move one instance
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Plan
-      drover.compute.plan_drain_info:
-        host: kvm1
-      register: drain
-
-    - name: Carry out the first move of the plan
-      drover.compute._migration:
-        moves: "{{ drain.plan.moves[:1] }}"
-      delegate_to: kvm1
-
-    - name: Carry out the others slowly, and pause a guest that takes too long
-      drover.compute._migration:
-        moves: "{{ drain.plan.moves[1:] }}"
-        options:
-          bandwidth_mib: 500
-          auto_converge: true
-          timeout_per_gib: 60
-          on_timeout: pause
-      delegate_to: kvm1
-
-# In another terminal, while that is under way
-- name: Abort the move of one instance
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Let it go on where it is
-      drover.compute._migration:
-        state: aborted
-        instances: [web-1]
-"""
-
-RETURN = r"""
-migrations:
-  description: The result of each move.
-  returned: always
-  type: list
-  elements: dict
-  contains:
-    uuid: {description: The uuid of the instance., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    source: {description: The host it was on., type: str, returned: always}
-    destination: {description: The host it moved to., type: str, returned: always}
-    provider: {description: The uuid of the resource provider it moved to., type: str, returned: always}
-    status: {description: "C(completed), C(failed), C(cancelled), C(conflict) or C(lost).", type: str, returned: always}
-    message: {description: "A message, mostly the cause of a failure.", type: str, returned: always}
-    storage: {description: "C(shared), C(copied) or C(none).", type: str, returned: always}
-    elapsed_s: {description: "How long it took, in seconds.", type: float, returned: always}
-failed_moves:
-  description: The migrations that did not complete.
-  returned: always
-  type: list
-  elements: dict
-skipped_moves:
-  description: Moves that were not begun, because a move that they wait for was not done.
-  returned: when moves start at other hosts than the task's own
-  type: list
-  elements: dict
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -26,27 +26,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = r"""
-- name: Look at the task file of a notice
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Write it
-      ansible.builtin.copy:
-        dest: "{{ playbook_dir }}/notify.yml"
-        content: "[]"
-        mode: "0644"
-
-    - name: See that it can be included
-      drover.compute._notice:
-        path: "{{ playbook_dir }}/notify.yml"
-      register: notice
-"""
-
-RETURN = r"""
-path:
-  description: The absolute path of the file.
-  returned: success
-  type: str
-  sample: /home/ops/notify.yml
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -48,25 +48,4 @@ extends_documentation_fragment:
   - drover.compute.attributes
 """
 
-EXAMPLES = r"""
-- name: Read the boot id of a hypervisor
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: Read it
-      drover.compute._on_host:
-        module: _boot_info
-      register: found
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ found.boot_id }}"
-"""
-
-RETURN = r"""
-not_this_host:
-  description: True if another machine answers. Then nothing was done there. All other results are those of the module.
-  returned: failure
-  type: bool
-  sample: true
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -29,31 +29,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = r"""
-- name: Name the controller and the server of the store
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Find them
-      drover.compute._own_machines:
-      register: own
-
-    - name: Show them
-      ansible.builtin.debug:
-        var: own.lines
-"""
-
-RETURN = r"""
-machines:
-  description: Each with C(what), C(host), and of an instance C(uuid) and C(name).
-  returned: success
-  type: list
-  elements: dict
-  sample: [{what: the controller and its store, host: kvm1, uuid: null, name: null}]
-lines:
-  description: The same in sentences.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -28,42 +28,7 @@ seealso:
   - module: drover.compute._domain_disk_move
 """
 
-EXAMPLES = r"""
-- name: A storage pool
-  hosts: kvm1
-  gather_facts: false
-  tasks:
-    - name: See what is in it
-      drover.compute._pool_contents:
-        pool: fast
-      register: contents
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ contents.needed }}"
-"""
-
-RETURN = r"""
-needed:
-  description: What domains of this host need in the pool, be it there or not, dicts C(path) and C(reason).
-  returned: success
-  type: list
-  elements: dict
-  sample: [{path: /srv/fast/web1.qcow2, reason: the domain web1 uses it}]
-others:
-  description: The files and volumes there that no domain of this host needs for certain, dicts C(path) and C(reason), which is null if nothing
-    speaks for them.
-  returned: success
-  type: list
-  elements: dict
-  sample: [{path: /srv/fast/notes.txt, reason: null}]
-doubts:
-  description: Sentences about unknown needs of domains. The pool may then be needed although RV(needed) is empty.
-  returned: success
-  type: list
-  elements: str
-  sample: []
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._ownership import pool_contents

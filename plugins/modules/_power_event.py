@@ -29,7 +29,7 @@ options:
     description: The power driver that does it.
     type: str
   uuid:
-    description: The event that has ended, the RV(event.uuid) from its begin.
+    description: The event that has ended, the C(event.uuid) from its begin.
     type: str
   status:
     description: The result.
@@ -60,37 +60,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
 """
 
-EXAMPLES = r"""
-- name: Show the last power action of a host
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Read the newest event of kvm1
-      drover.compute._power_event:
-        host: kvm1
-      register: power
-
-    - name: Show it
-      ansible.builtin.debug:
-        var: power.event
-"""
-
-RETURN = r"""
-event:
-  description: The event. Null if the host has none.
-  returned: success
-  type: dict
-  contains:
-    uuid: {description: The uuid of the event., type: str, returned: always}
-    host: {description: The host., type: str, returned: always}
-    action: {description: The action., type: str, returned: always}
-    driver: {description: The power driver., type: str, returned: always}
-    status: {description: "V(running), V(completed) or V(failed).", type: str, returned: always}
-    power_state: {description: The power state that the driver has reported at the end., type: str, returned: always}
-    boot_id: {description: "The boot id of the host: before the action, then after it.", type: str, returned: always}
-    message: {description: The error or the finding., type: str, returned: always}
-    created_at: {description: "When it began, in seconds since 1970.", type: float, returned: always}
-    created_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
-    updated_at: {description: "When it ended, in seconds since 1970.", type: float, returned: always}
-    updated_at_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

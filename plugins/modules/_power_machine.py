@@ -32,26 +32,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = r"""
-- name: Compare a domain with a host
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Compare it
-      drover.compute._power_machine:
-        host: kvm1
-        reported: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
-      register: compared
-
-    - name: Show why it is another machine
-      ansible.builtin.debug:
-        var: compared.problem
-"""
-
-RETURN = r"""
-problem:
-  description: Why the driver switches another machine. Empty if it is the right one, or if that is not known.
-  returned: success
-  type: str
-  sample: ''
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

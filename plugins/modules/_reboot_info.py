@@ -28,31 +28,7 @@ seealso:
   - module: drover.compute._rolling
 """
 
-EXAMPLES = r"""
-- name: Ask localhost
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Ask it
-      drover.compute._reboot_info:
-      register: found
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ found.message }}"
-"""
-
-RETURN = r"""
-needed:
-  description: Whether a reboot is needed. Null if it is unknown.
-  returned: success
-  type: bool
-message:
-  description: Why.
-  returned: success
-  type: str
-  sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._host import reboot_signs
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

@@ -46,7 +46,7 @@ options:
   options:
     description:
       - The options of its move, as O(drover.compute._migration#module:options). Roles set them from the variable C(drover_migration). The
-        options of the instance's policy override them. C(order) and C(back) of RV(resize) contain them.
+        options of the instance's policy override them. C(order) and C(back) of C(resize) contain them.
     type: dict
     default: {}
   message:
@@ -66,43 +66,4 @@ seealso:
   - module: drover.compute.domain
 """
 
-EXAMPLES = r"""
-- name: Revert the resize of an instance that stayed on its host
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Shut it down
-      drover.compute._resize:
-        state: leaving_again
-        instance: web1
-      delegate_to: kvm1
-
-    - name: Give it its old size and start it
-      drover.compute._resize:
-        state: reverted
-        instance: web1
-      delegate_to: kvm1
-"""
-
-RETURN = r"""
-resize:
-  description: The resize, null if there is nothing to do.
-  returned: success
-  type: dict
-  contains:
-    migration: {description: Its uuid., type: str, returned: always}
-    uuid: {description: The uuid of the instance., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    status: {description: "C(accepted), C(finished) (it waits to be confirmed), C(confirmed) or C(reverted).", type: str, returned: always}
-    source: {description: The host it was on., type: str, returned: always}
-    destination: {description: The host it goes to., type: str, returned: always}
-    source_uri: {description: The libvirt URI there., type: str, returned: always}
-    destination_uri: {description: The libvirt URI there., type: str, returned: always}
-    same_host: {description: Whether it stays where it is., type: bool, returned: always}
-    running: {description: Whether it ran when the resize began., type: bool, returned: always}
-    arrived: {description: Whether it was seen at its destination with the new size., type: bool, returned: always}
-    old: {description: "The old C(flavor), C(vcpus), C(memory_mb) and C(disk_gb).", type: dict, returned: always}
-    new: {description: The new ones., type: dict, returned: always}
-    order: {description: The input of M(drover.compute._domain_migration) to move it there., type: dict, returned: always}
-    back: {description: The input to move it back., type: dict, returned: always}
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

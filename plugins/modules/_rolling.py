@@ -24,7 +24,7 @@ options:
     description:
       - The phase. V(begun) checks the options and takes the lease of the fleet. V(looked) reads the host of the task. V(planned) selects
         the hosts, plans the batches, shows the plan and records it.
-      - Then, in each round of RV(rounds), V(next) plans the next batch. V(step) carries out O(step) on the host of the task, or returns the
+      - Then, in each round of C(rounds), V(next) plans the next batch. V(step) carries out O(step) on the host of the task, or returns the
         work that the role has to do. V(failed) records a failure on the host of the task. V(closed) moves the instances of O(batch)
         back and ends the batch.
       - V(reported) releases the lease and returns a summary.
@@ -61,7 +61,7 @@ options:
     description: With O(state=failed), its message.
     type: str
   left_out:
-    description: With O(state=reported), the hosts that were left out, as RV(left_out).
+    description: With O(state=reported), the hosts that were left out, as C(left_out).
     type: list
     elements: dict
     default: []
@@ -143,95 +143,4 @@ seealso:
   - module: drover.compute.drain
 """
 
-EXAMPLES = r"""
-- name: Look at the hypervisors as a rolling maintenance does
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Read them
-      drover.compute._rolling:
-        state: looked
-        reboot_sentinels: [/run/reboot-required]
-      delegate_to: "{{ item }}"
-      loop: "{{ groups['hypervisors'] }}"
-      register: seen
-
-    - name: Show the batches
-      drover.compute._rolling:
-        state: planned
-        hosts: "{{ groups['hypervisors'] }}"
-        seen: "{{ seen.results }}"
-        reboot: always
-        plan_only: true
-"""
-
-RETURN = r"""
-finished:
-  description: Whether no host is left.
-  returned: O(state=begun) and O(state=next)
-  type: bool
-host:
-  description: The host that was read.
-  returned: O(state=looked)
-  type: str
-unread:
-  description: Why it cannot be read.
-  returned: O(state=looked)
-  type: str
-needed:
-  description: Whether it needs a reboot. Null if it is unknown.
-  returned: O(state=looked)
-  type: bool
-why:
-  description: Why it needs a reboot, or none, or why that cannot be told.
-  returned: O(state=looked)
-  type: str
-plan:
-  description: The batches, as M(drover.compute.plan_rolling_info) returns them.
-  returned: O(state=planned)
-  type: dict
-left_out:
-  description: Hosts that are left out, each with C(host) and C(reason).
-  returned: O(state=planned)
-  type: list
-  elements: dict
-work:
-  description: Whether there is more to do than to show the plan.
-  returned: O(state=planned)
-  type: bool
-rounds:
-  description: Numbers of rounds, in groups; enough for batches of one host each.
-  returned: O(state=planned)
-  type: list
-  elements: list
-hosts:
-  description: The hosts of the batch.
-  returned: O(state=next)
-  type: list
-  elements: str
-steps:
-  description: The steps of its hosts in their order, each with C(name), C(stage) and C(tasks), the task file of the role.
-  returned: O(state=next)
-  type: list
-  elements: dict
-hook:
-  description: The task file that the role is to run.
-  returned: O(state=step), where it is a hook that is due
-  type: str
-power:
-  description: What the role is to do to the host's power, V(startup) or V(reboot).
-  returned: O(state=step), where that is due
-  type: str
-undrain:
-  description: The role is to give the host back the state that it had.
-  returned: O(state=step), where that is due
-  type: bool
-report:
-  description: C(finished), C(hosts), each with C(host), C(stage), C(message), C(state) and C(instances), and C(left_out).
-  returned: O(state=reported)
-  type: dict
-message:
-  description: Why it is not finished, or an empty text.
-  returned: O(state=reported)
-  type: str
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -25,7 +25,7 @@ options:
     required: true
   sections:
     description:
-      - RV(drover.compute._definitions#module:sections). In check mode they are kept in the store for the decision and taken back, because the task
+      - The sections that M(drover.compute._definitions) returns. In check mode they are kept in the store for the decision and taken back, because the task
         before has kept nothing.
     type: dict
     default: {}
@@ -36,7 +36,7 @@ options:
     default: []
   guests:
     description:
-      - The hardware in the definition of each request, RV(drover.compute._definitions#module:instances) with C(guest). A host that cannot run such
+      - The hardware in the definition of each request, the instances that M(drover.compute._definitions) returns with C(guest). A host that cannot run such
         a guest is left out.
     type: list
     elements: dict
@@ -59,34 +59,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
 """
 
-EXAMPLES = r"""
-- name: Pick a host, and keep in the store why if there is none
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Schedule
-      drover.compute._schedule:
-        requests:
-          - {name: new, vcpus: 1, memory_mb: 64}
-"""
-
-RETURN = r"""
-selections:
-  description: Selections as the lookup P(drover.compute.schedule#lookup) returns them.
-  returned: success
-  type: list
-  elements: dict
-looked_at:
-  description: When the hosts were read (seconds since 1970); none if there are no requests.
-  returned: success
-  type: float
-lines:
-  description: The selections as lines of text for people.
-  returned: success
-  type: list
-  elements: str
-explanation:
-  description: The number of hosts, the number that each host filter rejected, and the closest hosts.
-  returned: on failure, if there is no valid host
-  type: dict
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

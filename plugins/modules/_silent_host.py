@@ -46,7 +46,7 @@ options:
     type: bool
     default: false
   refusal:
-    description: How it does so, the RV(refusal) of O(state=answered).
+    description: How it does so, the C(refusal) of O(state=answered).
     type: str
     default: login
   unclear:
@@ -54,7 +54,7 @@ options:
     type: str
     default: ''
   seen:
-    description: The registered results of M(drover.compute._host_probe) in a loop over RV(peers).
+    description: The registered results of M(drover.compute._host_probe) in a loop over C(peers).
     type: list
     elements: dict
     default: []
@@ -88,106 +88,4 @@ seealso:
   - module: drover.compute._host_probe
 """
 
-EXAMPLES = r"""
-- name: Decide what to do about kvm1
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Try it
-      ansible.builtin.slurp:
-        src: /proc/sys/kernel/random/boot_id
-      delegate_to: kvm1
-      register: tried
-      ignore_unreachable: true
-      ignore_errors: true
-
-    - name: Determine if it answers
-      drover.compute._silent_host:
-        host: kvm1
-        state: answered
-        tried: "{{ tried }}"
-      register: answered
-
-    - name: Find the hypervisors for the probe
-      drover.compute._silent_host:
-        host: kvm1
-        state: asked
-        others: "{{ groups['hypervisors'] }}"
-      register: asked
-
-    - name: Probe from them
-      drover.compute._host_probe:
-        addresses: "{{ asked.addresses }}"
-        disks: "{{ asked.disks }}"
-      delegate_to: "{{ item }}"
-      loop: "{{ asked.peers }}"
-      register: probed
-      ignore_unreachable: true
-      ignore_errors: true
-
-    - name: Decide
-      drover.compute._silent_host:
-        host: kvm1
-        ssh: "{{ answered.answer == 'login' }}"
-        refused: "{{ answered.answer == 'refused' }}"
-        refusal: "{{ answered.refusal }}"
-        unclear: "{{ answered.words if answered.answer == 'unclear' else '' }}"
-        seen: "{{ probed.results }}"
-      register: verdict
-
-    - name: Show it
-      ansible.builtin.debug:
-        msg: "{{ verdict.sentence }}"
-"""
-
-RETURN = r"""
-answer:
-  description:
-    - V(login) (this controller can log in), V(refused) (the host answers SSH or TCP in any way, without a login), V(silent), or V(unclear)
-      (the message is neither a known answer nor a known silence).
-  returned: with O(state=answered)
-  type: str
-reached:
-  description: True if it answers over TCP; null if this was not needed or could not be tried.
-  returned: with O(state=answered)
-  type: bool
-refusal:
-  description:
-    - How a host with the answer V(refused) lets nobody in. V(login), it refuses the login; V(host_key), its key is not known here; V(port), its SSH
-      port is closed; V(server), its SSH server takes the connection and goes no further; V(system), it lets in and runs nothing. Else empty.
-  returned: with O(state=answered)
-  type: str
-words:
-  description: The messages of SSH and TCP.
-  returned: with O(state=answered)
-  type: str
-decision:
-  description:
-    - V(nothing) (it works, or its state is unknown), V(soft_fence) (restart its libvirt), V(wait), V(hard_fence), V(word) (a person has to
-      check it) or V(restart) (it is off; confirm this, then restart its instances elsewhere).
-  returned: with O(state=decided) and O(state=looked)
-  type: str
-rule:
-  description: The rule that forbids fencing, null if none does.
-  returned: with O(state=decided) and O(state=looked)
-  type: str
-sentence:
-  description: The state of the host and the next action.
-  returned: with O(state=decided) and O(state=looked)
-  type: str
-peers:
-  description: Hypervisors for the probe, which were up at their last discovery.
-  returned: with O(state=asked)
-  type: list
-  elements: str
-addresses:
-  description: Addresses of the host for the probe.
-  returned: with O(state=asked)
-  type: list
-  elements: str
-disks:
-  description: Disks of its instances that no other host should use.
-  returned: with O(state=asked)
-  type: list
-  elements: str
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

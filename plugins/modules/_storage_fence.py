@@ -40,7 +40,7 @@ options:
     elements: str
     default: []
   disks:
-    description: With O(state=verified), RV(disks) of O(state=begun).
+    description: With O(state=verified), C(disks) of O(state=begun).
     type: list
     elements: str
     default: []
@@ -74,45 +74,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
 """
 
-EXAMPLES = r"""
-- name: See if a host is shut out of its storage
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: Look kvm1 up
-      drover.compute._storage_fence:
-        hosts: [kvm1]
-        state: known
-      register: found
-
-    - name: Show it
-      ansible.builtin.debug:
-        var: found.fenced
-"""
-
-RETURN = r"""
-fenced:
-  description: Those of O(hosts) that are shut out.
-  returned: with O(state=known)
-  type: list
-  elements: str
-tasks:
-  description: The file with the tasks of the fence.
-  returned: with O(state=begun)
-  type: str
-addresses:
-  description: The addresses to shut out.
-  returned: with O(state=begun)
-  type: list
-  elements: str
-disks:
-  description: The disks of its instances on shared storage, by their origin. Empty if the host was shut out before and nothing is left of it.
-  returned: with O(state=begun)
-  type: list
-  elements: str
-fences:
-  description: The fences that shut the host out, from the store, each with its RV(tasks). The oldest is first.
-  returned: with O(state=returned)
-  type: list
-  elements: dict
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

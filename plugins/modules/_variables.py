@@ -27,20 +27,4 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = r"""
-- name: Begin as the playbook drain
-  hosts: localhost
-  gather_facts: false
-  tasks:
-    - name: See that each variable is read
-      drover.compute._variables:
-        playbook: drain
-"""
-
-RETURN = r"""
-playbook:
-  description: The option O(playbook).
-  returned: success
-  type: str
-  sample: drain
-"""
+EXAMPLES = "# Only the roles and playbooks of this collection call this module."

@@ -143,7 +143,10 @@ plan:
   sample: {host: kvm1, hosts: [kvm1], status: ok, moves: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
     host: kvm3, wave: 1}], unmovable: [], shutdowns: [], waves: 1, seconds: 2.6}
 migrations:
-  description: The result of each move, as RV(drover.compute._migration#module:migrations).
+  description:
+    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination), C(provider) (the uuid of the resource
+      provider there), C(status) (V(completed), V(failed), V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure),
+      C(storage) (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
   returned: always
   type: list
   elements: dict

@@ -67,15 +67,24 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too, in short.
+  description:
+    - The result of each move, with C(uuid) and C(name) of the instance, C(source), C(destination), C(provider) (the uuid of the resource
+      provider there), C(status) (V(completed), V(failed), V(cancelled), V(conflict) or V(lost)), C(message) (mostly the cause of a failure),
+      C(storage) (V(shared), V(copied) or V(none)) and C(elapsed_s) (its seconds).
+    - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 0f389330-8dd4-4aa0-b19c-de3c8ae435a9, name: web1, source: kvm1, destination: kvm2,
     provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared, elapsed_s: 1.5}]
 resizes:
-  description: The result of each instance that was shut down for its move, as RV(drover.compute._resize#module:resize). The result of a
-    failure has it too, in short.
+  description:
+    - The result of each instance that was shut down for its move, with C(migration) (its uuid), C(uuid) and C(name) of the instance,
+      C(status) (V(accepted), V(finished) while it waits to be confirmed, V(confirmed) or V(reverted)), C(source), C(destination),
+      C(same_host), C(running) (it ran when the resize began), C(arrived) (it was seen at its destination with the new size), and the sizes
+      C(old) and C(new), each with C(flavor),
+      C(vcpus), C(memory_mb) and C(disk_gb).
+    - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict

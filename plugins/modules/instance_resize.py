@@ -66,7 +66,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resizes:
-  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too, in short.
+  description:
+    - The result of each resize, with C(migration) (its uuid), C(uuid) and C(name) of the instance, C(status) (V(accepted), V(finished)
+      while it waits to be confirmed, V(confirmed) or V(reverted)), C(source), C(destination), C(same_host), C(running) (it ran when the
+      resize began), C(arrived) (it was seen at its destination with the new size), and the sizes C(old) and C(new), each with C(flavor),
+      C(vcpus), C(memory_mb) and C(disk_gb).
+    - The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit import examples
 pytestmark = pytest.mark.long
 
 FOUND = {
-    *(("module", path.stem) for path in (examples.ROOT / "plugins/modules").glob("*[a-z].py")),
+    *(("module", path.stem) for path in (examples.ROOT / "plugins/modules").glob("[a-z]*.py")),
     *(("lookup", path.stem) for path in (examples.ROOT / "plugins/lookup").glob("[a-z]*.py")),
     *(("inventory", path.stem) for path in (examples.ROOT / "plugins/inventory").glob("[a-z]*.py")),
     *(("filter", path.stem) for path in (examples.ROOT / "plugins/filter").glob("*.yml")),
