@@ -110,7 +110,7 @@ revision:
   description: The revision of the schema.
   returned: success
   type: str
-  sample: "0003"
+  sample: "0100"
 findings:
   description: The findings of the audit before the repair, as M(drover.compute.store_audit_info) returns them.
   returned: when O(state=healed)

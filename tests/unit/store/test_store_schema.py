@@ -85,15 +85,20 @@ def test_upgrading_keeps_what_is_there(store_url):
 
 
 @pytest.mark.parametrize("use", ["read", "write", "upgrade"])
-def test_a_newer_store_is_refused_and_left_alone(store_url, use):
+@pytest.mark.parametrize(
+    "revision, sentence",
+    [
+        (NEWER, "newer version.*Upgrade the collection.*nothing was changed"),
+        ("0023", "before 1.0.0.*nothing was changed.*new database.*drover.compute.discover"),
+    ],
+)
+def test_another_store_is_refused_and_left_alone(store_url, use, revision, sentence):
     fleets.discover(store_url, fleets.host("kvm1"))
     with raw(store_url).begin() as connection:
-        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{NEWER}'"))
+        connection.execute(sa.text(f"UPDATE alembic_version SET version_num = '{revision}'"))
     before = everything(store_url)
     store = Store.open(store_url)
-    with pytest.raises(
-        DroverError, match=f"schema {NEWER}.*newer version.*Upgrade the collection.*nothing was"
-    ):
+    with pytest.raises(DroverError, match=f"schema {revision}.*{sentence}"):
         if use == "upgrade":
             store.upgrade()
         else:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Upgrades from every earlier revision, with data in every table, on both databases.
+"""Upgrades from every revision to a made-up later one, with data in every table, on both databases.
 
 The rows are plain SQL, recorded when the revision was made, independent of today's tables.py. A new
 revision is tested automatically; a revision that adds a table must add its rows here.
@@ -10,11 +10,14 @@ revision is tested automatically; a revision that adds a table must add its rows
 from __future__ import annotations
 
 import inspect
+import pathlib
+import shutil
 
 import pytest
 import sqlalchemy as sa
 from alembic.config import Config
 from alembic.runtime.environment import EnvironmentContext
+from alembic.script import ScriptDirectory
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
@@ -27,21 +30,40 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 
 REVISIONS = sorted(schema.revisions())
+# A revision of a later version, made up: there is something to upgrade to before the first change of
+# the schema. It moves data too.
+NEXT = "9000"
+NEXT_TEXT = f'''"""A made-up revision: a column, a table, and the data in them."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{NEXT}"
+down_revision = "{REVISIONS[-1]}"
 
 
-def each_of(revisions):
-    """Return revisions as parameters; revisions between the oldest and the two newest are marked as
-    long."""
-    kept = (revisions[0], *revisions[-2:])
-    return [
-        each if each in kept else pytest.param(each, marks=pytest.mark.long) for each in revisions
-    ]
+def upgrade():
+    op.add_column("instances", sa.Column("owner", sa.String(length=64)))
+    op.execute(sa.text("UPDATE instances SET owner = project"))
+    op.create_table("owners", sa.Column("name", sa.String(length=64), primary_key=True))
+    op.execute(sa.text("INSERT INTO owners (name) SELECT owner FROM instances WHERE owner IS NOT NULL"))
+'''
+
+
+@pytest.fixture
+def next_version(tmp_path, monkeypatch):
+    """Make this the next version of the collection: it has the made-up revision too."""
+    folder = tmp_path / "schema" / "versions"
+    shutil.copytree(pathlib.Path(revisions.scripts().versions), folder)
+    (folder / f"rev_{NEXT}_next.py").write_text(NEXT_TEXT)
+    monkeypatch.setattr(revisions, "scripts", lambda: ScriptDirectory(str(folder.parent)))
+    monkeypatch.setattr(schema, "LATEST", NEXT)
 
 
 # The rows that were written into a store of each revision; a later revision has the rows of the
 # earlier ones too.
 ROWS = {
-    "0001": f"""
+    "0100": f"""
 INSERT INTO services (id, uuid, host, "binary", disabled, forced_down, maintenance, status_before_drain, last_seen_up, created_at)
 VALUES (1, '{uuid_of("s1")}', 'kvm1', 'libvirtd', false, false, false, NULL, 1700000000.25, 1700000000.0);
 INSERT INTO services (id, uuid, host, "binary", disabled, disabled_reason, forced_down, maintenance, status_before_drain,
@@ -92,67 +114,42 @@ INSERT INTO migrations (id, uuid, instance_uuid, instance_name, source_node_id, 
 INSERT INTO migrations (id, uuid, instance_uuid, instance_name, source, destination, type, status, message, created_at,
  updated_at) VALUES (2, '{uuid_of("m2")}', '{uuid_of("gone")}', 'gone', 'kvm9', 'kvm1', 'migration', 'failed', 'no route',
  1600000000.0, 1600000001.0);
-""",
-    "0002": f"""
 UPDATE compute_nodes SET host_ip = '192.0.2.1', stats = '{{"io_workload": 3}}', metrics = '[]', num_io_ops = 3, failed_builds = 1
  WHERE id = 1;
 UPDATE instances SET image = '{{"hw_disk_bus": "virtio"}}' WHERE id = 1;
 INSERT INTO flavors (id, uuid, name, vcpus, memory_mb, disk_gb, extra_specs, created_at)
 VALUES (1, '{uuid_of("f")}', 'small', 2, 1024, 0, '{{"a": "b"}}', 1700000000.0);
-""",
-    "0003": f"""
 UPDATE inventories SET used = coalesce((SELECT sum(a.used) FROM allocations a
  WHERE a.provider_id = inventories.provider_id AND a.class_id = inventories.class_id), 0);
 UPDATE consumers SET expires_at = 1800000000.5 WHERE id = 2;
 UPDATE migrations SET details = '{{"flavor": "old"}}' WHERE id = 2;
 INSERT INTO placement_aggregates (id, uuid) VALUES (1, '{uuid_of("storage")}');
 INSERT INTO provider_aggregates (provider_id, aggregate_id) VALUES (1, 1);
-""",
-    "0004": """
-UPDATE instances SET policy = '{"move": "cold"}' WHERE id = 1;
+UPDATE instances SET policy = '{{"move": "cold"}}' WHERE id = 1;
 UPDATE server_groups SET max_moving = 1 WHERE id = 1;
 INSERT INTO leases (name, holder, process, purpose, acquired_at, renewed_at, expires_at)
 VALUES ('kvm1', 'admin@ctrl, process 7', 'ctrl/boot/pid:[1]/7:42', 'drain', 1700000000.0, 1700000001.0, 1700000301.0);
-""",
-    "0005": f"""
 INSERT INTO power_events (id, uuid, host, action, driver, status, created_at, updated_at)
 VALUES (1, '{uuid_of("power")}', 'kvm2', 'hard_off', 'redfish', 'done', 1700000000.0, 1700000001.0);
-""",
-    "0006": """
 INSERT INTO rolling_hosts (host, stage, instances, created_at, updated_at)
-VALUES ('kvm1', 'reboot', '[{"node": "kvm1"}]', 1700000000.0, 1700000001.0);
-""",
-    "0017": """
-INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
-VALUES ('kvm2', 'ceph', '["192.0.2.12"]', '["rbd:mon1:/vms/web"]', 1700000000.0, 1700000001.0);
-""",
-    "0018": "UPDATE inventories SET reserved_before_drain = reserved, drain_reason = 'new disks' WHERE id = 4;",
-    "0007": f"""
+VALUES ('kvm1', 'reboot', '[{{"node": "kvm1"}}]', 1700000000.0, 1700000001.0);
 INSERT INTO decisions (id, created_at, purpose, actor, instance_uuid, instance_name, host, node, alternates, explanation)
 VALUES (1, 1700000000.5, 'place', 'admin@ctrl, process 7', '{uuid_of("web")}', 'web', 'kvm1', 'kvm1',
  '[{{"host": "kvm2", "node": "kvm2"}}]', '{{"hosts": 2, "filters": []}}');
 INSERT INTO decisions (id, created_at, purpose, instance_name, alternates, message)
 VALUES (2, 1700000001.5, 'place', 'big', '[]', 'No valid host for big.');
-""",
-    "0009": f"""
 INSERT INTO domain_files (id, compute_node_id, uuid, path, identity)
 VALUES (1, 1, '{uuid_of("web")}', '/srv/vms/web.qcow2', 'nfs:filer:/vms/web.qcow2');
 INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_of("web")}', '/srv/images/base.qcow2');
-""",
-    "0010": "UPDATE domain_files SET written = (id = 1);",
-    "0011": "UPDATE migrations SET copied_memory_mib = 512, copied_disk_mib = 2048, seconds = 12.5 WHERE id = 2;",
-    "0012": """
-UPDATE instances SET labels = '{"project": "web"}' WHERE id = 1;
-UPDATE services SET labels = '{"rack": "7"}' WHERE host = 'kvm1';
-""",
-    "0013": f"""
+UPDATE domain_files SET written = (id = 1);
+UPDATE migrations SET copied_memory_mib = 512, copied_disk_mib = 2048, seconds = 12.5 WHERE id = 2;
+UPDATE instances SET labels = '{{"project": "web"}}' WHERE id = 1;
+UPDATE services SET labels = '{{"rack": "7"}}' WHERE host = 'kvm1';
 INSERT INTO images (id, uuid, name, disk_format, properties, source, checksum, created_at)
 VALUES (1, '{uuid_of("image")}', 'debian-12', 'qcow2', '{{"hw_architecture": "x86_64"}}', 'https://example.com/debian-12.qcow2',
  'sha256:{"0" * 64}', 1700000000.0);
 UPDATE instances SET extra_specs = '{{"trait:CUSTOM_SSD": "required"}}', image_name = 'debian-12' WHERE id = 1;
-""",
-    "0014": "INSERT INTO quotas (id, project, resource, hard_limit) VALUES (1, 'shop', 'cores', 40);",
-    "0015": f"""
+INSERT INTO quotas (id, project, resource, hard_limit) VALUES (1, 'shop', 'cores', 40);
 INSERT INTO pci_devices (id, compute_node_id, address, vendor_id, product_id, device_class, numa_node, dev_type, iommu_group, tags, traits,
  reported, consumer_id) VALUES (1, 1, '0000:3b:00.0', '10de', '2204', '030000', 0, 'type-PCI', 40, '{{"managed": "true"}}', '[]', true, 1);
 INSERT INTO mdev_types (id, compute_node_id, parent, type, resource_class, total) VALUES (1, 1, 'pci_0000_84_00_0', 'nvidia-35', 'VGPU', 4);
@@ -160,27 +157,24 @@ INSERT INTO mdevs (id, compute_node_id, uuid, parent, type, active, consumer_id)
 VALUES (1, 1, '{uuid_of("mdev")}', 'pci_0000_84_00_0', 'nvidia-35', true, 1);
 INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells)
 VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]');
-""",
-    "0019": """
-UPDATE compute_nodes SET host_model = '{"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Haswell", "features": ["aes"]}'
+UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;
+INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
+VALUES ('kvm2', 'ceph', '["192.0.2.12"]', '["rbd:mon1:/vms/web"]', 1700000000.0, 1700000001.0);
+UPDATE inventories SET reserved_before_drain = reserved, drain_reason = 'new disks' WHERE id = 4;
+UPDATE compute_nodes SET host_model = '{{"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Haswell", "features": ["aes"]}}'
  WHERE id = 1;
 INSERT INTO fleet_cpus (cell, arch, domain_type, vendor, cpu, hosts, created_at)
-VALUES ('c', 'x86_64', 'kvm', 'Intel', '{"vendor": "Intel", "model": "Haswell", "policies": {}, "features": ["aes"]}', '["kvm1"]', 1700000000.0);
-""",
-    "0020": "INSERT INTO history (day, zone, resource_class, capacity, used) VALUES (20000, 'a', 'VCPU', 64.0, 12);",
-    "0021": """
+VALUES ('c', 'x86_64', 'kvm', 'Intel', '{{"vendor": "Intel", "model": "Haswell", "policies": {{}}, "features": ["aes"]}}', '["kvm1"]', 1700000000.0);
+INSERT INTO history (day, zone, resource_class, capacity, used) VALUES (20000, 'a', 'VCPU', 64.0, 12);
 INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
 VALUES ('kvm2', '/etc/drover/fence_tgt.yml', '["192.0.2.12"]', '[]', 1700000002.0, NULL);
-""",
-    "0022": "UPDATE domains SET local_disks = true WHERE compute_node_id = 1;",
-    "0023": f"""
+UPDATE domains SET local_disks = true WHERE compute_node_id = 1;
 INSERT INTO actions (id, created_at, kind, instance_uuid, instance_name, host, destination, message, "user", controller, command, reason, job)
 VALUES (1, 1700000002.5, 'move', '{uuid_of("web")}', 'web', 'kvm1', 'kvm2', 'live-migration: completed', 'alice as root', 'ctl1',
  'ansible-playbook drover.compute.drain -e drover_host=kvm1', 'new memory', '{{"id": "42", "user": "alice"}}');
 INSERT INTO actions (id, created_at, kind, message, "user", controller, command, reason)
 VALUES (2, 1700000003.5, 'run', 'drain', 'root', 'ctl1', 'ansible-playbook site.yml', '');
 """,
-    "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 
 
@@ -243,14 +237,15 @@ def contents(url, columns=None):
     return found
 
 
-@pytest.mark.parametrize("revision", each_of(REVISIONS))
-def test_every_row_is_there_after_an_upgrade(store_url, revision):
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_row_is_there_after_an_upgrade(next_version, store_url, revision):
     before = build(store_url, revision)
     assert Store.open(store_url).upgrade() == revision
     assert (
         contents(store_url, {table: columns for table, (columns, dummy) in before.items()})
         == before
     )
+    assert contents(store_url)["owners"] == (["name"], ["('p',)"])
     with raw(store_url).connect() as connection:
         wrong = connection.exec_driver_sql(
             "SELECT i.id FROM inventories i WHERE i.used <> coalesce((SELECT sum(a.used) FROM allocations a"
@@ -259,8 +254,8 @@ def test_every_row_is_there_after_an_upgrade(store_url, revision):
     assert wrong == []
 
 
-@pytest.mark.parametrize("revision", each_of(REVISIONS))
-def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_engine_uses_it_after_an_upgrade(next_version, store_url, tmp_path, revision):
     build(store_url, revision)
     Store.open(store_url).upgrade()
     found = fleets.columns(store_url)
@@ -287,8 +282,8 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     assert fleets.figures(f"sqlite:///{tmp_path / 'copy.db'}") == fleets.figures(store_url)
 
 
-@pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
-def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision):
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_older_store_is_not_read_but_told_how_to_upgrade(next_version, store_url, revision):
     before = build(store_url, revision)
     with (
         pytest.raises(
@@ -301,8 +296,8 @@ def test_an_older_store_is_not_read_but_told_how_to_upgrade(store_url, revision)
     assert contents(store_url) == before
 
 
-@pytest.mark.parametrize("revision", each_of(REVISIONS[:-1]))
-def test_an_upgrade_that_fails_changes_nothing(store_url, revision, monkeypatch):
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_upgrade_that_fails_changes_nothing(next_version, store_url, revision, monkeypatch):
     before = build(store_url, revision)
     migrate = revisions.run
 
@@ -316,7 +311,7 @@ def test_an_upgrade_that_fails_changes_nothing(store_url, revision, monkeypatch)
     assert contents(store_url) == before
 
 
-def test_check_mode_upgrades_nothing(store_url):
+def test_check_mode_upgrades_nothing(next_version, store_url):
     before = build(store_url, REVISIONS[0])
     assert Store.open(store_url, check_mode=True).upgrade() == REVISIONS[0]
     assert contents(store_url) == before

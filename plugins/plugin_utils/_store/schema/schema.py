@@ -73,7 +73,7 @@ def check(connection: Connection, shown_url: str) -> str:
             f"The store {shown_url} is empty. Run the playbook drover.compute.discover first, "
             "or the module drover.compute.store to make its tables."
         )
-    _refuse_newer(found, shown_url)
+    _refuse_unknown(found, shown_url)
     raise DroverError(
         f"The store {shown_url} has the older schema {found}; this drover.compute needs {LATEST}. "
         "Upgrade it with the module drover.compute.store (any playbook that writes does it too)."
@@ -93,17 +93,23 @@ def upgrade(connection: Connection, shown_url: str) -> str | None:
         return found
     refuse_others(sa.inspect(connection).get_table_names(), shown_url)
     if found is not None:
-        _refuse_newer(found, shown_url)
+        _refuse_unknown(found, shown_url)
     _alembic().run(connection)
     return found
 
 
-def _refuse_newer(found: str, shown_url: str) -> None:
-    if found not in revisions():
+def _refuse_unknown(found: str, shown_url: str) -> None:
+    if found in revisions():
+        return
+    if found < LATEST:
         raise DroverError(
-            f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "
-            f"{LATEST}): a newer version wrote it. Upgrade the collection on this controller; nothing was changed."
+            f"The store {shown_url} has schema {found} of a version before 1.0.0, which cannot be upgraded; nothing was changed. "
+            "Set drover_store_url to a new database and run the playbook drover.compute.discover, which reads the fleet into it."
         )
+    raise DroverError(
+        f"The store {shown_url} has schema {found}, which this drover.compute does not know (its own is "
+        f"{LATEST}): a newer version wrote it. Upgrade the collection on this controller; nothing was changed."
+    )
 
 
 def _alembic() -> ModuleType:
