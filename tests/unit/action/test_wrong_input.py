@@ -563,12 +563,12 @@ def test_a_file_without_permission(protected, mode, folder_mode, module, sentenc
 
 def test_a_newer_schema(folder):
     connection = sqlite3.connect(folder / "store.db")
-    connection.execute("UPDATE alembic_version SET version_num = '0042'")
+    connection.execute("UPDATE alembic_version SET version_num = '9042'")
     connection.commit()
     connection.close()
     found = failure("host_info", store_url=f"sqlite:///{folder}/store.db")
     assert (
-        "has schema 0042, which this drover.compute does not know" in found
+        "has schema 9042, which this drover.compute does not know" in found
         and "nothing was changed" in found
     )
 

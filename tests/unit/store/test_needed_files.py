@@ -6,7 +6,6 @@ query finds them."""
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -21,10 +20,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import files
-from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
-from ansible_collections.drover.compute.tests.unit.store import fleets, test_upgrades
+from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 
 NFS = {"path": "/srv/vms", "shared_id": "nfs:filer:/vms"}
@@ -398,46 +397,6 @@ def test_names_that_are_too_long_for_an_index(prepared_url):
     with Store.open(prepared_url).read() as connection:
         for path, taken in ((long, True), (f"{long}z", False)):
             assert bool(files.user(connection, path, None, uuid_of("new"))) is taken
-
-
-def test_an_upgrade_takes_over_what_was_seen(store_url):
-    """Until every host was discovered again, only the disks are known."""
-    test_upgrades.build(store_url, "0007")
-    facts = json.dumps(
-        {
-            "disks": [
-                {"type": "file", "source": "/a'b"},
-                {"type": "network", "source": "rbd:x"},
-                {"type": "file", "source": None},
-            ]
-        }
-    )
-    with test_upgrades.raw(store_url).begin() as connection:
-        connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
-    Store.open(store_url).upgrade()
-    assert [
-        (place, uuid, path, identity) for place, uuid, path, identity, dummy in rows(store_url)
-    ] == [("kvm1", uuid_of("web"), "/a'b", None)]
-    assert schema.LATEST >= "0009"
-    with Store.open(store_url).read() as connection:
-        assert files.user(connection, "/a'b", None, uuid_of("new"), writes=True)["uuid"] == uuid_of(
-            "web"
-        )
-
-
-def test_an_upgrade_knows_what_is_only_read(store_url):
-    test_upgrades.build(store_url, "0007")
-    facts = json.dumps(
-        {"disks": [{**disk("/golden"), "readonly": True}, {**disk("/iso"), "device": "cdrom"}]}
-    )
-    with test_upgrades.raw(store_url).begin() as connection:
-        connection.execute(sa.text("UPDATE domains SET facts = :facts"), {"facts": facts})
-    Store.open(store_url).upgrade()
-    with Store.open(store_url).read() as connection:
-        for path in ("/golden", "/iso"):
-            assert files.user(connection, path, None, uuid_of("new")) and not files.user(
-                connection, path, None, uuid_of("new"), writes=True
-            )
 
 
 def test_what_a_move_has_to_know(prepared_url):
