@@ -26,7 +26,7 @@ options:
       In the store, a key with the value null is removed, and keys that are not named stay.
     - 'C(images) is a list of mappings. Images: properties with a name. C(place) keeps them in the store.'
     - C(images.name) (text, required). Its name.
-    - 'C(images.source) (text). Where the image comes from: a URL, or a path.'
+    - 'C(images.source) (text). The source of the image: a URL, or a path.'
     - 'C(images.checksum) (text). Of the source: C(sha256:) or C(sha512:) and the digits.'
     - C(images.disk_format) (C(qcow2), C(raw), C(vdi), C(vhd), C(vhdx), C(vmdk), C(iso), C(ploop), C(aki), C(ami), C(ari)).
       The format of its file, for a pre-filter of the scheduler.
@@ -53,14 +53,15 @@ options:
     - 'C(flavor.disk_gb) (GiB, or a size). The disk in GiB, or a size such as C(1T). By default 0: the instance has only the
       disks that it names.'
     - C(flavor.extra_specs) (mapping). Requirements by Nova's names, such as C(trait:CUSTOM_SSD), C(resources:VGPU) or C(aggregate_instance_extra_specs:ssd).
-    - C(vcpus) (whole number from 1). Virtual CPUs. By default those of the flavor; without a flavor 1.
+    - C(vcpus) (whole number from 1). Virtual CPUs. By default the number in the flavor; without a flavor 1.
     - C(memory_mb) (MiB, or a size). Memory in MiB, or a size such as C(4GiB). Required without a flavor.
     - C(disk_gb) (GiB, or a size). The size of its first disk in GiB, or a size such as C(1T), if C(disks) does not say it.
-      By default that of the flavor. An instance without C(disks) has one disk of this size; with 0 it has none.
+      By default the size in the flavor. An instance without C(disks) has one disk of this size; with 0 it has none.
     - C(disks) (list of mappings). Its disks, in the order vda, vdb and so on.
     - 'C(disks.size_gb) (GiB, or a size). Its size in GiB, or a size such as C(2T). The first disk may do without it: then
       C(disk_gb) or the flavor says it.'
-    - 'C(disks.image) (text). What backs the disk: the path of a file on the hypervisor, or the name of an image with a C(source).'
+    - 'C(disks.image) (text). The image behind the disk: the path of a file on the hypervisor, or the name of an image with
+      a C(source).'
     - C(disks.image_format) (C(qcow2), C(raw), C(qed), C(vdi), C(vhdx), C(vmdk), C(vpc)). The format of C(image). The default
       is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
@@ -76,23 +77,24 @@ options:
       for gluster, C(/EXPORT/FILE) for nfs, the name of the export for nbd.'
     - C(disks.source.hosts) (list of mappings). Its servers.
     - C(disks.source.hosts.name) (text, required). The name or address of a server.
-    - C(disks.source.hosts.port) (whole number from 1 to 65535). Its port [that of the protocol]. For nfs there is no other.
+    - C(disks.source.hosts.port) (whole number from 1 to 65535). Its port [the default port of the protocol]. For nfs there
+      is no other.
     - C(disks.source.identity) (mapping). As whom QEMU opens a file by nfs [the user and the group that QEMU runs as].
     - C(disks.source.identity.user) (whole number from 0 to 4294967294). The number of the user.
     - C(disks.source.identity.group) (whole number from 0 to 4294967294). The number of the group.
-    - C(disks.source.auth) (mapping). How QEMU logs in, for rbd and iscsi.
+    - C(disks.source.auth) (mapping). The login of QEMU, for rbd and iscsi.
     - C(disks.source.auth.username) (text, required). The user.
     - C(disks.source.auth.secret) (text, required). The uuid or the usage of a secret of libvirt, never its value. Each host
       that the instance may be on must have it.
     - C(disks.source.path) (text). A file, or a block device below C(/dev), that each of its hosts has.
-    - C(disks.source.format) (C(raw), C(qcow2)). The format of what is there [C(raw)].
+    - C(disks.source.format) (C(raw), C(qcow2)). The format of the data there [C(raw)].
     - 'C(disks.bus) (C(virtio), C(scsi), C(sata), C(ide), C(usb)). The bus (Nova: C(hw_disk_bus)) [C(virtio)].'
     - C(disks.cache) (C(none), C(writeback), C(writethrough), C(directsync), C(unsafe)). The cache of the host. Only C(none)
       and C(directsync) are safe for a live migration on shared storage [C(none)].
-    - C(disks.io) (C(native), C(threads), C(io_uring)). How QEMU reads and writes [QEMU's default].
-    - C(disks.discard) (C(unmap), C(ignore)). C(unmap) gives back what the guest discards; C(ignore) does not [C(unmap)].
+    - C(disks.io) (C(native), C(threads), C(io_uring)). The way in which QEMU reads and writes [QEMU's default].
+    - C(disks.discard) (C(unmap), C(ignore)). C(unmap) gives back the blocks that the guest discards; C(ignore) does not [C(unmap)].
     - C(disks.serial) (text). The serial number that the guest sees.
-    - C(disks.iotune) (mapping). Limits of what the disk may do in a second.
+    - C(disks.iotune) (mapping). Limits of the disk for a second.
     - 'C(disks.iotune.total_iops_sec) (whole number from 1 to 9223372036854775807). The most requests a second, reads and
       writes together (Nova: C(quota:disk_total_iops_sec)).'
     - 'C(disks.iotune.total_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, reads and writes
@@ -110,8 +112,8 @@ options:
     - C(networks.network) (text). A network of libvirt. Give this, C(bridge), or C(physical_network) with C(vnic).
     - 'C(networks.physical_network) (text). The interface is a device of the host: one with this C(physical_network) in C(drover_pci_device_specs).
       Give C(vnic) with it.'
-    - 'C(networks.vnic) (C(direct), C(macvtap), C(direct-physical)). How the guest gets the device. C(direct): the virtual
-      function itself. C(macvtap): a card of the guest''s model that takes all of the virtual function. C(direct-physical):
+    - 'C(networks.vnic) (C(direct), C(macvtap), C(direct-physical)). The way in which the guest gets the device. C(direct):
+      the virtual function itself. C(macvtap): a card of the guest''s model that takes all of the virtual function. C(direct-physical):
       the physical function itself.'
     - C(networks.mac) (text). The MAC address [a new one].
     - 'C(networks.model) (C(virtio), C(virtio-transitional), C(virtio-non-transitional), C(e1000), C(e1000e), C(igb), C(rtl8139),
@@ -124,7 +126,7 @@ options:
     - C(networks.vlan.trunk) (list of whole numbers). The VLANs that the guest sees with their tags.
     - C(networks.vlan.native) (whole number from 0 to 4095). The VLAN of C(trunk) that the guest sees without a tag.
     - C(networks.mtu) (whole number from 68 to 65535). The MTU of the interface.
-    - 'C(networks.queues) (whole number from 1 to 256). How many queues the card has (Nova: C(hw:vif_multiqueue_enabled),
+    - 'C(networks.queues) (whole number from 1 to 256). The number of queues of the card (Nova: C(hw:vif_multiqueue_enabled),
       one for each vCPU) [1].'
     - C(networks.openvswitch) (true or false or mapping). The bridge is one of Open vSwitch.
     - C(networks.openvswitch.interfaceid) (text). The uuid of the port, C(iface-id) in Open vSwitch [a new one].
@@ -138,7 +140,7 @@ options:
       The format of its file, for a pre-filter of the scheduler.
     - C(image.properties) (mapping). Its properties by Nova's names, for host filters such as ImagePropertiesFilter.
     - C(extra_specs) (mapping). Requirements by Nova's names, such as C(trait:CUSTOM_SSD), C(resources:VGPU) or C(aggregate_instance_extra_specs:ssd).
-      They override those of the flavor.
+      They override the extra specs of the flavor.
     - C(resources) (mapping). Amounts of other resource classes, such as C(VGPU) or classes of your own.
     - C(traits) (mapping). Traits that its host must have or must not have.
     - C(traits.required) (list of texts). Traits that its host must have.
@@ -157,11 +159,11 @@ options:
     - 'C(hints.build_near_host_ip) (text or list). An IP address: a host near it, for SimpleCIDRAffinityFilter.'
     - C(hints.cidr) (text or list). The network of C(build_near_host_ip). The default is C(/24).
     - C(hints.group) (text or list or mapping). As C(server_group).
-    - C(requested_destination) (mapping). Where it shall be.
+    - C(requested_destination) (mapping). The host for it.
     - C(requested_destination.host) (text). The only host that it may be on. Host filters may still reject it.
     - C(requested_destination.node) (text). The only compute node that it may be on.
     - C(requested_destination.cell) (text). The cell that a move prefers.
-    - C(requested_destination.allow_cross_cell_move) (true or false). Whether a move may leave the cell.
+    - C(requested_destination.allow_cross_cell_move) (true or false). True if a move may leave the cell.
     - C(ignore_hosts) (text or list). Hosts that it must not be on.
     - C(force_hosts) (text or list). The only hosts that it may be on. Only room, zone and the status of the host are checked.
     - C(force_nodes) (text or list). The only compute nodes that it may be on. Only room, zone and the status are checked.
@@ -173,7 +175,7 @@ options:
     - C(cloud_init.meta_data) (text or mapping). The meta data. A mapping, or a text as cloud-init reads it.
     - C(cloud_init.network_config) (text or mapping). The network configuration. A mapping, or a text as cloud-init reads
       it.
-    - C(autostart) (true or false). Whether libvirt starts it with its host.
+    - C(autostart) (true or false). True if libvirt starts it with its host.
     - C(policy) (mapping). The rules for its moves.
     - 'C(policy.move) (C(never), C(cold), C(live)). C(never): it is not moved. C(cold): it is shut off for the move and started
       again after it. C(live): it is moved only while it runs. By default a running instance moves live, and an instance that
@@ -181,7 +183,7 @@ options:
     - 'C(policy.on_drain) (C(shutdown)). C(shutdown): a drain shuts it down where it is, and does not move it.'
     - C(policy.priority) (whole number from -1000000 to 1000000). Instances with a higher number move first. The default is
       0.
-    - C(policy.migration) (mapping). Options of its moves. They override those of C(drover_migration).
+    - C(policy.migration) (mapping). Options of its moves. They override the options in C(drover_migration).
     - C(policy.migration.bandwidth_mib) (whole number from 1). As this option of moves.
     - C(policy.migration.parallel_connections) (whole number from 2). As this option of moves.
     - C(policy.migration.auto_converge) (true or false). As this option of moves.
@@ -221,12 +223,12 @@ options:
       the video card; C(none) for no card.
     - C(video.vram_mb) (whole number from 1 to 512). Its memory in MiB [libvirt's default].
     - C(console) (mapping). The serial console.
-    - C(console.serial_ports) (whole number from 1 to 4). How many serial ports; the first is the console [1].
+    - C(console.serial_ports) (whole number from 1 to 4). The number of serial ports; the first is the console [1].
     - C(console.log) (true or false). Write what the console shows into a file beside the disks, C(UUID-console.log). It is
       removed with the instance and is not moved [false].
     - 'C(guest_agent) (true or false). A channel for the QEMU guest agent (Nova: C(hw_qemu_guest_agent)) [false].'
     - 'C(watchdog) (mapping). A watchdog (Nova: C(hw:watchdog_action)). Without it there is none.'
-    - C(watchdog.action) (C(none), C(pause), C(poweroff), C(reset), C(shutdown), C(dump), C(inject-nmi), required). What happens
+    - C(watchdog.action) (C(none), C(pause), C(poweroff), C(reset), C(shutdown), C(dump), C(inject-nmi), required). The action
       when the guest does not answer its watchdog.
     - C(watchdog.model) (C(i6300esb), C(ib700)). The device [C(i6300esb)].
     - 'C(rng) (true or false or mapping). A source of random numbers; C(false) for none, or a mapping with its rate (Nova:
@@ -237,7 +239,7 @@ options:
     - 'C(boot_menu) (true or false). Show the menu of boot devices (Nova: C(hw:boot_menu)) [false].'
     - 'C(input_bus) (C(usb), C(virtio)). The bus of a tablet and a keyboard, for the pointer of a graphical console (Nova:
       C(hw_input_bus)).'
-    - C(cdroms) (list of mappings). CD-ROM drives beside that of C(cloud_init).
+    - C(cdroms) (list of mappings). CD-ROM drives beside the drive of C(cloud_init).
     - C(cdroms.path) (text). An ISO image on the host. Without it the drive is empty.
     - C(cdroms.bus) (C(sata), C(scsi), C(ide), C(usb)). The bus of the drive [C(sata); C(ide) with the machine type C(pc);
       C(scsi) on other architectures].

@@ -86,7 +86,8 @@ destination:
   type: str
   required: true
 destination_uri:
-  description: How the source reaches the destination's libvirt; by default C(qemu+ssh://root@DESTINATION/system).
+  description: The URI by which the source reaches the destination's libvirt; by default
+    C(qemu+ssh://root@DESTINATION/system).
   type: str
 host_uuids_there:
   description:
@@ -108,8 +109,8 @@ migration:
   type: str
 begin:
   description:
-    - True to begin the move if it has not begun. With false only its result is returned; it is V(failed) for a move that has
-      not begun.
+    - True to begin the move if it has not begun. With false the module only returns its result; it
+      is V(failed) for a move that has not begun.
   type: bool
   default: true
 will_stop:
@@ -121,21 +122,24 @@ autostart:
   type: bool
 numa:
   description:
-    - The pins, NUMA cells and huge pages that were claimed at the destination, as C(numa) of M(drover.compute.hypervisor_info). An empty
-      mapping lets the domain float over all CPUs there. By default what the domain says of them stays as it is.
+    - The pins, NUMA cells and huge pages that were claimed at the destination, as C(numa) of
+      M(drover.compute.hypervisor_info). An empty mapping lets the domain float over all CPUs there.
+      By default the domain keeps its own.
     - A domain that was bound to its host by hand is refused.
   type: dict
 devices:
   description:
-    - The devices that were claimed at the destination for those that the domain has here. A C(pci) list of C(address), C(address_there),
-      C(interface), C(interface_there) and C(live_migratable), and an C(mdevs) list of C(uuid) and C(there), which has the C(uuid), C(parent) and
-      C(type) of the device that is made there.
+    - The devices that were claimed at the destination, in place of the devices that the domain has
+      here. A C(pci) list of C(address), C(address_there), C(interface), C(interface_there) and
+      C(live_migratable), and an C(mdevs) list of C(uuid) and C(there), which has the C(uuid),
+      C(parent) and C(type) of the device that is made there.
     - A domain with another device of its host is refused.
   type: dict
 resized:
   description:
-    - True for a resize. The domain gets exactly what C(numa) says when it has arrived, with its size. Until then all of it is bound to all CPUs
-      and NUMA cells that were claimed, whatever it was bound to before.
+    - True for a resize. When the domain has arrived, it gets exactly C(numa), with its size. Until
+      then all of it is bound to all CPUs and NUMA cells that were claimed, whatever it was bound to
+      before.
   type: bool
   default: false
 used_elsewhere:

@@ -63,8 +63,9 @@ options:
   show:
     description:
       - Show the lines of the answer in the terminal or job log, too.
-      - A row of a host that is down, or of an instance that is missing or has crashed, has the colour that Ansible gives to errors (red). A row of
-        a host that is disabled or in maintenance, or of a paused instance, has that of changes (yellow).
+      - A row of a host that is down, or of an instance that is missing or has crashed, has the
+        colour that Ansible gives to errors (red). A row of a host that is disabled or in
+        maintenance, or of a paused instance, has the colour of changes (yellow).
     type: bool
     default: false
 """

@@ -26,8 +26,9 @@ options:
       - C(member_of) is a list of uuids of placement aggregates, also with V(!UUID) and inner lists. An aggregate of the root of a tree
         counts for the whole tree.
       - C(in_tree) is the uuid of a provider. Only providers of its tree are used.
-      - C(groups) is a mapping of suffixes (1 to 64 letters, digits, V(_) and V(-)) to mappings of those four. One provider serves
-        the whole group. It has the traits and is itself in the aggregates.
+      - C(groups) is a mapping of suffixes (1 to 64 letters, digits, V(_) and V(-)) to mappings of
+        these four. One provider serves the whole group. It has the traits and is itself in the
+        aggregates.
       - C(group_policy) is V(isolate) if each group needs a different provider, else V(none). It is required with two or more groups.
       - C(same_subtree) is a list of suffixes, or a list of such lists. One of the providers of these groups is above the others, or the
         same. A group in this list does not need C(resources).

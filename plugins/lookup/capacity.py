@@ -61,7 +61,7 @@ _raw:
   elements: dict
   contains:
     name: {description: The name of the flavor or request., type: str, returned: always}
-    total: {description: How many more fit., type: int, returned: always}
+    total: {description: The number of instances that still fit., type: int, returned: always}
     short:
       description: The resource class that runs out first on most of the nodes. Null if no node passes the host filters.
       type: str
@@ -82,7 +82,7 @@ _raw:
       type: dict
       returned: always
       contains:
-        total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always}
+        total: {description: "The number that fit then, V(0) if its instances do not fit on the others.", type: int, returned: always}
         host: {description: The host with the loss that leaves the least capacity., type: str, returned: always}
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always}
 """

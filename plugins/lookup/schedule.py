@@ -23,8 +23,8 @@ options:
   _terms:
     description:
       - Requests. Each is a mapping, or a list of mappings.
-      - C(name), C(vcpus) and C(memory_mb) (MiB) are required, C(disk_gb) (GiB) is V(0) by default. Amounts are whole numbers. Those of memory
-        and disk may be texts such as V(4GiB) or V(2T).
+      - C(name), C(vcpus) and C(memory_mb) (MiB) are required, C(disk_gb) (GiB) is V(0) by default.
+        Amounts are whole numbers. Sizes of memory and disk may be texts such as V(4GiB) or V(2T).
       - C(resources) is a mapping of other resource classes to amounts, such as C(VGPU) or C(CUSTOM_LICENCE). The extra specs of a flavor
         have them as C(resources:CLASS), which also overrides C(vcpus), C(memory_mb) and C(disk_gb) for their classes.
       - C(extra_specs) is a mapping of requirements by Nova's names, which override the extra specs of the flavor. C(traits) is a mapping with

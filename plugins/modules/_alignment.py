@@ -28,7 +28,7 @@ options:
     elements: dict
     required: true
   apply:
-    description: Change what can be changed. By default nothing is changed.
+    description: Make the changes that are possible. By default nothing is changed.
     type: bool
     default: false
   migration:

@@ -15,11 +15,12 @@ author:
 description:
   - Reads the power state of a machine from its management controller, or sends a request to it. No request is ever mapped to another one.
   - The result of a failed request has C(begun), which is false only if nothing was done.
-  - A controller that tells the uuid of its machine is compared with the machine that the store has for O(host). That of another machine has an
-    unknown state, and no request is sent to it.
+  - A controller that tells the uuid of its machine is compared with the machine that the store has
+    for O(host). If it is another machine, the state is unknown, and the module sends no request.
 options:
   host:
-    description: The host that is meant. Without it, and without O(uuid), the machine is not compared.
+    description: The host of the controller. Without it, and without O(uuid), the machine is not
+      compared.
     type: str
     default: ''
   uuid:
@@ -44,7 +45,8 @@ options:
     type: str
     required: true
   request:
-    description: Switch it on, cut the power, or shut it down cleanly. Without it the state is read.
+    description: Switch it on, cut the power, or shut it down cleanly. Without it the module reads
+      the state.
     type: str
     choices: ['on', 'off', shutdown]
   wanted:
@@ -53,7 +55,7 @@ options:
     choices: ['on', 'off', any]
     default: any
   timeout:
-    description: Seconds in which a busy controller is tried again.
+    description: The seconds for which the module tries a busy controller again.
     type: int
     default: 300
   deadline:
@@ -65,11 +67,12 @@ options:
     type: str
     default: ''
   ca_path:
-    description: A file or folder with the certificates of the CAs that Redfish is checked with; otherwise those of the machine.
+    description: A file or folder with the certificates of the CAs for Redfish; by default the CAs
+      of the machine.
     type: path
     default: ''
   validate_certs:
-    description: Whether to check the certificate.
+    description: True to check the certificate.
     type: bool
     default: true
 attributes:

@@ -19,8 +19,8 @@ description:
 options:
   keep:
     description:
-      - Only keep the flavors, images, aggregates and server groups of the definitions in the store. What is there already is changed where the
-        definitions differ; nothing is removed.
+      - Only keep the flavors, images, aggregates and server groups of the definitions in the store.
+        Existing objects are changed if their definitions differ; nothing is removed.
       - The room of instances that an earlier run claimed, and that the definitions do not have any more, is given back if that run was on this
         controller and has ended before it had them built.
     type: bool

@@ -32,10 +32,11 @@ options:
     default: 3600
   incremental:
     description:
-      - Copy only what was written since the last copies in the folder that were made with this option, and let libvirt note what is written from
-        now on. The copy before is the backing file of the new one.
-      - The whole disk is copied where that is not known, such as the first time, after the domain was off, or after a snapshot of it. An image must
-        be qcow2.
+      - Copy only the data that the guest has written since the last copies with this option in the
+        folder, and let libvirt note the data that it writes from now on. The copy before is the
+        backing file of the new one.
+      - If libvirt does not know them (the first time, after the domain was off, or after a snapshot
+        of it), the module copies the whole disk. An image must be qcow2.
     type: bool
     default: false
 extends_documentation_fragment:

@@ -17,7 +17,8 @@ description:
     guest writes to. If the running guest does not get the device, the definition is as it was before.
   - A device is detached when the running domain and the definition no longer show it. If the guest does not release it in time, the module
     fails, and the definition keeps the device.
-  - No file is ever removed or overwritten, except a new file of this call whose disk could not be attached.
+  - No file is ever removed or overwritten, except a new file of this call if the disk could not be
+    attached.
 options:
   uuid:
     description: The uuid of the domain.
@@ -108,7 +109,8 @@ options:
     default: 60
   order:
     description:
-      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+      - A name of this order, any text. M(drover.compute._domain_order) can withdraw the order by
+        it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt

@@ -12,12 +12,14 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - The step of the playbook C(drover.compute.instance_disk_move) on a hypervisor.
-  - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with C(status=copying)
-    if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
+  - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait)
+    seconds at most, and returns with C(status=copying) if the copy is not complete. The copy goes
+    on between the calls. If the guest is off, one call copies the disk.
   - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
   - The metadata of the domain record each new file before it is made. A call that finds the record goes on.
-  - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and
-    has all data. A disk comes into Ceph or out of it only while the guest runs.
+  - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume with all
+    data. Its name begins with the uuid of the domain. A disk comes into Ceph or out of it only
+    while the guest runs.
   - No file or volume is overwritten. The old one is removed if it is the domain's and no one else needs it. Otherwise it stays, see C(kept).
 options:
   uuid:
@@ -51,7 +53,8 @@ options:
     description: MiB per second to copy at most. By default there is no limit.
     type: int
   whole:
-    description: The copy has all data, also that of the images behind the disk, and no image is behind it.
+    description: The copy has all data, also of the images behind the disk, and has no image behind
+      it itself.
     type: bool
     default: false
   hold:
@@ -75,7 +78,8 @@ options:
     default: []
   order:
     description:
-      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+      - A name of this order, any text. M(drover.compute._domain_order) can withdraw the order by
+        it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt

@@ -20,12 +20,13 @@ description:
   - A move is complete when the destination shows the domain running (shut off, for a cold move) and the source no longer has it.
     Only then the copied local files are removed at the source, if they belong to the domain and nothing else needs them. After a failure
     the copies at the destination are removed.
-  - No file at the destination is ever overwritten. If both hosts have the domain, nothing is repaired.
+  - No file at the destination is ever overwritten. If both hosts have the domain, the module
+    repairs nothing.
   - A second call is harmless. It follows a move that is under way, and reports a completed move as completed.
 options:
   start:
     description:
-      - The moves to start. A move that is already under way is followed.
+      - The moves to start. The module follows a move that is already under way.
     type: list
     elements: dict
     default: []

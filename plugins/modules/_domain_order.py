@@ -11,9 +11,9 @@ short_description: Withdraw orders on a hypervisor and show the domains
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Use it on a hypervisor after a task was given up whose module may still run or start there, for example after a time limit
-    or a lost connection. It waits until no other call works on the domain, makes sure that the named orders can no longer begin,
-    and then reads the domain.
+  - Use it on a hypervisor after a task ended while its module may still run or start there, for
+    example after a time limit or a lost connection. It waits until no other call works on the
+    domain, makes sure that the named orders can no longer begin, and then reads the domain.
   - Its result is therefore certain until the next order. Domains are not changed.
   - If a named order was a build that was cut off before it defined the domain, the logical volumes that it had made are removed.
 options:

@@ -50,12 +50,14 @@ options:
         elements: str
         default: []
       pci_devices:
-        description: The addresses of the PCI devices of this hypervisor that are its own. It is refused if its XML names others.
+        description: The addresses of the PCI devices of this hypervisor that are its own. The
+          module refuses the domain if its XML names others.
         type: list
         elements: str
         default: []
       mdevs:
-        description: Its mediated devices here. Those that are missing are made before it is defined.
+        description: Its mediated devices here. Missing devices are made before the domain is
+          defined.
         type: list
         elements: dict
         default: []
@@ -73,11 +75,13 @@ options:
             type: str
             required: true
       snapshotting:
-        description: A snapshot of it was made when its host died. If the new image of a disk is there, the domain gets that one.
+        description: A snapshot of it was made when its host died. If the new image of a disk
+          exists, the domain gets it.
         type: bool
         default: false
       order:
-        description: A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it.
+        description: A name of this order, any text. M(drover.compute._domain_order) can withdraw
+          the order by it.
         type: str
       images:
         description:

@@ -38,7 +38,7 @@ options:
     type: dict
     default: {}
   autostart:
-    description: Whether libvirt starts the domains with their host. By default that stays as it is.
+    description: True if libvirt starts the domains with their host. By default that stays as it is.
     type: bool
   patience:
     description: Seconds to wait for another call that works on a domain.

@@ -41,7 +41,7 @@ options:
     elements: str
     default: []
   patience:
-    description: Seconds for which a libvirt that takes no connection is tried again.
+    description: The seconds for which the module tries a libvirt that takes no connection again.
     type: int
     default: 6
 extends_documentation_fragment:

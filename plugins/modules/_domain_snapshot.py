@@ -52,7 +52,8 @@ options:
     default: 600
   order:
     description:
-      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+      - A name of this order, any text. M(drover.compute._domain_order) can withdraw the order by
+        it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt

@@ -11,8 +11,9 @@ short_description: See which files of another hypervisor the domains of this one
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Another hypervisor is about to remove files. This names those that a domain here needs or may need, running or only defined, with all that its
-    images are backed by, its snapshots and its boot files. Nothing is changed.
+  - Another hypervisor is about to remove files. The module names the files that a domain here needs
+    or may need, running or only defined, with all images behind its images, its snapshots and its
+    boot files. Nothing is changed.
   - On the hypervisor that has the files, O(paths) gives the names by which the others find them.
 options:
   uris:

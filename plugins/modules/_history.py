@@ -13,9 +13,10 @@ short_description: Record the capacity and the use of the fleet today
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Writes one row for each zone and resource class, with its capacity and what is allocated of it. A later call of the same day replaces them. The
-    rows of 800 days are kept. The playbook C(drover.compute.discover) runs it at its end, and M(drover.compute.capacity_info) draws a line through
-    these days.
+  - Writes one row for each zone and resource class, with its capacity and the allocated amount. A
+    later call of the same day replaces them. The rows of 800 days are kept. The playbook
+    C(drover.compute.discover) runs it at its end, and M(drover.compute.capacity_info) draws a line
+    through these days.
   - Records too that all hosts of the inventory have been read once, if so. Until then a new store, or one that was brought back from a backup,
     starts and removes nothing (docs/safety.md).
 options:

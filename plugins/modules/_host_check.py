@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _host_check
-short_description: Read what of a hypervisor matters to the guests of other hosts
+short_description: Read the facts of a hypervisor that matter to the guests of other hosts
 author:
   - The drover.compute authors (@drover-compute)
 description:
@@ -23,7 +23,8 @@ options:
     type: path
     default: /var/lib/libvirt/images
   cpus:
-    description: CPUs of guests of other hosts, as C(cpu) of C(guests) has them. Those that this hypervisor cannot run are returned.
+    description: CPUs of guests of other hosts, as C(cpu) of C(guests) has them. The module returns
+      the ones that this hypervisor cannot run.
     type: list
     elements: dict
     default: []

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _host_findings
-short_description: Warn of what will not work later between hosts, by what the store has of them
+short_description: Warn of operations between hosts that will fail later, by the records of the
+  store
 author:
   - The drover.compute authors (@drover-compute)
 description:

@@ -13,8 +13,8 @@ author:
 description:
   - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared storage are in use.
     The role P(drover.compute.evacuate#role) runs it on a few hypervisors before it fences a silent host.
-  - It changes nothing and needs only Python. Images of Ceph are looked at where libvirt's binding, a storage pool with the images and the
-    command C(rbd) are there.
+  - It changes nothing and needs only Python. The module looks at images of Ceph if the host has
+    libvirt's binding, a storage pool with the images and the command C(rbd).
 options:
   addresses:
     description: Names or addresses of the other host. An answer on one of them is enough.
@@ -22,7 +22,8 @@ options:
     elements: str
     required: true
   port:
-    description: The TCP port to connect to, by default that of SSH. A closed port is an answer too.
+    description: The TCP port to connect to, by default the port of SSH. A closed port is an answer
+      too.
     type: int
     default: 22
   timeout:

@@ -14,7 +14,8 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - A step of the role P(drover.compute.place#role). It is private to the collection and may change in any release.
-  - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task there. The result is recorded in the store.
+  - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task
+    there. The store records the result.
   - The files and the domain of a failed build are removed again. Any other failure during a build (a time limit, a lost host, a store that
     cannot be written) proves nothing. Only if C(uncertain) is false, nothing of the instance is there for certain;
     O(state=settled) finds out.
@@ -22,9 +23,11 @@ options:
   state:
     description:
       - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
-      - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the orders on the hypervisor and reads the domain.
-        An instance that runs there is recorded. If nothing of it is there, its resources are claimed on the first of O(alternates). Without
-        alternates they are released, and the module fails with O(message). If the result is not certain, it fails and changes nothing.
+      - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the
+        orders on the hypervisor and reads the domain. An instance that runs there is recorded. If
+        nothing of it is there, the module claims its resources on the first of O(alternates).
+        Without alternates they are released, and the module fails with O(message). If the result is
+        not certain, it fails and changes nothing.
     type: str
     choices: [built, settled]
     default: built
@@ -39,7 +42,8 @@ options:
     description: The domain XML, with the same uuid and name.
     type: str
   numa:
-    description: The pins, NUMA cells and huge pages that were claimed, written into O(xml) in place of its own. By default O(xml) stays as it is.
+    description: The claimed pins, NUMA cells and huge pages. They replace the ones in O(xml). By
+      default O(xml) stays as it is.
     type: dict
   disks:
     description:
@@ -49,7 +53,8 @@ options:
     default: []
   defined_disks:
     description:
-      - The disks as the definition has them. One that discovery would count on another storage pool than the definition does is refused.
+      - The disks as the definition has them. The module refuses a disk that discovery would count
+        on another storage pool than the definition.
     type: list
     elements: dict
     default: []
@@ -74,7 +79,8 @@ options:
     type: str
     default: qemu:///system
   looked_at:
-    description: When the hosts were read for what is new, as M(drover.compute._schedule) returns it. Without it they are read for this instance.
+    description: When the hosts were read for what is new, as M(drover.compute._schedule) returns
+      it. Without it the module reads them for this instance.
     type: float
   timeout:
     description: Seconds for the start.

@@ -30,7 +30,7 @@ options:
     description:
       - V(done) first ends the open migrations of an earlier run on this host, then carries out O(moves). An open migration that has not
         begun on the hypervisor begins now, unless its destination is now disabled or down.
-      - V(settled) only ends open migrations. One that has not begun is undone.
+      - V(settled) only ends open migrations. A move that has not begun is undone.
       - V(aborted) aborts the migrations that have begun.
     type: str
     choices: [done, settled, aborted]
@@ -51,18 +51,21 @@ options:
     default: moving instances
   instances:
     description:
-      - With O(state=aborted), the instances whose moves are aborted, by name or uuid. By default all moves off the host are aborted.
+      - With O(state=aborted), the instances of the moves to abort, by name or uuid. By default all
+        moves off the host are aborted.
     type: list
     elements: str
     default: []
   selector:
     description:
-      - With O(state=aborted), the labels of the instances whose moves are aborted, in place of O(instances).
+      - With O(state=aborted), the labels of the instances of the moves to abort, in place of
+        O(instances).
     type: str
   options:
     description:
       - The options of the moves. Roles set them from the variable C(drover_migration).
-      - Before the first move, options are refused that contradict each other or that the libvirt of one of the hosts does not know.
+      - Before the first move, the module refuses options that contradict each other, and options
+        that the libvirt of one of the hosts does not know.
     type: dict
 attributes:
   check_mode:

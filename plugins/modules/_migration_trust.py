@@ -11,8 +11,9 @@ short_description: Set up and check the SSH keys and host keys that migrations n
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on a hypervisor, for the account that it runs as. The role P(drover.compute.hypervisor#role) calls it for the account that Ansible uses
-    and for root, because libvirt's daemon makes a connection of its own.
+  - Runs on a hypervisor, for the account that it runs as. The role
+    P(drover.compute.hypervisor#role) calls it for the account that Ansible uses and for root,
+    because libvirt's daemon connects by itself.
   - Each line that it writes ends with a mark that names its host. It changes no other line, and no key that exists. A private key never leaves
     its host.
 options:

@@ -18,7 +18,7 @@ description:
   - On another machine the task fails with C(not_this_host). It is not unreachable, because something answers.
 options:
   module:
-    description: The module. By default the id of the boot is read.
+    description: The module. By default the module reads the id of the boot.
     type: str
     choices: [_boot_info, _domain_backup, _migration_trust, hypervisor_info, ansible.builtin.command]
     default: _boot_info

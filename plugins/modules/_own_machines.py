@@ -17,7 +17,8 @@ description:
     C(drover_controller) and C(drover_store_machine), the name of a host or of an instance, or V(none), say it where none of them tells.
 options:
   host:
-    description: A host whose power is to go. The task fails if it is such a machine, or if a guest there is one.
+    description: A host that is about to lose its power. The task fails if it is such a machine, or
+      if a guest there is one.
     type: str
   not_done:
     description: The beginning of the refusal.

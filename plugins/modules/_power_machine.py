@@ -16,11 +16,12 @@ description:
   - Compares the uuid that a power driver tells with the machine that the store has for a host. It changes nothing.
 options:
   host:
-    description: The host that is meant.
+    description: The host of the machine.
     type: str
     required: true
   reported:
-    description: The uuid from the driver, such as that of the domain of an outer libvirt. Without it nothing is compared.
+    description: The uuid from the driver, such as the uuid of the domain of an outer libvirt.
+      Without it the module compares nothing.
     type: str
     default: ''
   uuid:

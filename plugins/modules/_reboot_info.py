@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _reboot_info
-short_description: Find out whether a hypervisor needs a reboot
+short_description: Find out if a hypervisor needs a reboot
 author:
   - The drover.compute authors (@drover-compute)
 description:

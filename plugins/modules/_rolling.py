@@ -77,7 +77,8 @@ options:
     choices: [needed, always, never]
     default: needed
   reboot_sentinels:
-    description: Files on the host whose existence means that it needs a reboot. Without them the signs of its own system count.
+    description: Files on the host. If one exists, the host needs a reboot. Without them the signs
+      of the system of the host count.
     type: list
     elements: str
     default: []

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _silent_host
-short_description: Determine if a host answers, and decide what to do about a silent host
+short_description: Determine if a host answers, and decide the action for a silent host
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Decides the next action for a host whose libvirt does not answer, and returns it as a word and a sentence. It changes nothing, and its
-    result is no proof that the host is off. The role P(drover.compute.evacuate#role) uses it before it fences a host.
+  - Decides the next action for a host without an answer of libvirt, and returns it as a word and a
+    sentence. It changes nothing, and its result is no proof that the host is off. The role
+    P(drover.compute.evacuate#role) uses it before it fences a host.
 options:
   host:
     description: The host, by its name in the inventory.

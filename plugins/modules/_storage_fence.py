@@ -13,8 +13,9 @@ short_description: Record that a host is shut out of shared storage
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - The role drover.compute.evacuate uses this module around the tasks of a fence of storage. It says on what these act, and keeps in the store
-    what they have done. It shuts nobody out by itself.
+  - The role drover.compute.evacuate uses this module around the tasks of a fence of storage. It
+    names the storage for these modules, and keeps their results in the store. It does not shut a
+    host out by itself.
 options:
   host:
     description: The host, by its name in the inventory. The run must have its lease.
@@ -25,9 +26,10 @@ options:
     elements: str
   state:
     description:
-      - V(known) finds those of O(hosts) that are shut out, by the store. V(begun) writes down
-        that the host is about to be shut out. V(verified) records the disks that it was seen to be cut off from. V(returned)
-        reads the host and fails while it must stay shut out. V(lifted) records that this fence was lifted.
+      - V(known) finds the O(hosts) that are shut out, by the store. V(begun) writes down that the
+        host is about to be shut out. V(verified) records the disks that it was seen to be cut off
+        from. V(returned) reads the host and fails while it must stay shut out. V(lifted) records
+        that this fence was lifted.
     type: str
     choices: [known, begun, verified, returned, lifted]
     required: true
@@ -35,7 +37,8 @@ options:
     description: With O(state=begun), O(state=verified) and O(state=lifted), C(ceph), or the absolute path of a file with tasks.
     type: str
   addresses:
-    description: With O(state=begun), addresses from which the host reaches its storage, besides those that discovery has seen.
+    description: With O(state=begun), addresses from which the host reaches its storage, besides the
+      addresses that discovery has seen.
     type: list
     elements: str
     default: []
@@ -45,7 +48,7 @@ options:
     elements: str
     default: []
   cut:
-    description: With O(state=verified), those of them that it is cut off from.
+    description: With O(state=verified), the disks that it is cut off from.
     type: list
     elements: str
     default: []

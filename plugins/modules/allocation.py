@@ -26,7 +26,8 @@ options:
       - V(swapped) begins a move of O(instances) to O(host). The migration gets the allocations at the source, the destination is claimed.
       - V(resized) begins a resize of one of O(instances) to O(resources), on its host or on O(host). The migration holds the old size, the
         instance the new one.
-      - V(moved) ends a move. The allocations at the source are released; those of a resize only when it is confirmed.
+      - V(moved) ends a move. The allocations at the source are released, but after a resize only
+        when it is confirmed.
       - V(swapped_back) undoes a move that has not ended. The instance has its allocations at the source again.
       - V(confirmed) keeps the new size of a finished resize, V(reverted) restores the old size and host.
       - V(replaced) replaces the allocations of O(consumers), all in one transaction, within the capacity.
@@ -171,8 +172,8 @@ claims:
         cells: [{id: 0, cpus: [0], memory_mb: 64, mode: strict, nodes: [0]}], pages: [], locked: false}
     pci_devices:
       description:
-        - The PCI devices of the instance. C(request) is the number of the request that a device meets, beginning with 0. C(managed) says
-          whether libvirt changes its driver.
+        - The PCI devices of the instance. C(request) is the number of the request that a device
+          meets, beginning with 0. C(managed) is true if libvirt changes its driver.
       returned: if it has any
       type: list
       elements: dict

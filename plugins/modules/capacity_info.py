@@ -93,19 +93,22 @@ capacity:
           type: str
           returned: always
           sample: ComputeFilter
-        reason: {description: "Why it rejects the node, null if it gives no reason.", type: str, returned: always, sample: "disabled, 'new fan'"}
+        reason: {description: "Why it rejects the node, null if it gives no reason.", type: str, returned: always,
+          sample: "disabled, 'new fan'"}
     with_loss:
       description: The result if the worst host is lost. Null without O(loss), or without any host.
       type: dict
       returned: always
       contains:
-        total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always, sample: 27}
-        host: {description: The host whose loss leaves the least capacity., type: str, returned: always, sample: kvm3}
+        total: {description: "The number that fit then, V(0) if its instances do not fit on the others.", type: int, returned: always,
+          sample: 27}
+        host: {description: The host that leaves the least capacity if it is lost., type: str, returned: always, sample: kvm3}
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
 growth:
   description:
-    - When resource classes are full, the first one first, by a line through what was allocated on the last 60 days (least squares). At
-      least 7 of these days must have had a discovery. Classes that do not grow, or are full in more than two years, are left out.
+    - The dates on which resource classes are full, the first one first, by a line through the
+      allocated amounts of the last 60 days (least squares). At least 7 of these days must have had
+      a discovery. Classes that do not grow, or are full in more than two years, are left out.
   returned: success
   type: list
   elements: dict

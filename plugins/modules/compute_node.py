@@ -52,8 +52,8 @@ options:
     type: str
   exchanged:
     description:
-      - The machine of the host was exchanged. The machine that answers takes its place. Without this option another machine than that of the
-        last discovery is refused.
+      - The machine of the host was exchanged. The machine that answers takes its place. Without
+        this option discovery refuses another machine than the machine of the last discovery.
       - It is refused too while the store has an instance on the host that the new machine does not show, or while an operation is open there.
         The playbook C(drover.compute.host_replace) sets it.
     type: bool
@@ -114,12 +114,12 @@ options:
     description:
       - Pages of NUMA cells that instances do not get, as a list of mappings with C(node) (the number of the cell), C(size) (KiB, or with a
         unit such as V(2MiB)) and C(count), or of texts as Nova has them, V(node:0,size:2048,count:64).
-      - Huge pages that something else than a domain uses are reserved without it.
+      - Huge pages that another program than a domain uses are reserved without it.
     type: raw
   pci_device_specs:
     description:
-      - The PCI devices that instances may get, as Nova's C(device_spec). Nothing is given away unasked. The first mapping that matches a
-        device counts.
+      - The PCI devices that instances may get, as Nova's C(device_spec). Without it instances get
+        no device. The first mapping that matches a device counts.
       - A device matches by C(vendor_id) and C(product_id) (four hexadecimal digits) and by C(address) or C(devname), the name of its network
         interface. C(address) is a pattern such as V(0000:3b:*.*), or a mapping of C(domain), C(bus), C(slot) and C(function) to regular
         expressions. The address of a physical function also means its virtual functions.
@@ -130,25 +130,28 @@ options:
     elements: dict
   pci_report_in_placement:
     description:
-      - Whether these devices are resource providers below that of the compute node, one for each physical function with its virtual functions
-        and for each other device, with the resource class C(CUSTOM_PCI_VENDOR_PRODUCT) or that of the mapping. Devices with a
+      - True if these devices are resource providers below the provider of the compute node, one for
+        each physical function with its virtual functions and for each other device, with the
+        resource class C(CUSTOM_PCI_VENDOR_PRODUCT) or the class in the mapping. Devices with a
         C(physical_network) are left out.
     type: bool
     default: false
   numa_report_in_placement:
     description:
-      - Whether each NUMA cell is a resource provider below that of the compute node, with the trait C(HW_NUMA_ROOT), and the providers of
-        devices are below the cell that they are in. With C(same_subtree) a request can ask for devices of one cell.
+      - True if each NUMA cell is a resource provider below the provider of the compute node, with
+        the trait C(HW_NUMA_ROOT). The providers of devices are then below their cell. With
+        C(same_subtree) a request can ask for devices of one cell.
       - CPUs and memory stay with the provider of the compute node, as in Nova.
     type: bool
     default: false
   mdev_types:
     description:
       - The types of mediated devices, such as virtual GPUs, that may be made for instances, as a list of names of types or of mappings.
-      - Such a mapping has C(type), C(device_addresses) (PCI addresses; without them the type is that of all devices that no other mapping
-        names), C(mdev_class) (the resource class, V(VGPU) if it is missing) and C(max_instances) (at most so many of this type on the host).
-      - Each device that makes them is a resource provider below that of the compute node. Its total is the number of devices of that type
-        that exist and that can still be made.
+      - Such a mapping has C(type), C(device_addresses) (PCI addresses; without them the type holds
+        for all devices that no other mapping names), C(mdev_class) (the resource class, V(VGPU) if
+        it is missing) and C(max_instances) (at most so many of this type on the host).
+      - Each device that makes them is a resource provider below the provider of the compute node.
+        Its total is the number of devices of that type that exist and that can still be made.
     type: list
     elements: raw
   availability_zone:
@@ -228,8 +231,8 @@ options:
         required: true
       addresses:
         description:
-          - Networks such as V(10.0.0.0/24), of which only the addresses of hosts count, ranges such as V(10.0.0.10-10.0.0.20), and single
-            addresses.
+          - Networks such as V(10.0.0.0/24) (only their addresses of hosts count), ranges such as
+            V(10.0.0.10-10.0.0.20), and single addresses.
         type: list
         elements: str
         required: true

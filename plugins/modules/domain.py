@@ -40,7 +40,8 @@ options:
       - V(running) creates and defines the domain if it is missing, and starts or resumes it.
       - V(present) creates and defines it if it is missing, and otherwise does not change it.
       - V(stopped) does the same, shuts it down if it runs, and waits until it is off.
-      - V(absent) shuts it down and removes its definition. A domain of which a disk is being moved is refused.
+      - V(absent) shuts it down and removes its definition. The module refuses a domain while one of
+        its disks moves.
     type: str
     choices: [running, stopped, present, absent]
     default: running
@@ -65,7 +66,7 @@ options:
             clone, if that is a file of the cache of images. It begins with the uuid of the domain and a V(-), which proves the owner.
         type: str
       size_gb:
-        description: The virtual size in GiB; by default that of O(disks[].backing_file).
+        description: The virtual size in GiB; by default the size of O(disks[].backing_file).
         type: int
       format:
         description: The format of the image.
@@ -101,8 +102,9 @@ options:
     description:
       - Mediated devices, such as virtual GPUs, of a domain that this call defines. Each one that does not exist is made before the domain is
         defined, so that it comes back with the hypervisor (libvirt 7.3, C(mdevctl)). O(xml) names them by their uuids.
-      - If a step fails, and with O(state=absent), those that the collection has made are removed, which their uuids prove, unless another
-        domain names them. Others are kept.
+      - If a step fails, and with O(state=absent), the module removes the devices that the
+        collection has made, which their uuids prove, unless another domain names them. Others are
+        kept.
     type: list
     elements: dict
     default: []
@@ -173,8 +175,9 @@ options:
     type: str
   numa:
     description:
-      - Redefine an existing domain with these pins, NUMA cells and huge pages in place of its own, as C(numa) of RV(domain). An empty mapping
-        removes them. The rule of O(vcpus) applies.
+      - Redefine an existing domain with these pins, NUMA cells and huge pages, in the form of
+        C(numa) of RV(domain). They replace its own. An empty mapping removes them. The rule of
+        O(vcpus) applies.
     type: dict
   disk_gb:
     description:
@@ -183,7 +186,8 @@ options:
     type: int
   order:
     description:
-      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+      - A name of this order, any text. M(drover.compute._domain_order) can withdraw the order by
+        it. A withdrawn order does nothing and fails.
     type: str
 extends_documentation_fragment:
   - drover.compute.libvirt

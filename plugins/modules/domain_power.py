@@ -114,7 +114,7 @@ domains:
   elements: dict
   contains:
     uuid: {description: The uuid., type: str, returned: always, sample: 8302fec1-fe67-40ea-b14e-50b605f64716}
-    name: {description: "The name, that of libvirt if it is known.", type: str, returned: always, sample: web1}
+    name: {description: "The name in libvirt if it is known, else the name in the call.", type: str, returned: always, sample: web1}
     changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned: always, sample: true}
     status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always, sample: done}
     message: {description: The error., type: str, returned: always, sample: It is paused and cannot shut down.}

@@ -16,9 +16,10 @@ author:
 description:
   - First it finishes or undoes the open moves of an earlier run, and reads the hosts. It plans all moves as one batch, has the hypervisors
     check them, and shows the plan. None of the hosts is a destination.
-  - Then it disables the hosts, moves the instances, shuts down those whose policy or O(unmovable) requires it, and reads the hosts again. If
-    no instance runs on a host, it sets this host to maintenance.
-  - The instances of one host leave before those of the next.
+  - Then it disables the hosts, moves the instances, shuts instances down if their policy or
+    O(unmovable) requires it, and reads the hosts again. If no instance runs on a host, it sets this
+    host to maintenance.
+  - The instances of one host leave before the instances of the next.
   - If a move fails, its instance stays, and a later round moves it to another host.
   - A host that cannot be drained does not keep the others from it. The task fails in the end and names it. With O(unmovable=fail) the task
     stops instead if it sees this before anything moves.
@@ -33,14 +34,15 @@ options:
   host:
     description:
       - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
-      - With O(pool), the hosts whose own pool is meant. By default it is emptied on all hosts that have it. A pool that hosts share is
-        emptied for all of them.
+      - With O(pool), the hosts of a pool that is not shared. By default it is emptied on all hosts
+        that have it. A pool that hosts share is emptied for all of them.
     type: list
     elements: str
     default: []
     aliases: [name]
   pool:
-    description: A storage pool to empty, by its name. It must be one of C(drover_storage_pools), or that of C(drover_instances_path).
+    description: A storage pool to empty, by its name. It must be one of C(drover_storage_pools), or
+      the pool of C(drover_instances_path).
     type: str
   destination_pool:
     description: With O(pool), the only pool that disks may go to. By default each goes to the emptiest one that has its traits and space for it.
@@ -131,7 +133,8 @@ hosts:
       returned: always
       sample: maintenance
     message:
-      description: The same in a sentence. Empty if a drain of one host failed, whose error says it.
+      description: The same in a sentence. Empty if the drain of a single host failed; its error
+        says it.
       type: str
       returned: always
       sample: kvm1 is empty and in maintenance. Bring it back with drover.compute.undrain.
@@ -171,8 +174,8 @@ pool:
   sample: fast
 disks:
   description:
-    - The disks whose move was begun, each with C(uuid) and C(name) of its instance, C(disk), C(host), C(source), C(destination), C(status), which is
-      V(moved) or V(failed), and C(message).
+    - The disks with a move that was begun, each with C(uuid) and C(name) of its instance, C(disk),
+      C(host), C(source), C(destination), C(status), which is V(moved) or V(failed), and C(message).
     - RV(plan) then has C(pool), C(hosts), C(moves), C(unmovable) and C(lines), and RV(staying) has C(disk), which is null for another file, and
       C(way_out) too.
   returned: with O(pool), also by a failure

@@ -14,16 +14,18 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Instances with C(cpu) V(fleet) in their definition have the CPU of the fleet. It has the features that all hosts of a group have, so
-    that each of these hosts can run each of these instances. A group is the hosts with the same vendor of CPU, architecture, domain type and
-    cell, also those that are disabled.
+  - Instances with C(cpu) V(fleet) in their definition have the CPU of the fleet. It has the
+    features that all hosts of a group have, so that each of these hosts can run each of these
+    instances. A group is the hosts with the same vendor of CPU, architecture, domain type and cell,
+    disabled hosts too.
   - The first such instance of a group makes it. libvirt of a host with the oldest QEMU of the group determines it
     (C(virConnectBaselineHypervisorCPU)). Then it is kept in the store, and changes only by this module.
   - In check mode the result is shown and nothing is kept.
 options:
   renew:
     description:
-      - Compute each CPU again, from the present hosts of the group. One whose group has no host any more is forgotten.
+      - Compute each CPU again, from the present hosts of the group. The CPU of a group without
+        hosts is forgotten.
       - Instances that are there keep the CPU that they have.
     type: bool
     default: false
@@ -87,7 +89,8 @@ cpus:
     vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str, returned: always, sample: Intel}
     model: {description: The model of the CPU., type: str, returned: always, sample: Haswell-noTSX}
     policies:
-      description: Features beside those of the model (V(require)), and those of the model that it does not have (V(disable)).
+      description: Features beside the model (V(require)), and features of the model that it does
+        not have (V(disable)).
       type: dict
       returned: always
       sample: {vme: require}

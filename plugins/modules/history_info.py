@@ -9,17 +9,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: history_info
-short_description: Show who did what
+short_description: Show the history of runs
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns what runs did, the newest first, each with the user, the controller, the command and the reason, in AWX also the job and the user
-    who launched it.
+  - Returns the actions of runs, the newest first, each with the user, the controller, the command
+    and the reason, in AWX also the job and the user who launched it.
   - Recorded are the work on hosts (C(run)), decisions of the scheduler, claims and releases of room, orders to hypervisors, changes of instances,
     moves, power actions, and changes of hosts. The newest 100,000 rows are kept.
-  - Of the variables of a command only the names are recorded, and the values of those that are no secret, such as C(drover_host). Users and
-    passwords in addresses are masked.
+  - For the variables of a command the store has only the names, and the values of variables that
+    are no secret, such as C(drover_host). Users and passwords in addresses are masked.
 options:
   instances:
     description: Only these instances, by name or uuid; also removed ones.
@@ -59,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions:
-  description: What was done, newest first.
+  description: The actions, the newest first.
   returned: success
   type: list
   elements: dict
@@ -112,7 +112,7 @@ actions:
       type: str
       sample: ctl01
     command:
-      description: Command, without what may be a secret.
+      description: The command, without words that may be a secret.
       returned: always
       type: str
       sample: ansible-playbook drover.compute.drain -e drover_host=kvm1
@@ -123,8 +123,9 @@ actions:
       sample: new memory
     job:
       description:
-        - In AWX C(id) and C(template) of the job, how it was C(launched), the C(user) who launched it, or the C(schedule), and C(workflow_id),
-          C(workflow), C(workflow_launched), C(workflow_schedule); those that AWX gave. Else null.
+        - In AWX C(id) and C(template) of the job, how it was C(launched), the C(user) who launched
+          it, or the C(schedule), and C(workflow_id), C(workflow), C(workflow_launched),
+          C(workflow_schedule), as far as AWX gave them. Else null.
       returned: always
       type: dict
       sample: {id: "42", template: drover-drain, launched: manual, user: alice}

@@ -92,7 +92,8 @@ host:
     maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
     forced_down: {description: True if it is forced down., type: bool, returned: always, sample: false}
 removed:
-  description: What was removed. C(evacuated) are instances that were evacuated from it, whose old definitions its disks may still have.
+  description: What was removed. C(evacuated) are instances that were evacuated from it; its disks
+    may still have their old definitions.
   returned: with O(state=absent), if the host was there
   type: dict
   sample: {host: kvm1, nodes: [kvm1], aggregates: [], evacuated: []}

@@ -71,14 +71,15 @@ hosts:
   elements: dict
   contains:
     host: {description: Its name in the inventory., type: str, returned: always, sample: kvm1}
-    state: {description: "C(up), C(down), or C(unreported) if the host reports none of its compute nodes any more.", type: str, returned:
-    always, sample: up}
+    state: {description: "C(up), C(down), or C(unreported) if the host reports none of its compute nodes any more.", type: str,
+      returned: always, sample: up}
     status: {description: C(enabled) or C(disabled)., type: str, returned: always, sample: enabled}
     maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
     forced_down: {description: True if it was forced down., type: bool, returned: always, sample: false}
     drained: {description: True if a drain began and no undrain followed., type: bool, returned: always, sample: false}
     disabled_reason: {description: Why it is disabled., type: str, returned: always, sample: new fan}
-    down_reason: {description: Why it is down., type: str, returned: always, sample: 'last seen 600 s ago, more than service_down_time (60 s)'}
+    down_reason: {description: Why it is down., type: str, returned: always,
+      sample: 'last seen 600 s ago, more than service_down_time (60 s)'}
     last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always, sample: 1795337314.2}
     last_seen_up_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     labels: {description: Its labels., type: dict, returned: always, sample: {rack: "7"}}
@@ -89,8 +90,9 @@ hosts:
       vcpus_capacity: 64, vcpus_free: 62}]}
     vcpus:
       description:
-        - The CPUs of the host. With the suffix C(_reserved) those that instances may not have, with C(_capacity) what instances may have, which
-          is (total - reserved) x allocation ratio, with C(_used) and C(_free) the parts of this that are allocated and free.
+        - The CPUs of the host. With the suffix C(_reserved) the amount that instances may not have,
+          with C(_capacity) the amount that instances may have, which is (total - reserved) x
+          allocation ratio, with C(_used) and C(_free) the allocated and the free part of it.
         - The inventory plugin P(drover.compute.fleet#inventory) gives the figures the same names.
       type: int
       returned: O(capacity=true)
@@ -112,7 +114,8 @@ resources:
   elements: dict
   contains:
     host: {description: The host., type: str, returned: always, sample: kvm1}
-    project: {description: "C((total)), C((used_now)), C((used_max)) or the name of a project.", type: str, returned: always, sample: (total)}
+    project: {description: "C((total)), C((used_now)), C((used_max)) or the name of a project.", type: str, returned: always,
+      sample: (total)}
     vcpus: {description: CPUs., type: int, returned: always, sample: 16}
     memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 65536}
     disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 500}
@@ -132,7 +135,8 @@ storage_pools:
     traits: {description: Its traits., type: list, elements: str, returned: always, sample: [STORAGE_DISK_SSD]}
     total_gb: {description: Its size in GiB., type: int, returned: always, sample: 1000}
     reserved_gb: {description: GiB that instances do not get., type: int, returned: always, sample: 50}
-    capacity_gb: {description: "GiB that may be promised, (total - reserved) x allocation ratio.", type: int, returned: always, sample: 1425}
+    capacity_gb: {description: "GiB that may be promised, (total - reserved) x allocation ratio.", type: int, returned: always,
+      sample: 1425}
     used_gb: {description: GiB that are promised to instances., type: int, returned: always, sample: 500}
     physical_used_gb: {description: GiB that the storage itself has in use., type: float, returned: always, sample: 123.4}
 table:

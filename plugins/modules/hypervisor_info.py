@@ -55,8 +55,9 @@ options:
     default: []
   migration_trust:
     description:
-      - Look whether SSH here has a key, and knows the host keys of other hypervisors, as migrations to them need it. A warning names the
-        missing parts. Only files of this host are read; no connection is made. So a key that another host refuses is not seen. The playbook
+      - Look if SSH here has a key and knows the host keys of other hypervisors, because migrations
+        to them need both. A warning names the missing parts. Only files of this host are read; no
+        connection is made. So a key that another host refuses is not seen. The playbook
         C(drover.compute.migration_trust) connects.
       - It looks for the account that the module runs as.
     type: dict
@@ -234,8 +235,8 @@ hypervisor:
           negative, and is null if the free space is unknown.
         - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It is the same
           on each host that sees it, and null if the path is not on such a file system, or if O(uri) names another machine.
-        - C(folder_id) is the number of the file system and that of the folder in it. Two hosts with the same one may see one folder. It is null
-          where that is not known.
+        - C(folder_id) is the number of the file system and the number of the folder in it. Two
+          hosts with the same one may see one folder. It is null where that is not known.
       type: dict
       returned: always
       sample:
@@ -251,7 +252,7 @@ hypervisor:
         - The storage pools.
         - C(shared_id) is the origin of a pool's storage for the shared types V(netfs), V(rbd), V(gluster), V(iscsi) and V(iscsi-direct),
           and for a V(dir) or V(fs) pool on a network or cluster file system. It is null for the others.
-        - C(folder_id) is that of its folder, as in RV(hypervisor.storage).
+        - C(folder_id) is the id of its folder, as in RV(hypervisor.storage).
       type: list
       elements: dict
       returned: always
@@ -312,8 +313,9 @@ hypervisor:
       sample: [[x86_64, kvm, hvm]]
     guest_hardware:
       description:
-        - What guests of the host's own architecture can have, lists of words C(firmware), C(secure_boot) (V(yes) if there is firmware with it),
-          C(tpm_models) and C(tpm_versions) of an emulated TPM, C(video_models) and C(disk_buses).
+        - Hardware for guests of the host's own architecture, lists of words C(firmware),
+          C(secure_boot) (V(yes) if there is firmware with it), C(tpm_models) and C(tpm_versions) of
+          an emulated TPM, C(video_models) and C(disk_buses).
         - Null if libvirt does not tell.
       type: dict
       returned: always
@@ -321,8 +323,9 @@ hypervisor:
                video_models: [vga, virtio]}
     host_model:
       description:
-        - The CPU that C(host-model) stands for, of guests of the best domain type that the host offers. C(features) has all, also those of
-          the model, that a live migration can take along.
+        - The CPU that C(host-model) stands for, of guests of the best domain type that the host
+          offers. C(features) has all features that a live migration can take along, also the
+          features of the model.
         - Null if libvirt does not tell.
       type: dict
       returned: always
@@ -336,11 +339,12 @@ hypervisor:
     pci_devices:
       description:
         - The PCI devices.
-        - C(dev_type) is V(type-PF) for a device that can have virtual functions, V(type-VF) for a virtual function, V(vdpa) for a virtual
-          function with a vDPA device, whose file is C(vdpa), and V(type-PCI) for all others. C(parent_addr) is the physical function of a
-          virtual one.
+        - C(dev_type) is V(type-PF) for a device that can have virtual functions, V(type-VF) for a
+          virtual function, V(vdpa) for a virtual function with a vDPA device (its file is C(vdpa)),
+          and V(type-PCI) for all others. C(parent_addr) is the physical function of a virtual one.
         - C(iommu_group_members) are the devices of its IOMMU group, itself included, which only one guest can have together.
-        - C(interface) and C(mac) are those of its network interface on the host. C(numa_node) is null if it is unknown.
+        - C(interface) and C(mac) name its network interface on the host. C(numa_node) is null if it
+          is unknown.
       type: list
       elements: dict
       returned: always
@@ -391,9 +395,11 @@ hypervisor:
           uuid: 4b20d080-1b54-4048-85b3-a6a62d165c01
     missing_drivers:
       description:
-        - The drivers of libvirt that the host lacks, of V(storage), V(nodedev), V(secret), V(network), V(interface) and V(nwfilter). C(package) is
-          what to install; packages of several distributions, if it is not known which the host has. With split daemons C(daemon) is the one that does
-          not run, else it is null. Empty for hypervisors that have them built in, such as libvirt's test driver.
+        - The drivers of libvirt that the host lacks, of V(storage), V(nodedev), V(secret),
+          V(network), V(interface) and V(nwfilter). C(package) is the missing package; if the
+          distribution of the host is unknown, the packages of several distributions. With split
+          daemons C(daemon) is the one that does not run, else it is null. Empty for hypervisors
+          that have them built in, such as libvirt's test driver.
       type: list
       elements: dict
       returned: always
@@ -414,30 +420,38 @@ hypervisor:
         - The domains, sorted by name.
         - C(state) is one of C(running), C(blocked), C(paused), C(shutdown), C(shutoff), C(crashed),
           C(pmsuspended) and C(nostate).
-        - C(vcpus) is the maximum. C(vcpus) and C(memory_mb) are of the next start, C(running_vcpus) and C(running_memory_mb) those of the running
-          domain, with what was plugged into it; null if it does not run. C(metadata) is drover's own metadata in the domain.
+        - C(vcpus) is the maximum. C(vcpus) and C(memory_mb) are of the next start, C(running_vcpus)
+          and C(running_memory_mb) of the running domain, with plugged CPUs and memory; null if it
+          does not run. C(metadata) is drover's own metadata in the domain.
         - C(xml) is the definition for the next start of the domain.
         - C(hostdevs) are the devices of the host that the domain has, with C(type) and C(address), also those of its interfaces of the types
           C(hostdev) and C(vdpa). The address of a mediated device is its uuid.
-        - C(numa) is null, or what ties CPUs and memory to those of the host, as the domain runs. C(cpuset) are the host's CPUs for vCPUs
-          without a pin. C(cells) are the guest's, with the mode and the host cells C(nodes) of their memory. C(pages) are huge pages with
-          C(size_kb), null for the default size of the host, and the cells of the guest that have them, none for all.
-          C(next_start_cpus) are CPUs that the definition of a running domain pins and that it does not run on now.
+        - C(numa) is null, or the ties of the CPUs and the memory to the host, as the domain runs.
+          C(cpuset) are the host's CPUs for vCPUs without a pin. C(cells) are the guest's, with the
+          mode and the host cells C(nodes) of their memory. C(pages) are huge pages with C(size_kb),
+          null for the default size of the host, and the cells of the guest that have them, none for
+          all. C(next_start_cpus) are CPUs that the definition of a running domain pins and that it
+          does not run on now.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
           storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
           of the images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file is backed by. A
           local backing image of a disk on shared storage is in RV(hypervisor.images).
-        - C(disks) are those of its next start, C(running_disks) those that only the running domain has. C(only) is V(next_start) of a disk that
-          the running domain does not have.
-        - C(bindings) is what binds it to its host, by both of its definitions. C(what) says it in words, C(way_out) what a person can do.
-          C(move) is V(never), V(off) or V(live), as it moves not at all, only while it is off, or only while it runs; V(looked_up) with the
-          C(address) that its destination has to have. C(evacuation) is V(lost) if no other host can start it, else V(starts). C(only) is
-          V(running) or V(next_start) if one of its definitions has it, else empty. C(keep_running) says that a shutdown loses something.
-        - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of those with which it cannot be moved, as they are in its image
-          or have its memory. It is null if the snapshots cannot be read.
-        - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
-          logs, folders shared with the guest, and disks that only the running guest, a snapshot or the saved memory has. Their C(type) is
-          V(file), V(dir) or V(volume); C(written) says if the domain may write to it. Other keys are those of a disk.
+        - C(disks) are the disks of its next start, C(running_disks) the disks that only the running
+          domain has. C(only) is V(next_start) of a disk that the running domain does not have.
+        - C(bindings) are the facts that bind it to its host, by both of its definitions. C(what)
+          says it in words, C(way_out) is the remedy for a person. C(move) is V(never), V(off) or
+          V(live), as it moves not at all, only while it is off, or only while it runs; V(looked_up)
+          with the C(address) that its destination has to have. C(evacuation) is V(lost) if no other
+          host can start it, else V(starts). C(only) is V(running) or V(next_start) if one of its
+          definitions has it, else empty. C(keep_running) says that a shutdown loses something.
+        - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of snapshots that
+          prevent a move, because they are in its image or have its memory. It is null if the
+          snapshots cannot be read.
+        - C(other_files) has the files, folders and volumes that the domain uses beside the disks of
+          its definition, such as UEFI variables, logs, folders shared with the guest, and disks
+          that only the running guest, a snapshot or the saved memory has. Their C(type) is V(file),
+          V(dir) or V(volume); C(written) says if the domain may write to it. The other keys are the
+          same as for a disk.
       type: list
       elements: dict
       returned: always

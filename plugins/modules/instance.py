@@ -35,8 +35,8 @@ options:
       - Instances with these labels, such as V(project=web,tier!=db,backup,!old). A comma means and. V(tier!=db) and V(!old) are also met
         by instances without that label.
       - Not together with names. A selector that selects none is an error, and so is an excluded key that no instance has.
-      - With O(state=absent) the task names the instances and fails, and changes nothing. Remove them by their names. In check mode it shows what would
-        be removed.
+      - With O(state=absent) the task names the instances and fails, and changes nothing. Remove
+        them by their names. In check mode it shows the objects that it would remove.
     type: str
   state:
     description:

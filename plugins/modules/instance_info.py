@@ -14,7 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns the instances of the store, all of them or those of one host, name, uuid, state or project.
+  - Returns the instances of the store, all of them or only those of a host, name, uuid, state or
+    project.
 options:
   host:
     description: Only instances on this host. A host that is not in the store is refused.
@@ -80,7 +81,8 @@ instances:
   type: list
   elements: dict
   contains:
-    uuid: {description: The uuid of the instance and of its domain., type: str, returned: always, sample: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1}
+    uuid: {description: The uuid of the instance and of its domain., type: str, returned: always,
+      sample: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1}
     name: {description: Its name., type: str, returned: always, sample: web}
     host: {description: The host it is on., type: str, returned: always, sample: kvm1}
     node: {description: The compute node it is on., type: str, returned: always, sample: kvm1}
@@ -94,7 +96,8 @@ instances:
     labels: {description: Its labels., type: dict, returned: always, sample: {project: web, tier: db}}
     user: {description: Its user., type: str, returned: always, sample: ann}
     addresses:
-      description: Its addresses at the last discovery, those of the first interface first. Only those that libvirt's networks gave are known.
+      description: Its addresses at the last discovery, the first interface first. drover knows only
+        addresses that libvirt's networks gave.
       type: list
       elements: str
       returned: always
@@ -102,8 +105,8 @@ instances:
     autostart: {description: True if its domain starts with its host., type: bool, returned: always, sample: false}
     uri: {description: The libvirt URI of its compute node., type: str, returned: with O(instances), sample: 'qemu:///system'}
     flavor: {description: Its flavor., type: str, returned: with O(instances), sample: large}
-    nodes: {description: All compute nodes that showed its domain at their last discovery., type: list, elements: str, returned: with
-      O(instances), sample: [kvm1]}
+    nodes: {description: All compute nodes that showed its domain at their last discovery., type: list, elements: str,
+      returned: with O(instances), sample: [kvm1]}
     asked: {description: "Its C(uuid), and its C(name) if O(instances) named it.", type: dict, returned: with O(instances),
       sample: {uuid: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1, name: web}}
     migration:
@@ -130,7 +133,7 @@ instances:
     kept_by_policy: {description: "Why its policy forbids a move, null if it allows it.", type: str, returned: with O(instances),
       sample: its migration policy is 'never'}
 unknown:
-  description: Those of O(instances) that are not in the store.
+  description: The O(instances) that are not in the store.
   returned: success
   type: list
   elements: str

@@ -17,7 +17,8 @@ description:
   - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates it stops and names the holder.
   - The roles of this collection take and release leases by themselves. The module is for your own playbooks.
   - A lease belongs to one run of ansible-playbook. A second task of the run renews it.
-  - A lease that has expired, or whose run has ended on the same machine, is taken over, with a message.
+  - The module takes over a lease that has expired, or that a run on the same machine has left, with
+    a message.
 options:
   host:
     description:

@@ -14,8 +14,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Writes the figures of the store for Prometheus. These are hosts by state, capacity by resource class, zone and project, instances by state,
-    the age of the facts, hosts whose loss the others cannot bear, moves, decisions of the scheduler, and findings of the audit.
+  - Writes the figures of the store for Prometheus. These are hosts by state, capacity by resource
+    class, zone and project, instances by state, the age of the facts, hosts that the others cannot
+    replace, moves, decisions of the scheduler, and findings of the audit.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
   - All metrics are gauges, so that the textfile collector of node_exporter and the Pushgateway can read the text too.
   - The file is replaced as a whole. A new file has the mode 0644. An existing file keeps its mode. If nothing but the time of the figures
@@ -23,8 +24,8 @@ description:
 options:
   path:
     description:
-      - The path of the file on the controller. A relative path begins in the current folder. The textfile collector reads files whose names end
-        with C(.prom).
+      - The path of the file on the controller. A relative path begins in the current folder. The
+        textfile collector reads files with names that end with C(.prom).
       - Without it no file is written.
     type: path
   policy:

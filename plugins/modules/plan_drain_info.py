@@ -62,7 +62,8 @@ plan:
   contains:
     host: {description: "The host to empty; several in one text, as V(kvm1, kvm2).", type: str, returned: always, sample: kvm1}
     hosts: {description: The hosts to empty., type: list, elements: str, returned: always, sample: [kvm1]}
-    status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always, sample: ok}
+    status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always,
+      sample: ok}
     moves:
       description:
         - The moves in the order in which to begin them. A move also has C(state), C(from_node), C(node), C(provider), C(vcpus), C(memory_mb),
@@ -79,7 +80,8 @@ plan:
         from_host: {description: Its host., type: str, returned: always, sample: kvm1}
         host: {description: Its destination., type: str, returned: always, sample: kvm2}
         wave: {description: Its wave., type: int, returned: always, sample: 1}
-        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
+        copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.",
+          type: int,
           returned: always, sample: 5376}
         copies_disk_mib: {description: "Of these the disks.", type: int, returned: always, sample: 5120}
         copying:
@@ -96,7 +98,8 @@ plan:
           elements: dict
           returned: always
           sample: [{target: vda, source: /var/lib/libvirt/images/web1.qcow2, how: copied, mib: 5120, virtual_mib: 20480}]
-        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always, sample: [the size of its disk vdb]}
+        unknown: {description: The unknown facts about the disks., type: list, elements: str, returned: always,
+          sample: [the size of its disk vdb]}
         extra: {description: It is an instance of another host that moves to free capacity., type: bool, returned: always, sample: false}
         for_hosts: {description: The hosts that it makes room for., type: list, elements: str, returned: always, sample: [kvm1]}
         after: {description: The uuids of the moves that must be done before., type: list, elements: str, returned: always,
@@ -119,7 +122,8 @@ plan:
           sample: {host: kvm2, node: kvm2, short: {MEMORY_MB: 512}, group: 0}}
         reason: {description: Why it cannot move., type: str, returned: always, sample: it has snapshots}
         way_out: {description: The change that would let it move., type: str, returned: always, sample: Delete its snapshots.}
-        keep_running: {description: Whether a shutdown would lose something of it., type: bool, returned: always, sample: false}
+        keep_running: {description: True if a shutdown would lose something of it., type: bool,
+          returned: always, sample: false}
     shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict,
       returned: always, sample: [{name: batch1, host: kvm1, state: running}]}
     proof: {description: Why it cannot be done., type: str, returned: when it is proven, sample: kvm2 and kvm3 together have 2 free vCPUs}

@@ -14,8 +14,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A quota limits what the instances of a project may claim together. A claim that would exceed a limit is refused, and nothing is built.
-    Projects without a quota, and instances without a project, have no limit.
+  - A quota limits the resources that the instances of a project may claim together. A claim that
+    would exceed a limit is refused, and nothing is built. Projects without a quota, and instances
+    without a project, have no limit.
   - The check is part of the claim's transaction. However many runs claim at the same time, none exceeds a limit. A lower limit stops no
     instance that is there; the project can claim nothing more until it uses less.
   - An instance counts from its claim until it is deleted, also while it is off. A resize counts with its old and its new size until it is
@@ -35,7 +36,8 @@ options:
     description: The number of instances that the project may have. V(-1) removes the limit.
     type: raw
   cores:
-    description: How many CPUs its instances may have together, shared (C(VCPU)) and dedicated (C(PCPU)). V(-1) removes the limit.
+    description: The number of CPUs of all its instances together, shared (C(VCPU)) and dedicated
+      (C(PCPU)). V(-1) removes the limit.
     type: raw
   ram:
     description: The memory that its instances may have together in MiB, or a size such as V(64GiB). V(-1) removes the limit.

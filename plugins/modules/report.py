@@ -18,8 +18,8 @@ description:
     instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.
   - It reads only the store. The playbook drover.compute.discover brings the store up to date.
   - The page begins with the age of its data. It has the commands that help with hosts and instances that need attention, and a search.
-  - The page is written in every run, so its time is always that of the last run. If nothing but times differs, the task reports no
-    change.
+  - Every run writes the page, so its time is always the time of the last run. If nothing but times
+    differs, the task reports no change.
   - The file is replaced as a whole. A new file has the mode 0600, because it shows the host of each instance. An existing file
     keeps its mode.
   - It returns a short summary for terminals and job logs.

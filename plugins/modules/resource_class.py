@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A resource class names a resource that can be counted and claimed. The standard classes, such as VCPU and DISK_GB, are those of
-    OpenStack's os-resource-classes; they always exist.
+  - A resource class names a resource that can be counted and claimed. The standard classes, such as
+    VCPU and DISK_GB, come from OpenStack's os-resource-classes; they always exist.
   - All of the names or none are created or deleted.
 options:
   names:

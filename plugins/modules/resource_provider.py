@@ -50,7 +50,7 @@ options:
     type: dict
   traits:
     description:
-      - Names of traits, standard traits or those of M(drover.compute.trait).
+      - Names of traits, standard ones or your own (M(drover.compute.trait)).
     type: list
     elements: str
   aggregates:
@@ -128,7 +128,8 @@ resource_provider:
     name: {description: Its name., type: str, returned: always, sample: gpu}
     generation: {description: Its generation., type: int, returned: always, sample: 3}
     parent: {description: "The name of its parent, or null.", type: str, returned: always, sample: x'); DROP TABLE resource_providers; --}
-    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always, sample: 77576743-8950-4b49-892e-b3b4866b23a2}
+    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always,
+      sample: 77576743-8950-4b49-892e-b3b4866b23a2}
     root: {description: The name of the root of its tree., type: str, returned: always, sample: kvm1}
     root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample: 77576743-8950-4b49-892e-b3b4866b23a2}
     compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always,

@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Returns the resource providers that meet all filters. The filters are those of Placement's C(GET /resource_providers) and check each
-    provider separately, not its tree.
+  - Returns the resource providers that meet all filters. The filters are the same as for
+    Placement's C(GET /resource_providers). They check each provider separately, not its tree.
   - The number of queries does not grow with the number of providers.
 options:
   name:
@@ -86,7 +86,8 @@ resource_providers:
     name: {description: Its name., type: str, returned: always, sample: kvm1}
     generation: {description: Its generation., type: int, returned: always, sample: 2}
     parent: {description: "The name of its parent, or null.", type: str, returned: always, sample: kvm1}
-    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always, sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
+    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always,
+      sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
     root: {description: The name of the root of its tree., type: str, returned: always, sample: kvm1}
     root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample: d8d90f1b-67f0-4911-9993-48c25569f5d4}
     compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always,

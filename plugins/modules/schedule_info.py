@@ -64,7 +64,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 selections:
-  description: One selection per instance, in the order of the requests, with the keys of those of P(drover.compute.schedule#lookup).
+  description: One selection per instance, in the order of the requests, with the keys of a
+    selection of P(drover.compute.schedule#lookup).
   returned: success
   type: list
   elements: dict
@@ -75,7 +76,8 @@ selections:
     host: {description: The destination., type: str, returned: always, sample: kvm2}
     node: {description: The compute node of that host., type: str, returned: always, sample: kvm2}
     weight: {description: The weight of the host., type: float, returned: always, sample: 2.5}
-    resources: {description: Amounts to claim by resource class., type: dict, returned: always, sample: {VCPU: 2, MEMORY_MB: 4096, DISK_GB: 20}}
+    resources: {description: Amounts to claim by resource class., type: dict, returned: always,
+      sample: {VCPU: 2, MEMORY_MB: 4096, DISK_GB: 20}}
     alternates:
       description: Other hosts of the same cell, best first.
       type: list
@@ -85,7 +87,8 @@ selections:
         host: {description: The host., type: str, returned: always, sample: kvm3}
         node: {description: The compute node of that host., type: str, returned: always, sample: kvm3}
         weight: {description: The weight of the host., type: float, returned: always, sample: 2.1}
-    explanation: {description: The host filters and weighers; empty lists with O(explain=false)., type: dict, returned: always, sample: {hosts: 3}}
+    explanation: {description: The host filters and weighers; empty lists with O(explain=false)., type: dict, returned: always,
+      sample: {hosts: 3}}
 lines:
   description: The selections as lines of text for people.
   returned: success

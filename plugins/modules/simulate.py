@@ -9,14 +9,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: simulate
-short_description: Say what changes would do to the fleet
+short_description: Show the effect of changes on the fleet
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Makes changes in a copy of the store in memory, and compares the fleet before and after. The answer has what fits and what does not and why, the
-    fill by zone and resource class, the hosts that may not be lost (N+1), how many more of each flavor fit, and the moves that a rebalance would
-    need.
+  - Makes changes in a copy of the store in memory, and compares the fleet before and after. The
+    answer has the instances that fit, the others with the reason, the fill by zone and resource
+    class, the hosts that may not be lost (N+1), the number of further instances of each flavor, and
+    the moves that a rebalance would need.
   - The same code decides as in real placements, drains, evacuations and plans.
   - With O(replay) it decides again the decisions that the store keeps, under another policy.
   - Nothing is written to the store, and no hypervisor is read or changed.
@@ -29,19 +30,21 @@ options:
         (C(count), and the keys of a node of M(drover.compute.compute_node), such as C(vcpus), C(memory_mb), C(local_gb) and C(availability_zone)).
         C(name) names them.
       - C(remove_hosts) empties hosts as a drain does, and takes them away. C(maintenance) empties them and leaves them disabled.
-      - C(lose_hosts) takes hosts away as if they had died. Their instances start elsewhere where there is room; whether other hosts see
-        their disks is not looked at.
+      - C(lose_hosts) takes hosts away as if they had died. Their instances start on other hosts
+        with room; the simulation does not check if these hosts see their disks.
       - These three take names of hosts, or a mapping with C(hosts), C(aggregate) or C(availability_zone).
       - C(add_instances) places instances. It takes a request as in the lookup P(drover.compute.schedule#lookup), such as C(flavor) and C(count), or a
         definition with disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of these.
       - C(grow) adds so many percent of instances of each kind that there is, the largest first, without their server groups.
-      - C(scheduler) changes the policy for the changes that follow. It takes what O(policy) takes.
+      - C(scheduler) changes the policy for the changes that follow. It has the form of O(policy).
     type: raw
     default: []
   replay:
     description:
-      - A policy, of which the keys override those of O(policy). The instances of the decisions that the store keeps (the last 10,000) are placed
-        again by it, one after the other in the order of the decisions, on the fleet as it is without them. V({}) replays under the policy as it is.
+      - A policy. Its keys override the same keys of O(policy). The instances of the decisions that
+        the store keeps (the last 10,000) are placed again by it, one after the other in the order
+        of the decisions, on the fleet as it is without them. V({}) replays under the policy as it
+        is.
     type: dict
   path:
     description:
@@ -115,10 +118,11 @@ simulation:
           sample: [{name: small, count: 9, reason: "of 2 hosts, RamFilter rejected 2"}]
     before:
       description:
-        - The fleet before the changes. C(hosts), C(taking) (hosts that take instances), C(instances), C(totals) (C(zone), C(resource_class),
-          C(capacity), C(used) and C(free), in the unit of the class), C(unbearable) (hosts of which not all instances fit on the others, each lost
-          alone), C(capacity) (as the lookup P(drover.compute.capacity#lookup) gives it) and C(score) (of the load, 0 is even; null with
-          O(max_moves=0)).
+        - The fleet before the changes. C(hosts), C(taking) (hosts that take instances),
+          C(instances), C(totals) (C(zone), C(resource_class), C(capacity), C(used) and C(free), in
+          the unit of the class), C(unbearable) (hosts with instances that do not fit on the others,
+          each lost alone), C(capacity) (as the lookup P(drover.compute.capacity#lookup) gives it)
+          and C(score) (of the load, 0 is even; null with O(max_moves=0)).
       type: dict
       returned: always
       sample: {hosts: 3, taking: 3, instances: 6, unbearable: [], score: 0.263}
@@ -128,7 +132,7 @@ simulation:
       returned: always
       sample: {hosts: 2, taking: 2, instances: 6, unbearable: [], score: 0.031}
     moves: {description: The number of instances that a rebalance would move after the changes. Null without such a plan., type: int,
-    returned: always, sample: 4}
+      returned: always, sample: 4}
     score: {description: The score of the load after these moves. 0 is even., type: float, returned: always, sample: 0.021}
     placed: {description: New instances that have a host., type: int, returned: always, sample: 0}
     moved: {description: Instances that are on another host., type: int, returned: always, sample: 7}
@@ -139,7 +143,7 @@ replay:
   type: dict
   contains:
     decided: {description: The number of repeated decisions., type: int, returned: always, sample: 240}
-    skipped: {description: Decisions of which the instance is gone., type: int, returned: always, sample: 12}
+    skipped: {description: Decisions about instances that are gone., type: int, returned: always, sample: 12}
     elsewhere:
       description: Instances that would be elsewhere, each with C(uuid), C(name), C(host) (where it was placed) and C(would) (where it would be).
       type: list
@@ -153,7 +157,7 @@ replay:
       returned: always
       sample: [{name: web1, count: 1, reason: "of 2 hosts, RamFilter rejected 2"}]
     score_before: {description: The score of the load. 0 is even., type: float, returned: always, sample: 0.114}
-    score_after: {description: What it would be., type: float, returned: always, sample: 0.062}
+    score_after: {description: The score after the changes., type: float, returned: always, sample: 0.062}
 path:
   description: The absolute path of the page; null without one.
   returned: without O(replay)

@@ -24,11 +24,13 @@ options:
       - V(present) makes sure that the tables exist and are current.
       - V(healed) repairs the safe ones of the problems that M(drover.compute.store_audit_info) finds, all in one transaction. It changes only
         records, never domains. It reads only the store, so run the playbook drover.compute.discover first.
-      - A wrong count of use is counted again. An instance whose domain is on exactly one host and that has no open migration
-        gets its right allocation there, even above the capacity. Allocations without an instance or migration are deleted, if no host shows
-        a domain of that uuid, and so are allocations of closed migrations.
+      - A wrong count of use is counted again. An instance without an open migration and with its
+        domain on exactly one host gets its right allocation there, even above the capacity.
+        Allocations without an instance or migration are deleted, if no host shows a domain of that
+        uuid, and so are allocations of closed migrations.
       - V(exported) writes everything to O(path).
-      - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are exactly those of the file.
+      - V(imported) fills an empty store from O(path). The module refuses a store that has rows,
+        unless the file has exactly the same rows.
     type: str
     choices: [present, healed, exported, imported]
     default: present

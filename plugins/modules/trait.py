@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A trait is a property of a resource provider. The standard traits, such as HW_CPU_X86_AVX2, are those of OpenStack's os-traits;
-    they always exist.
+  - A trait is a property of a resource provider. The standard traits, such as HW_CPU_X86_AVX2, come
+    from OpenStack's os-traits; they always exist.
   - All of the names or none are created or deleted.
 options:
   names:

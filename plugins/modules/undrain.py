@@ -27,7 +27,7 @@ options:
   host:
     description:
       - The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
-      - With O(pool), the hosts whose own pool is meant. By default all that have it.
+      - With O(pool), the hosts of a pool that is not shared. By default all that have it.
     type: list
     elements: str
     default: []
@@ -40,8 +40,8 @@ options:
     type: int
     default: 60
   max_migrations:
-    description: The most migrations at a time from the host, of those that its drain left open. The variable C(drover_max_migrations) sets
-      it too.
+    description: The most migrations at a time from the host, of the migrations that its drain left
+      open. The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2
   shutdown_timeout:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The functions, modules and files that docstrings and comments of plugins name exist."""
+"""The functions, modules and files exist that docstrings, comments and the pages for developers name."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ OF_OTHERS = {"path_has_protocol", "add_child"}
 CALL = re.compile(r"(?<![\w/.])((?:[A-Za-z_]\w*\.)*)([A-Za-z_]\w*)\(\)")
 PATH = re.compile(
     r"(?<![\w/])(?:module_utils|plugin_utils)/[\w/]+|(?<![\w/])_[a-z_]+/[a-z_]+(?=\.py|`)"
+)
+#: A path of the project in backquotes, with a name after it that stands in the file.
+NAMED_FILE = re.compile(
+    r"`((?:_|plugins/|roles/|playbooks/|extensions/|tests/|docs/|module_utils/)[\w./*-]*/[\w./*-]+)`"
+    r"(?: `([A-Za-z_]+(?:\(\))?)`)?"
 )
 PACKAGES = {
     folder.name.lstrip("_")
@@ -87,6 +92,26 @@ def test_each_name_in_a_docstring_or_comment_exists():
         for line, text in texts_of(source)
         for name in missing(text, names, modules)
     ] == []
+
+
+def _text(path):
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def test_each_file_that_the_pages_for_developers_name_exists():
+    """The name of a function or constant after a file is a name in this file."""
+    root = PLUGINS.parent
+    bases = (root, PLUGINS, *(PLUGINS / room for room in ROOMS))
+    wrong = []
+    for page in ("docs/architecture.md", "CONTRIBUTING.md"):
+        for name, inside in NAMED_FILE.findall((root / page).read_text(encoding="utf-8")):
+            if re.search(r"NAME|NNNN", name):
+                continue
+            places = [base / each for base in bases for each in (name, f"{name}.py")]
+            files = [each for each in places if each.exists()]
+            if not files or inside.rstrip("()") not in _text(files[0]):
+                wrong.append(f"{page}: {name} {inside}".rstrip())
+    assert wrong == []
 
 
 def test_a_name_that_is_gone_is_found():

@@ -66,7 +66,7 @@ SOURCE: Table = {
             ),
             "port": Field(
                 WHOLE,
-                "Its port [that of the protocol]. For nfs there is no other.",
+                "Its port [the default port of the protocol]. For nfs there is no other.",
                 6789,
                 least=1,
                 most=65535,
@@ -84,7 +84,7 @@ SOURCE: Table = {
     ),
     "auth": Field(
         MAPPING,
-        "How QEMU logs in, for rbd and iscsi.",
+        "The login of QEMU, for rbd and iscsi.",
         {"username": "libvirt", "secret": "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"},
         fields={
             "username": Field(TEXT, "The user.", "libvirt", required=True),
@@ -103,7 +103,7 @@ SOURCE: Table = {
         check=absolute,
         longest=LONGEST_PATH,
     ),
-    "format": Field(TEXT, "The format of what is there [`raw`].", "qcow2", choices=FORMATS),
+    "format": Field(TEXT, "The format of the data there [`raw`].", "qcow2", choices=FORMATS),
 }
 
 

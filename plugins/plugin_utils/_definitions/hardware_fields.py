@@ -362,7 +362,7 @@ VIDEO_FIELDS = {
 CONSOLE_FIELDS = {
     "serial_ports": Field(
         WHOLE,
-        "How many serial ports; the first is the console [1].",
+        "The number of serial ports; the first is the console [1].",
         2,
         least=1,
         most=MOST_SERIAL_PORTS,
@@ -377,7 +377,7 @@ CONSOLE_FIELDS = {
 WATCHDOG_FIELDS = {
     "action": Field(
         TEXT,
-        "What happens when the guest does not answer its watchdog.",
+        "The action when the guest does not answer its watchdog.",
         "reset",
         choices=WATCHDOG_ACTIONS,
         required=True,
@@ -486,7 +486,7 @@ INSTANCE_FIELDS = {
     ),
     "cdroms": Field(
         LIST,
-        "CD-ROM drives beside that of `cloud_init`.",
+        "CD-ROM drives beside the drive of `cloud_init`.",
         [{"path": "/srv/isos/virtio-win.iso"}, {"bus": "sata"}],
         fields=CDROM_FIELDS,
     ),
@@ -511,13 +511,13 @@ DISK_FIELDS = {
     ),
     "io": Field(
         TEXT,
-        "How QEMU reads and writes [QEMU's default].",
+        "The way in which QEMU reads and writes [QEMU's default].",
         "native",
         choices=("native", "threads", "io_uring"),
     ),
     "discard": Field(
         TEXT,
-        "`unmap` gives back what the guest discards; `ignore` does not [`unmap`].",
+        "`unmap` gives back the blocks that the guest discards; `ignore` does not [`unmap`].",
         "unmap",
         choices=("unmap", "ignore"),
     ),
@@ -526,7 +526,7 @@ DISK_FIELDS = {
     ),
     "iotune": Field(
         MAPPING,
-        "Limits of what the disk may do in a second.",
+        "Limits of the disk for a second.",
         {"read_iops_sec": 500},
         fields=IOTUNE_FIELDS,
         check=_iotune,
@@ -574,7 +574,7 @@ NETWORK_FIELDS = {
     "mtu": Field(WHOLE, "The MTU of the interface.", 9000, least=68, most=65535),
     "queues": Field(
         WHOLE,
-        "How many queues the card has (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU) [1].",
+        "The number of queues of the card (Nova: `hw:vif_multiqueue_enabled`, one for each vCPU) [1].",
         4,
         least=1,
         most=MOST_QUEUES,

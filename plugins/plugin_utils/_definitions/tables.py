@@ -150,7 +150,7 @@ POLICY: Table = {
     ),
     "migration": Field(
         MAPPING,
-        "Options of its moves. They override those of `drover_migration`.",
+        "Options of its moves. They override the options in `drover_migration`.",
         {"copy_storage": "always"},
         fields=MIGRATION,
     ),
@@ -165,7 +165,7 @@ DISK: Table = {
     ),
     "image": Field(
         TEXT,
-        "What backs the disk: the path of a file on the hypervisor, or the name of an image with a `source`.",
+        "The image behind the disk: the path of a file on the hypervisor, or the name of an image with a `source`.",
         "/var/lib/libvirt/images/debian-12.qcow2",
         check=of_file,
         longest=LONGEST_PATH,
@@ -221,7 +221,7 @@ NETWORK: Table = {
     ),
     "vnic": Field(
         TEXT,
-        "How the guest gets the device. `direct`: the virtual function itself. `macvtap`: a card of the guest's model that takes all of the "
+        "The way in which the guest gets the device. `direct`: the virtual function itself. `macvtap`: a card of the guest's model that takes all of the "
         "virtual function. `direct-physical`: the physical function itself.",
         "direct",
         choices=tuple(VNICS),
@@ -328,7 +328,7 @@ IMAGES: Table = {
     "name": Field(TEXT, "Its name.", "debian-12", required=True, check=_name, longest=None),
     "source": Field(
         TEXT,
-        "Where the image comes from: a URL, or a path.",
+        "The source of the image: a URL, or a path.",
         "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12.qcow2",
         check=of_file,
         longest=LONGEST_PATH,
@@ -402,7 +402,7 @@ DESTINATION: Table = {
     ),
     "node": Field(TEXT, "The only compute node that it may be on.", "kvm1"),
     "cell": Field(TEXT, "The cell that a move prefers.", "cell1"),
-    "allow_cross_cell_move": Field(SWITCH, "Whether a move may leave the cell.", True),
+    "allow_cross_cell_move": Field(SWITCH, "True if a move may leave the cell.", True),
 }
 
 #: The keys of an instance of a definition.
@@ -430,14 +430,14 @@ INSTANCE: Table = {
         fields=FLAVOR,
     ),
     "vcpus": Field(
-        WHOLE, "Virtual CPUs. By default those of the flavor; without a flavor 1.", 2, least=1
+        WHOLE, "Virtual CPUs. By default the number in the flavor; without a flavor 1.", 2, least=1
     ),
     "memory_mb": Field(
         MIB, "Memory in MiB, or a size such as `4GiB`. Required without a flavor.", "4GiB", least=1
     ),
     "disk_gb": Field(
         GIB,
-        "The size of its first disk in GiB, or a size such as `1T`, if `disks` does not say it. By default that of the flavor. An instance "
+        "The size of its first disk in GiB, or a size such as `1T`, if `disks` does not say it. By default the size in the flavor. An instance "
         "without `disks` has one disk of this size; with 0 it has none.",
         20,
     ),
@@ -453,7 +453,7 @@ INSTANCE: Table = {
         fields=IMAGE,
     ),
     "extra_specs": EXTRA_SPECS._replace(
-        description=f"{EXTRA_SPECS.description} They override those of the flavor."
+        description=f"{EXTRA_SPECS.description} They override the extra specs of the flavor."
     ),
     "resources": Field(
         MAPPING,
@@ -475,7 +475,7 @@ INSTANCE: Table = {
     "availability_zone": Field(TEXT, "The availability zone of its host.", "rack1"),
     "hints": Field(MAPPING, "Hints for the scheduler.", {"different_host": ["db1"]}, fields=HINTS),
     "requested_destination": Field(
-        MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION
+        MAPPING, "The host for it.", {"host": "kvm1"}, fields=DESTINATION
     ),
     "ignore_hosts": Field(
         (TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_names
@@ -507,7 +507,7 @@ INSTANCE: Table = {
         {"user_data": {"packages": ["nginx"]}},
         fields=CLOUD_INIT,
     ),
-    "autostart": Field(SWITCH, "Whether libvirt starts it with its host.", True),
+    "autostart": Field(SWITCH, "True if libvirt starts it with its host.", True),
     "policy": Field(MAPPING, "The rules for its moves.", {"move": "cold"}, fields=POLICY),
     "labels": Field(
         MAPPING, "Its [labels](instances.md#labels).", {"project": "web"}, check=_labels
