@@ -70,8 +70,6 @@ attributes:
   idempotent:
     support: full
 seealso:
-  - plugin: drover.compute.simulate
-    plugin_type: lookup
   - module: drover.compute.capacity_info
 """
 
