@@ -84,7 +84,7 @@ test-bare: export COMMAND := $(or $(COMMAND),make demo)
 test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie
 	@tests/setup/bare_root.sh $(or $(SUITE),trixie) "$$COMMAND"
 
-lint: ready  ## ruff, mypy, vermin, ansible-test sanity without pylint, ansible-lint, galaxy-importer, antsibull-docs, layering
+lint: ready  ## ruff, mypy, vermin, ansible-test sanity without pylint, ansible-lint, galaxy-importer, antsibull-docs, layering, subjects of commits
 	@$(SETUP) lint
 	tests/setup/lint.sh
 

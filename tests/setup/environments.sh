@@ -3,8 +3,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Which Python an environment is made of, and how it gets libvirt's binding. setup.sh and core-versions.sh read this file, in the
-# folder of the checkout.
+# The Pythons of this machine, and libvirt's binding for one of them. setup.sh and core-versions.sh read this file, in the folder of
+# the checkout.
 
 # The Pythons of .venv: those of the newest ansible-core in requirements-dev.txt. Where there is none, an older one.
 NEW_PYTHONS="3.12 3.14"
