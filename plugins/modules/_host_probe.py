@@ -49,7 +49,7 @@ EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._storage import rbd_watchers
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds, rbd_watchers
 
 
 def main() -> None:
@@ -65,7 +65,7 @@ def main() -> None:
     given = module.params
     answers = probe.reach_each(given["addresses"], given["port"], given["timeout"])
     reached = [each.answers for each in answers]
-    images = [disk for disk in given["disks"] if disk.startswith("rbd:")]
+    images = [disk for disk in given["disks"] if kinds.is_watched(disk)]
     state, paths = probe.storage(
         [disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt()
     )

@@ -338,9 +338,11 @@ from ansible_collections.drover.compute.plugins.module_utils._ownership.needs im
 from ansible_collections.drover.compute.plugins.module_utils._storage import (
     backing,
     block_volumes,
+    kinds,
     sources,
     volumes,
 )
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 DISK_SPEC = {
     "path": {"type": "path"},
@@ -848,7 +850,8 @@ class DomainChange:
                 or disk["device"] != "disk"
             ):
                 continue
-            if disk["type"] == "file" or (disk["type"] == "block" and is_source(element)):
+            kind = kinds.of_disk(disk).source
+            if kind is Source.FILE or (kind is Source.DEVICE and is_source(element)):
                 self._refuse_used(disk["source"])
                 if is_source(element):
                     self._refuse_missing(disk["source"])

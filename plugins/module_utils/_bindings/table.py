@@ -18,6 +18,8 @@ import functools
 import re
 from typing import NamedTuple
 
+from .._storage import kinds
+
 #: The treatment of a thing by a move: it goes along or exists everywhere; a check at the
 #: destination finds it; the guest moves only while it is off; only while it runs; not at all.
 HARMLESS, LOOKED_UP, OFF, LIVE, NEVER = "harmless", "looked_up", "off", "live", "never"
@@ -92,13 +94,7 @@ CHARACTER = {
 }
 _CHARACTER_DEVICES = ("serial", "parallel", "console", "channel", "redirdev", "smartcard")
 
-_LAYER = {
-    **dict.fromkeys(("file", "block", "volume", "network"), CHECKED),
-    "dir": _never("is a folder of the host ({source}) that the guest sees as a disk"),
-    "nvme": _never("is an NVMe device of the host ({source})"),
-    "vhostuser": _never("comes from a program of the host by the socket {source}"),
-    "vhostvdpa": _never("is a vDPA device of the host ({source})"),
-}
+_LAYER = {each.name: _never(each.binds) if each.stays else CHECKED for each in kinds.DISKS}
 
 #: Device elements with known types only; the elements of the tables below are not here.
 HARMLESS_DEVICES = (

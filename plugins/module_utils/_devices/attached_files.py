@@ -23,7 +23,8 @@ from .._images import images
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
 from .._ownership.needs import Needs, Sighting, look, volume_path
-from .._storage import backing
+from .._storage import backing, kinds
+from .._storage.kinds import Source
 
 
 def checked_path(path: str) -> str:
@@ -57,10 +58,10 @@ def is_at(conn: Any, disk: Element, path: str, real: str) -> bool:
     :param real: the path without links.
     """
     found = parse_disk(disk)
-    source = found["source"]
-    if source is None or found["type"] not in ("file", "volume"):
+    source, kind = found["source"], kinds.of_disk(found).source
+    if source is None or kind not in (Source.FILE, Source.VOLUME):
         return False
-    if found["type"] == "volume":
+    if kind is Source.VOLUME:
         try:
             source = volume_path(conn, *source.split("/", 1))
         except (libvirt.libvirtError, OSError, access.Unresponsive):

@@ -21,12 +21,12 @@ from .._host.domains import read_domain
 from .._images import images
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
-from .._storage import volumes
+from .._storage import kinds, volumes
+from .._storage.kinds import Source
 from . import resize
 from .attachable import Attachable
 
 #: Protocols of disks on the network that QEMU itself makes larger.
-_GROWING = ("rbd", "gluster")
 
 
 class Growth(Attachable):
@@ -98,16 +98,16 @@ class Growth(Attachable):
     def prepare(self) -> None:
         element = self._element
         disk = parse_disk(element) if element is not None else {}
-        why = None
+        kind, why = kinds.of_disk(disk), None
         if element is None or disk["device"] != "disk" or disk["source"] is None:
             why = "it is no disk with a file, device or image"
         elif disk["readonly"] or element.find("shareable") is not None:
             why = "the guest only reads from it, or other guests have it too"
-        elif disk["type"] == "block":
+        elif kind.source is Source.DEVICE:
             why = "it is a block device: make that larger (such as with lvextend), then start the instance anew or use virsh blockresize"
-        elif disk["type"] == "network" and self._protocol() not in _GROWING:
+        elif kind.source is Source.SERVER and not kinds.protocol(self._protocol()).grows:
             why = f"it is on the network ({self._protocol()}): make it larger on its server, then start the instance anew"
-        elif self.live is None and disk["type"] != "file" and self._volume() is None:
+        elif self.live is None and kind.source is not Source.FILE and self._volume() is None:
             why = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
         elif (
             element.find("encryption") is not None or element.find("source/encryption") is not None
@@ -144,7 +144,7 @@ class Growth(Attachable):
         """Make it larger."""
         self._done = True
         disk = self._measure()
-        if self.live is None and disk["type"] != "file":
+        if self.live is None and kinds.of_disk(disk).source is not Source.FILE:
             self._volume().resize(self.size, 0)
         else:
             resize.grow(self.module, self.domain, disk, self.size)

@@ -23,6 +23,7 @@ from .._images import images
 from .._images.images import GIB
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_of, child_text, integer, keep_prefixes, parse, size_bytes
+from .._storage import kinds
 
 
 def resized(
@@ -170,7 +171,7 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
         )
     if math.ceil(have / GIB) == disk_gb:
         return None
-    if not disks or disks[0]["type"] != "file":
+    if not disks or kinds.of_disk(disks[0]).source is not kinds.Source.FILE:
         what = "is no image file" if disks else "does not exist"
         raise LibvirtProblem(
             f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."

@@ -21,19 +21,9 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
 from .._snapshots import snapshots
-from .._storage import volumes
+from .._storage import kinds, volumes
+from .._storage.kinds import Source
 from .place import RAW, Place
-
-#: The description of a disk that is no file and cannot be moved, by its type.
-_KINDS = {
-    "network": "on the network, and its server moves it",
-    "volume": "named by its pool and volume: name its file instead (virsh edit, type='file')",
-    "dir": "a folder",
-    "nvme": "a device of the host",
-    "vhostuser": "of another process",
-    "vhostvdpa": "a device of the host",
-}
-
 
 #: Elements of a disk, its source, or an image behind it that a copy of the disk, or the definition
 #: of the copy, would not have.
@@ -97,15 +87,16 @@ class Disk:
     def refuse(self) -> None:
         """Refuse a disk that cannot be moved, or a domain without any movable disk."""
         facts, name = self.facts, f"The disk {self.target} of {self.where}"
+        kind = kinds.of_disk(facts)
         if facts["device"] != "disk":
             raise LibvirtProblem(
                 f"{name} is a {facts['device']}, which is not moved: only disks are."
             )
         if facts["source"] is None:
             raise LibvirtProblem(f"{name} has no file.")
-        if facts["type"] not in ("file", "block") and self.volume is None:
+        if not kind.is_image and self.volume is None:
             raise LibvirtProblem(
-                f"{name} is {_KINDS.get(facts['type'], 'of the type ' + str(facts['type']))}. It is not moved here."
+                f"{name} is {kind.why_fixed or f'of the type {kind.name}'}. It is not moved here."
             )
         if facts["format"] not in ("qcow2", "raw"):
             raise LibvirtProblem(
@@ -161,7 +152,7 @@ class Disk:
     @property
     def volume(self) -> tuple[str, str] | None:
         """Pool and volume, if it is in a pool without files of this host."""
-        if self.facts["type"] not in ("block", "network"):
+        if kinds.of_disk(self.facts).source not in (Source.DEVICE, Source.SERVER):
             return None
         return volumes.of_disk(self.domain.connect(), self._defined())
 
@@ -255,7 +246,7 @@ def facts_of_copy(facts: Mapping[str, Any], place: Place) -> dict[str, Any]:
     found.update(type=place.type, source=place.name)
     if place.volume:
         found["format"] = RAW
-    return {**found, "origin": place.origin} if place.type == "network" else found
+    return {**found, "origin": place.origin} if place.source is Source.SERVER else found
 
 
 def _optional(call: Any) -> Any:

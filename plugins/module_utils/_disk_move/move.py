@@ -31,6 +31,7 @@ from .._orders.records import Records
 from .._ownership import ownership
 from .._storage import backing as _backing
 from .._storage import block_volumes, kinds
+from .._storage.kinds import Form, Source
 from . import destination as destinations
 from . import disk as disks
 from . import place as places
@@ -149,7 +150,7 @@ class DiskMove:
 
     def _place(self, disk: Disk) -> Place:
         if disk.facts["source"] is None or (
-            disk.facts["type"] not in ("file", "block") and disk.volume is None
+            not kinds.of_disk(disk.facts).is_image and disk.volume is None
         ):
             disk.refuse()
         if destinations.is_of_volumes(self.conn, self.params["pool"]):
@@ -240,7 +241,7 @@ class DiskMove:
         disk.refuse()
         facts, path = disk.facts, place.name
         source = str(facts["source"])
-        if disk.live is None and "network" in (facts["type"], place.type):
+        if disk.live is None and Source.SERVER in (kinds.of_disk(facts).source, place.source):
             # This check comes before the size is read: libvirt does not read the size of an image
             # in Ceph while the guest is off.
             raise LibvirtProblem(
@@ -326,13 +327,14 @@ class DiskMove:
 
     def _image(self, disk: Disk) -> Image:
         facts = disk.facts
-        if facts["type"] == "network":
+        kind = kinds.of_disk(facts).source
+        if kind is Source.SERVER:
             return destinations.image_on_network(self.domain, disk.target, str(facts["source"]))
         return destinations.image(
             self.module,
             str(facts["source"]),
             facts["format"],
-            facts["type"] == "block",
+            kind is Source.DEVICE,
             self.params["whole"],
             bool(self.domain.isActive()),
         )
@@ -613,7 +615,7 @@ class DiskMove:
             ):
                 root = parse(pool.XMLDesc(0))
                 if (
-                    kinds.of_pool(root).form is kinds.Form.FOLDER
+                    kinds.of_pool(root).form is Form.FOLDER
                     and os.path.normpath(child_text(root, "target/path") or "/") in folders
                 ):
                     pool.refresh(0)

@@ -21,7 +21,8 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._ownership.needs import Needs
-from .._storage import block_volumes, volumes
+from .._storage import block_volumes, kinds, volumes
+from .._storage.kinds import Source
 
 #: libvirt's format of a volume.
 RAW = "raw"
@@ -38,6 +39,11 @@ class Place(NamedTuple):
     type: str = "file"
     volume: tuple[str, str] | None = None
     xml: Any = None
+
+    @property
+    def source(self) -> Source:
+        """The source of the disk there."""
+        return kinds.disk(self.type).source
 
     @property
     def origin(self) -> str | None:
@@ -81,7 +87,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
             f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, "
             "or choose another destination."
         )
-    if place.type == "block":
+    if place.source is Source.DEVICE:
         attached_files.refuse_used(
             conn, None, place.name, attached_files.look_at(place.name), False
         )
@@ -110,7 +116,7 @@ def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
     pool, name = place.volume or ("", "")
     text = (
         block_volumes.volume_xml(name, size)
-        if place.type == "block"
+        if place.source is Source.DEVICE
         else volumes.VOLUME.format(name=name, size=size)
     )
     volume = volumes.find_pool(conn, pool).createXML(text, 0)

@@ -16,6 +16,8 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import child_text, integer, parse, pci_address, size_bytes
+from .._storage import kinds
+from .._storage.kinds import Source
 from .._storage.shared_storage import disk_id
 from . import labels
 from .numa import parse_numa
@@ -35,9 +37,6 @@ SOURCE_ALIAS = "ua-drover-attached-source-"
 
 #: The greatest length of a VNC password in bytes.
 VNC_PASSWORD = 8
-
-#: The attribute with the name of a disk's source, by the type of the disk.
-_SOURCES = {"file": "file", "block": "dev", "dir": "dir", "volume": "volume", "network": "name"}
 
 #: The modes of a guest's CPU.
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
@@ -103,7 +102,7 @@ def parse_disk(element: Element) -> dict[str, Any]:
         "capacity_bytes": None,
         "allocation_bytes": None,
     }
-    if found["type"] == "network":
+    if kinds.of_disk(found).source is Source.SERVER:
         found["origin"] = disk_id(element.find("source"))
     return found
 
@@ -142,25 +141,25 @@ def source_of(element: Element) -> str | None:
     never empty: the result is its type and the name in its source.
     """
     source = element.find("source")
-    kind = element.get("type", "file")
-    if kind not in _SOURCES:
-        return _named_source(kind, source)
+    kind = kinds.disk(element.get("type", "file"))
+    if kind.key is None:
+        return _named_source(kind.name, source)
     if source is None:
         return None
-    if kind == "volume":
+    if kind.source is Source.VOLUME:
         return f"{source.get('pool')}/{source.get('volume')}"
-    if kind == "network":
+    if kind.source is Source.SERVER:
         return f"{source.get('protocol')}:{source.get('name') or ''}"
-    return source.get(_SOURCES[kind])
+    return source.get(kind.key)
 
 
 def _named_source(kind: str, source: Element | None) -> str:
-    address = source.find("address") if source is not None else None
-    if kind == "nvme" and source is not None and address is not None:
-        return f"nvme:{pci_address(address)}/{source.get('namespace')}"
-    names = (
-        [source.get(key) for key in ("path", "dev", "name", "socket")] if source is not None else []
-    )
+    if source is None:
+        return kind
+    names = [source.get(key) for key in ("path", "dev", "name", "socket")]
+    address = source.find("address")
+    if address is not None:
+        names.append(f"{pci_address(address)}/{source.get('namespace')}")
     return ":".join([kind, *(each for each in names if each)])
 
 
@@ -172,7 +171,7 @@ def backing_files(element: Element) -> list[str]:
     layer = element.find("backingStore")
     while layer is not None:
         path = source_of(layer)
-        if path and layer.get("type", "file") in ("file", "block"):
+        if path and kinds.disk(layer.get("type", "file")).is_image:
             paths.append(path)
         layer = layer.find("backingStore")
     return paths

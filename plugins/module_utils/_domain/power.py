@@ -18,6 +18,7 @@ from typing import Any
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, keep_prefixes, parse
+from .._storage import kinds
 from .definition import state_name
 
 #: The seconds between two looks at a domain.
@@ -189,7 +190,7 @@ def _for_schema(text: str) -> str:
     sources = [
         each
         for each in root.iter("source")
-        if each.get("protocol") == "nfs" and each.find("identity") is None
+        if kinds.protocol(each.get("protocol")).is_file and each.find("identity") is None
     ]
     for each in sources:
         ET.SubElement(each, "identity")

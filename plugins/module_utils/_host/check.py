@@ -18,15 +18,14 @@ from .._domain.definition import network_filters_of
 from .._libvirt import host_addresses, missing_drivers
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import parse, size_bytes
-from .._storage import sources
+from .._storage import kinds, sources
+from .._storage.kinds import Source, Usage
 from . import cpus as _cpus
 from . import kvm_probe
 from .capabilities import parse_capabilities
 from .storage import read_networks
 
 _INTERFACES = "/sys/class/net"
-#: Types of pools in which no volume can be made.
-_NO_ROOM = ("iscsi", "iscsi-direct", "mpath", "scsi")
 
 
 def read(conn: Any, local: bool) -> dict[str, Any]:
@@ -63,7 +62,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "pools_free_gib": {
             each["name"]: each["free_gib"]
             for each in pools
-            if each["active"] and each["type"] not in _NO_ROOM
+            if each["active"] and kinds.of_pool(each).usage is not Usage.NONE
         },
         "pools_stopped": sorted(
             each["name"] for each in pools if each["autostart"] and not each["active"]
@@ -172,7 +171,7 @@ def of_xml(text: str) -> dict[str, Any]:
             each.get("pool")
             for disk in disks
             for each in disk.findall("source")
-            if disk.get("type") == "volume"
+            if kinds.of_disk(disk).source is Source.VOLUME
         ),
         "secrets": _distinct(secrets),
         "nwfilters": network_filters_of(text),

@@ -19,7 +19,7 @@ from .._bindings import gone
 from .._files import access, block_devices, digests
 from .._files.mounts import Mount
 from .._storage import backing, kinds
-from .._storage.kinds import Form
+from .._storage.kinds import Form, Source
 from .._storage.shared_storage import real_path_id
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
@@ -49,7 +49,7 @@ def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None
         mode = None
     found = (
         block_devices.identity(path)
-        if kind == "block" or (mode is not None and stat.S_ISBLK(mode))
+        if kinds.disk(kind).source is Source.DEVICE or (mode is not None and stat.S_ISBLK(mode))
         else None
     )
     return f"device:{found}" if found else real_path_id(real, mounts), real, mode
@@ -185,10 +185,11 @@ class DiskFacts:
                 self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
 
     def _path(self, disk: Mapping[str, Any]) -> str | None:
-        if disk["source"] is None or disk["type"] not in ("file", "block", "dir", "volume"):
-            return None
-        if disk["type"] != "volume":
+        kind = kinds.of_disk(disk)
+        if disk["source"] is None or kind.is_path:
             return disk["source"]
+        if kind.source is not Source.VOLUME:
+            return None
         pool, dummy, volume = disk["source"].partition("/")
         return os.path.join(self._folders[pool], volume) if pool in self._folders else None
 

@@ -28,7 +28,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtSilent, libvirt
 from .._snapshots import snapshots as _snapshots
 from .._storage import kinds
-from .._storage.kinds import Form
+from .._storage.kinds import Form, Source
 from .._storage.shared_storage import read_mounts
 from .disk_facts import DiskFacts
 from .storage import read_addresses, read_pools
@@ -104,7 +104,7 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     if local:
         conn, mounts = domain.connect(), read_mounts("/")
         far = any(
-            each["type"] in ("volume", "network")
+            kinds.of_disk(each).source in (Source.VOLUME, Source.SERVER)
             for each in [*_disks(entry), *entry["other_files"]]
         )
         pools = read_pools(conn, mounts) if far else []
@@ -319,7 +319,7 @@ def _is_unknown(disk: Mapping[str, Any]) -> bool:
     return (
         disk["capacity_bytes"] is None
         and disk["source"] is not None
-        and disk["type"] in ("file", "block", "volume", "network")
+        and kinds.of_disk(disk).has_size
     )
 
 
@@ -361,9 +361,10 @@ def _add_sizes_of_files(
 
 def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
     """Return the path of a disk on this machine; None if it is not known."""
-    if disk["type"] == "network":
+    kind = kinds.of_disk(disk).source
+    if kind is Source.SERVER:
         return None
-    if disk["type"] != "volume":
+    if kind is not Source.VOLUME:
         return disk["source"]
     pool, dummy, name = disk["source"].partition("/")
     return os.path.join(folders[pool], name) if pool in folders else None
@@ -371,7 +372,7 @@ def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
 
 def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | None:
     """Return the size of an image file. For a device, its answer is enough."""
-    if kind != "block":
+    if kinds.disk(kind).source is not Source.DEVICE:
         return image_size(path, image_format)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -418,7 +419,8 @@ def _add_reported_sizes(
             disk["allocation_bytes"] = int(stats.get(f"{reported}allocation", 0))
             continue
         # libvirt would open an image on the network, and its server may be dead.
-        if disk["type"] != "network" and (not local or disk["type"] != "file"):
+        kind = kinds.of_disk(disk).source
+        if kind is not Source.SERVER and (not local or kind is not Source.FILE):
             # Neither the file nor the statistics show the size: it is a shut-off domain on another
             # machine.
             info = _quietly(functools.partial(domain.blockInfo, disk["target"]), None)
@@ -452,7 +454,7 @@ def _volume_info(conn: Any, pool: str, volume: str) -> Sequence[int]:
 
 def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
     """Return the name of a disk in a pool; None if it is not there."""
-    if disk["type"] == "volume":
+    if kinds.of_disk(disk).source is Source.VOLUME:
         name, dummy, volume = disk["source"].partition("/")
         return volume if name == pool["name"] else None
     share = f"{(pool.get('shared_id') or '').rstrip('/')}/"

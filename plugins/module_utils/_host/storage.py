@@ -19,7 +19,7 @@ from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, parse
 from .._storage import file_names, kinds
-from .._storage.kinds import Identity, Usage
+from .._storage.kinds import Identity, Source, Usage
 from .._storage.shared_storage import pool_id, real_path_id
 
 GIB = 2**30
@@ -187,7 +187,8 @@ def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
     total = 0
     for domain in domains:
         for disk in domain["disks"]:
-            if disk["type"] != "file" or disk["device"] not in ("disk", "lun"):
+            is_file = kinds.of_disk(disk).source is Source.FILE
+            if not is_file or disk["device"] not in ("disk", "lun"):
                 continue
             if disk["capacity_bytes"] is None or disk["allocation_bytes"] is None:
                 continue

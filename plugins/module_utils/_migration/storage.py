@@ -16,7 +16,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import backing_files, console_logs, nvram_path, parse_disk
@@ -33,7 +33,7 @@ from .._ownership.folder import Folder
 from .._ownership.needs import Needs, is_gone, look, volume_path
 from .._ownership.sameness import Sameness
 from .._storage import backing, block_volumes, kinds, sources, volumes
-from .._storage.kinds import Form
+from .._storage.kinds import Form, Source
 from .._storage.shared_storage import is_on_network, mount_of, read_mounts
 
 MIB = 2**20
@@ -76,7 +76,7 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
     root = parse(text)
     for element in root.findall("devices/disk"):
         disk = parse_disk(element)
-        if disk["type"] == "network":
+        if kinds.of_disk(disk).source is Source.SERVER:
             server = sources.server_here(element)
             if server:
                 reasons.append(_from_here(disk, server))
@@ -103,7 +103,8 @@ def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
     QEMU finds the block size of a file by reading it. The file at the destination is empty, where each read succeeds, so it takes the largest one,
     and does not open a raw image of another size for writing ("Block node is read-only").
     """
-    if not live or entry.get("next_start") or entry["kind"] != "disk" or entry["type"] != "file":
+    is_file = kinds.of_disk(entry).source is Source.FILE
+    if not live or entry.get("next_start") or entry["kind"] != "disk" or not is_file:
         return None
     if (
         entry["format"] != "raw"
@@ -164,27 +165,27 @@ def _surveyed(
         "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk",
     )
     place = _placed(source, disk)
-    if place["kind"] == "network":
-        return _file(target, place["path"], "network", volume=place["volume"])
+    if place.source is Source.SERVER:
+        return _file(target, place.path, "network", volume=place.volume)
     chain = backing.chain(
-        place["path"], disk["format"], ask=lambda image: backing.by_libvirt(source, image)
+        place.path, disk["format"], ask=lambda image: backing.by_libvirt(source, image)
     )
-    reasons.extend(f"of its disk {place['path']}, {trouble}" for trouble in chain.troubles)
+    reasons.extend(f"of its disk {place.path}, {trouble}" for trouble in chain.troubles)
     reasons.extend(_from_here(disk, server) for server in chain.servers if sources.is_here(server))
     return _file(
         target,
-        place["path"],
+        place.path,
         kind,
-        type=place["kind"],
+        type=place.type,
         format=disk["format"] or "raw",
         cache=disk["cache"],
         shareable=disk["shareable"],
         encrypted=element.find(".//encryption") is not None,
-        volume=place["volume"],
+        volume=place.volume,
         backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
-        capacity=_capacity(domain, target, place["path"], disk["format"]),
+        capacity=_capacity(domain, target, place.path, disk["format"]),
         attached=ownership.was_there_before(element),
-        **(_volume_of(source, uuid, place["path"]) if place["kind"] == "block" else {}),
+        **(_volume_of(source, uuid, place.path) if place.source is Source.DEVICE else {}),
     )
 
 
@@ -213,14 +214,24 @@ def _from_here(disk: Mapping[str, Any], server: str) -> str:
     )
 
 
-def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the place of a disk: dict kind (file, block or network), path, volume (pool and name,
-    or None).
-    """
-    path = disk["source"]
-    if disk["type"] in ("file", "block"):
-        return {"kind": "block" if _is_device(path) else disk["type"], "path": path, "volume": None}
-    if disk["type"] != "volume":
+class _Placed(NamedTuple):
+    """The place of a disk. type: file, block or network. volume: pool and name, or None."""
+
+    type: str
+    path: str
+    volume: list[str] | None = None
+
+    @property
+    def source(self) -> Source:
+        """The source of a disk at that place."""
+        return kinds.disk(self.type).source
+
+
+def _placed(source: Any, disk: Mapping[str, Any]) -> _Placed:
+    path, kind = disk["source"], kinds.of_disk(disk)
+    if kind.is_image:
+        return _Placed("block" if _is_device(path) else kind.name, path)
+    if kind.source is not Source.VOLUME:
         raise LibvirtProblem(
             f"its disk {disk['target']} is the {disk['type']} device {path}, of which cannot be proven that the destination has the same one"
         )
@@ -228,7 +239,7 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
     try:
         form = kinds.of_pool(parse(source.storagePoolLookupByName(pool).XMLDesc(0))).form
         if form is Form.NETWORK:
-            return {"kind": "network", "path": path, "volume": [pool, volume]}
+            return _Placed("network", path, [pool, volume])
         path = volume_path(source, pool, volume)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
@@ -236,11 +247,7 @@ def _placed(source: Any, disk: Mapping[str, Any]) -> dict[str, Any]:
         ) from exc
     except access.Unresponsive as exc:
         raise LibvirtProblem(str(exc)) from exc
-    return {
-        "kind": "file" if form is Form.FOLDER else "block",
-        "path": path,
-        "volume": [pool, volume],
-    }
+    return _Placed("file" if form is Form.FOLDER else "block", path, [pool, volume])
 
 
 def _is_device(path: str) -> bool:
@@ -381,7 +388,7 @@ class Storage:
         shared = True
         if entry["kind"] == "network":
             reason = self.same.network_pool(entry["volume"][0])
-        elif entry["type"] == "block":
+        elif kinds.of_disk(entry).source is Source.DEVICE:
             reason = self.same.device(path)
             shared = reason is None or not entry.get("block_pool")
             reason = (
@@ -843,7 +850,7 @@ class Storage:
         for element in parse(text).findall("devices/disk"):
             disk = parse_disk(element)
             if (
-                disk["type"] != "file"
+                kinds.of_disk(disk).source is not Source.FILE
                 or not disk["source"]
                 or disk["readonly"]
                 or _length(disk["source"]) is None

@@ -25,7 +25,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import parse
 from .._storage import backing, block_volumes, kinds, rbd, volumes
-from .._storage.kinds import Form, Maker
+from .._storage.kinds import Form, Maker, Source
 from . import mdev_uuids
 from .needs import Needs, Sighting, elsewhere_of, look, volume_path
 
@@ -126,7 +126,8 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
             volume=volume,
         )
     path, pool, refused = disk["source"], None, None
-    if disk["type"] == "volume":
+    source = kinds.of_disk(disk).source
+    if source is Source.VOLUME:
         pool, dummy, volume = path.partition("/")
         try:
             kind = kinds.of_pool(parse(conn.storagePoolLookupByName(pool).XMLDesc(0)))
@@ -143,7 +144,7 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
                 else backing.reason_of(exc)
             )
             refused = f"it is not known which file it is ({why})"
-    elif disk["type"] != "file":
+    elif source is not Source.FILE:
         refused = f"it is no image file ({disk['type']})"
     if disk["shareable"]:
         refused = refused or "it is shareable"

@@ -24,7 +24,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .._storage import backing, block_volumes, kinds
-from .._storage.kinds import Form
+from .._storage.kinds import Form, Move
 from .._storage.shared_storage import pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
@@ -171,14 +171,15 @@ class Sameness:
         try:
             there = self._refreshed(pool)
             root = parse(there.XMLDesc(0))
+            kind = kinds.of_pool(root)
             if shared:
                 found = there.storageVolLookupByName(name).path()
-            elif kinds.of_pool(root).form is Form.FOLDER:
+            elif kind.move is not Move.COPIED:
+                return f"the storage pool {pool} of {self.where} is of the type {kind.name}, into which nothing can be copied"
+            elif kind.form is Form.FOLDER:
                 found = os.path.join(child_text(root, "target/path") or "/", name)
-            elif block_volumes.path_in(root, name):
-                found = block_volumes.path_in(root, name) or ""
             else:
-                return f"the storage pool {pool} of {self.where} is of the type {root.get('type')}, into which nothing can be copied"
+                found = block_volumes.path_in(root, name) or ""
         except LibvirtProblem as exc:
             return str(exc)
         except libvirt.libvirtError as exc:

@@ -24,7 +24,7 @@ from .._libvirt.xml import parse
 from .._ownership.needs import Needs, look, volume_path
 from .._snapshots import snapshots
 from .._storage import backing, kinds, sources
-from .._storage.kinds import Form
+from .._storage.kinds import Form, Source
 from .._storage.shared_storage import path_id, pool_id, read_mounts, volume_id
 
 #: Identities that an operator gives; hosts do not show them.
@@ -70,7 +70,8 @@ def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     for element in parse(order["xml"]).findall("devices/disk"):
         disk = parse_disk(element)
         path = disk["source"]
-        if disk["type"] != "file" or not path or disk["readonly"] or disk["device"] != "disk":
+        is_file = kinds.of_disk(disk).source is Source.FILE
+        if not is_file or not path or disk["readonly"] or disk["device"] != "disk":
             continue
         over = access.call(_overlays, path, f"{order['uuid']}-{disk['target']}-")
         if len(over) == 1:
@@ -115,13 +116,14 @@ def reasons(
     found = sources.missing_secrets(conn, order["xml"], where)
     for element in parse(order["xml"]).findall("devices/disk"):
         disk = parse_disk(element)
-        if disk["type"] == "network":
+        kind = kinds.of_disk(disk)
+        if kind.source is Source.SERVER:
             server = sources.server_here(element)
             if server:
                 found.append(
                     f"its disk {disk['target']} comes from a server of the dead host itself ({server})"
                 )
-        elif disk["source"] is not None and disk["type"] in ("file", "block", "volume"):
+        elif disk["source"] is not None and (kind.is_image or kind.source is Source.VOLUME):
             try:
                 image = known.get(disk["target"]) or {}
                 pool = _network_pool(conn, disk)
@@ -142,7 +144,7 @@ def reasons(
 
 def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
     """Return the pool of a volume that QEMU reaches by the network; None for all other disks."""
-    if disk["type"] != "volume":
+    if kinds.of_disk(disk).source is not Source.VOLUME:
         return None
     pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
     return pool if kinds.of_pool(parse(pool.XMLDesc(0))).form is Form.NETWORK else None
@@ -199,7 +201,7 @@ def _of_disk(
     where: str,
 ) -> list[str]:
     path = disk["source"]
-    if disk["type"] == "volume":
+    if kinds.of_disk(disk).source is Source.VOLUME:
         pool, dummy, volume = path.partition("/")
         path = volume_path(conn, pool, volume)
     if not access.call(os.path.exists, path):
@@ -222,7 +224,7 @@ def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
     """Return True if a disk is on the same storage here as before."""
     if wanted.startswith("device:"):
         return f"device:{block_devices.identity(path)}" == wanted
-    if disk["type"] == "volume":
+    if kinds.of_disk(disk).source is Source.VOLUME:
         pool = pool_id(
             parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0))
         )

@@ -27,6 +27,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._ownership import ownership
+from .._storage import kinds
 from .checkpoints import Checkpoints, named
 
 #: The seconds between two looks at the job, and the seconds to wait for its end after a cancel.
@@ -68,7 +69,8 @@ def not_copied(domain: Any) -> list[str]:
         if disk["target"] not in copied
     ]
     for disk in now:
-        if disk["type"] != "file" or disk["format"] != "qcow2":
+        is_file = kinds.of_disk(disk).source is kinds.Source.FILE
+        if not is_file or disk["format"] != "qcow2":
             continue
         try:
             names = contents.snapshots(contents.read(disk["source"], "qcow2"))

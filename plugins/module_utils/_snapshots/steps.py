@@ -29,6 +29,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership as _ownership
 from .._ownership.needs import Needs, look
 from .._ownership.ownership import Candidate, Ownership
+from .._storage import kinds
 from . import checkpoints
 from . import snapshots as _snapshots
 from .snapshots import Image, Snapshot
@@ -170,7 +171,7 @@ class Steps:
                 others.append(target)
                 continue
             what = None
-            if disk["type"] != "file":
+            if kinds.of_disk(disk).source is not kinds.Source.FILE:
                 what = f"is no image file but a {disk['type']}, over which there is no place for another image: use the snapshots of its storage"
             elif disk["shareable"]:
                 what = "is shareable, and another guest would go on writing below the new image: use the snapshots of its storage"

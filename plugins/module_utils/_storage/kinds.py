@@ -74,6 +74,8 @@ class Usage(enum.Enum):
     FILE_SYSTEM = enum.auto()
     #: The last answer of libvirt.
     LIBVIRT = enum.auto()
+    #: No volume can be made there, so the pool has no free space.
+    NONE = enum.auto()
 
 
 class Fence(enum.Enum):
@@ -126,14 +128,14 @@ POOLS = (
         None,
         Move.SHARED,
         Identity.TARGET,
-        Usage.LIBVIRT,
+        Usage.NONE,
         # libvirt calls the units of a target so.
         prefix="unit:0:0:",
     ),
-    Pool("iscsi", *_DEVICES, Identity.TARGET, Usage.LIBVIRT),
+    Pool("iscsi", *_DEVICES, Identity.TARGET, Usage.NONE),
     Pool("disk", *_DEVICES, Identity.DEVICE, Usage.LIBVIRT),
-    Pool("scsi", *_DEVICES, Identity.DEVICE, Usage.LIBVIRT),
-    Pool("mpath", *_DEVICES, Identity.DEVICE, Usage.LIBVIRT),
+    Pool("scsi", *_DEVICES, Identity.DEVICE, Usage.NONE),
+    Pool("mpath", *_DEVICES, Identity.DEVICE, Usage.NONE),
 )
 
 

@@ -155,7 +155,9 @@ def with_sources(conn: Any, text: str) -> str:
     :raises LibvirtProblem: an RBD pool names no monitors.
     """
     root, changed = parse(text), False
-    for disk in root.findall("devices/disk[@type='volume']"):
+    for disk in root.findall("devices/disk"):
+        if kinds.of_disk(disk).source is not Source.VOLUME:
+            continue
         source = disk.find("source")
         name, volume = (
             (source.get("pool"), source.get("volume")) if source is not None else (None, None)

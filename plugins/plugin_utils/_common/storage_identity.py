@@ -14,7 +14,10 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-DEVICE, RBD = "device:", "rbd:"
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
+
+DEVICE, RBD = "device:", f"{kinds.RBD.family}:"
 
 
 def of_path(path: str, node: Mapping[str, Any]) -> str | None:
@@ -99,7 +102,7 @@ def local_disks(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> 
         source
         for disk in disks
         if (source := disk.get("source"))
-        and disk.get("type") != "network"
+        and kinds.of_disk(disk).source is not Source.SERVER
         and not of_disk(disk, node)
     ]
 
@@ -110,7 +113,8 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     :param disk: a disk of a domain's facts: type, source, and path and shared_id if its host has
         reported them.
     """
-    if disk.get("type") == "volume":
+    kind = kinds.of_disk(disk)
+    if kind.source is Source.VOLUME:
         name, dummy, volume = str(disk["source"]).partition("/")
         pool: Mapping[str, Any] = next(
             (each for each in node.get("pools") or () if each.get("name") == name), {}
@@ -121,9 +125,7 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
             return None
         path = posixpath.join(pool["path"], volume)
         return of_path(path, node) or of_device(path, node)
-    own = disk.get("path") or (
-        disk["source"] if disk.get("type") in ("file", "block", "dir") else None
-    )
+    own = disk.get("path") or (disk["source"] if kind.is_path else None)
     return None if own is None else of_path(own, node) or of_device(own, node)
 
 
@@ -144,7 +146,7 @@ def names_on_network(
     Hosts may name the monitors of one cluster differently, so the text alone does not find all users.
     """
     text = anywhere(disk, node)
-    if disk.get("type") != "network" and not text:
+    if kinds.of_disk(disk).source is not Source.SERVER and not text:
         return set()
     names = {str(disk["source"])}
     if str(text).startswith(RBD):

@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
+
 from .._common.errors import DroverError
 from .._definitions import differences, hardware_fields
 from .._definitions.devices_there import (
@@ -338,7 +341,11 @@ def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[st
     if named["task_state"] != orders.ATTACHING:
         return None
     for disk in facts["disks"]:
-        if disk.get("device", "disk") == "disk" and disk["type"] == "file" and disk["source"]:
+        if (
+            disk.get("device", "disk") == "disk"
+            and kinds.of_disk(disk).source is Source.FILE
+            and disk["source"]
+        ):
             given = {
                 "path": disk["source"],
                 **{key: disk[key] for key in ("format", "bus", "readonly", "target")},

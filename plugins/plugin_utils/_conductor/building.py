@@ -20,6 +20,8 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
     parse_disk,
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import certainty, resource_classes
 from .._common.errors import DroverError
@@ -71,7 +73,7 @@ def _paths(wanted: Mapping[str, Any]) -> list[str]:
     return own + [
         disk["source"]
         for disk in _existing(wanted["xml"])
-        if disk["type"] != "network" and disk["source"] not in own
+        if kinds.of_disk(disk).source is not Source.SERVER and disk["source"] not in own
     ]
 
 
@@ -382,7 +384,9 @@ class Building:
         """Refuse a path that an instance of any host uses."""
         paths = _paths(wanted) if paths is None else paths
         existing = [
-            disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network"
+            disk["source"]
+            for disk in _existing(wanted["xml"])
+            if kinds.of_disk(disk).source is not Source.SERVER
         ]
         images = [
             each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")

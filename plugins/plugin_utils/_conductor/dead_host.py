@@ -15,6 +15,8 @@ from typing import NamedTuple, cast
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import storage_identity
 from .._common.errors import some
@@ -274,7 +276,7 @@ def _why_used(
         if (
             not disk.get("source")
             or disk.get("path")
-            or disk.get("type") not in ("network", "volume")
+            or kinds.of_disk(disk).source not in (Source.SERVER, Source.VOLUME)
             or disk.get("shareable")
             or not is_written(disk)
         ):

@@ -12,6 +12,9 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
+
 from .._common.errors import DroverError, RunOver
 from .._store.hosts import pool_domains
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -100,6 +103,6 @@ class DiskSettling:
 
 def _place_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     """Return the place of a disk as the destination of a move: the folder of a file, or a pool."""
-    if disk.get("type") == "file":
+    if kinds.of_disk(disk).source is Source.FILE:
         return posixpath.dirname(disk["source"])
     return storage_pools.pool_of(disk, node)

@@ -357,7 +357,7 @@ class Contents:
             for disk in domain.facts.get("disks") or ():
                 name = storage_pools.counted_as(disk, self.nodes[domain.node_id].facts)
                 # A disk on the network is only in a pool that counts it.
-                of_host = None if disk.get("type") == "network" else DISK
+                of_host = DISK if kinds.of_disk(disk).takes_space else None
                 place = classes.get((domain.node_id, name or of_host))
                 if place is not None:
                     size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (

@@ -11,6 +11,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+
 from .._common import storage_identity
 from .._common.errors import DroverError, Late, Unreachable
 from .._evacuation import fencing, host_answer
@@ -206,7 +208,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
             place
             for disk in disks
             if (place := _place(disk))
-            and (with_images or not place.startswith("rbd:"))
+            and (with_images or not kinds.is_watched(place))
             and disk.get("device", "disk") == "disk"
             and not (disk.get("readonly") or disk.get("shareable"))
         }
@@ -215,7 +217,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
 
 def _place(disk: Mapping[str, Any]) -> str | None:
     """Return the place of a disk for other hosts; None if it is not known."""
-    if disk.get("type") in ("file", "block"):
+    if kinds.of_disk(disk).is_image:
         return disk.get("source")
     origin = str(disk.get("origin") or "")
-    return origin if origin.startswith("rbd:") else None
+    return origin if kinds.is_watched(origin) else None

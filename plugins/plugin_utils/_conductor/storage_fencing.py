@@ -18,6 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Fence
 
 from .._common import storage_identity
 from .._common.errors import DroverError, Late, Unreachable, some
@@ -34,9 +36,9 @@ READ = 200
 #: looks.
 FORGOTTEN, LOOK = 45, 5
 #: The fence of Ceph, and the seconds that its cluster may take to answer.
-CEPH, ASKED = "ceph", 60
+CEPH, ASKED = Fence.CEPH.value, 60
 #: The fences with tasks in the role evacuate.
-FENCES = (CEPH,)
+FENCES = tuple(each.value for each in Fence)
 
 
 def is_done(connection: Connection, host: str) -> bool:
@@ -203,7 +205,7 @@ class StorageFencing:
         self._ports.say(f"{self.host} is cut off from its storage: {some(sorted(cut), 5)}.")
 
     def _refuse_open(self, cut: Collection[str], others: Collection[str]) -> None:
-        images = sorted(each for each in cut if each.startswith(storage_identity.RBD))
+        images = sorted(each for each in cut if kinds.is_watched(each))
         if not images:
             return
         with self._ports.store.read() as connection:

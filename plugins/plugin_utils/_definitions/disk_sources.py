@@ -14,29 +14,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 from ansible_collections.drover.compute.plugins.module_utils._storage.sources import is_here
 
 from .._common import validation
 from .._common.errors import DroverError
 from .fields import LIST, LONGEST_PATH, MAPPING, TEXT, WHOLE, Field, Table, absolute
 
-#: By protocol the form of its name, an example, and libvirt's word for its secrets.
-_NAMES = {
-    "rbd": (re.compile(r"[^/@\s]+(/[^/@\s]+){1,2}"), "POOL/IMAGE", "ceph"),
-    "iscsi": (
-        re.compile(r"[^/\s]+/[0-9]+"),
-        "TARGET/UNIT, such as iqn.2026-01.com.example:vms/1",
-        "iscsi",
-    ),
-    "nbd": (re.compile(r"[^\s]+"), "the name of an export", None),
-    "gluster": (re.compile(r"[^/\s]+/[^\s]+"), "VOLUME/FILE", None),
-    "nfs": (re.compile(r"/[^\s]+"), "/EXPORT/FILE", None),
-}
-#: The protocol that can have an identity, and that has one server and no port.
-_NFS = "nfs"
 #: The largest number of a user or a group; the one above it means none.
 _LAST_ID = 2**32 - 2
-PROTOCOLS = tuple(_NAMES)
+PROTOCOLS = tuple(each.name for each in kinds.PROTOCOLS if each.names)
 FORMATS = ("raw", "qcow2")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 #: The keys for a new disk and its content cannot be combined with an existing disk.
@@ -146,11 +133,11 @@ def check(disk: Mapping[str, Any], place: str) -> None:
 
 
 def _check_network(source: Mapping[str, Any], place: str) -> None:
-    protocol, name = source["protocol"], source.get("name")
-    form, example, secret = _NAMES[protocol]
-    if not (name and form.fullmatch(name) and name.isprintable()):
+    protocol, name = kinds.protocol(source["protocol"]), source.get("name")
+    pattern = protocol.names
+    if not (name and pattern and pattern.fullmatch(name) and name.isprintable()):
         raise DroverError(
-            f"{place}, source: the name for {protocol} must be {example}, not {validation.shown(name)}."
+            f"{place}, source: the name for {protocol.name} must be {protocol.example}, not {validation.shown(name)}."
         )
     if not source.get("hosts"):
         raise DroverError(
@@ -161,11 +148,11 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
         raise DroverError(
             f"{place}, source: {here} is another server on each host, so the instance could not move. Give the name that all hosts know."
         )
-    if source.get("auth") and secret is None:
-        raise DroverError(f"{place}, source: {protocol} has no auth. Take it out.")
-    if protocol != _NFS:
+    if source.get("auth") and protocol.secret is None:
+        raise DroverError(f"{place}, source: {protocol.name} has no auth. Take it out.")
+    if not protocol.is_file:
         if source.get("identity"):
-            raise DroverError(f"{place}, source: {protocol} has no identity. Take it out.")
+            raise DroverError(f"{place}, source: {protocol.name} has no identity. Take it out.")
     elif len(source["hosts"]) > 1:
         raise DroverError(
             f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}. Keep one."
@@ -196,7 +183,7 @@ def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
         key = "uuid" if _UUID.fullmatch(auth["secret"]) else "usage"
         auth = {
             "username": auth["username"],
-            "type": _NAMES[source["protocol"]][2],
+            "type": kinds.protocol(source["protocol"]).secret,
             key: auth["secret"],
         }
     return {

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
+
 from .._common import storage_identity
 from .._records.hosts import FleetColumns, NodeStorage, StorageOfNode
 from .._records.instances import Disk, EvacuatedInstance, PlannedInstance
@@ -25,9 +28,7 @@ BLIND = "does not see all of its storage"
 def files_of(disks: Iterable[Disk]) -> list[str]:
     """Return the files and block devices that a host needs to start a domain with these disks."""
     return [
-        source
-        for disk in disks
-        if (source := disk.get("source")) and disk.get("type") in ("file", "block", "dir")
+        source for disk in disks if (source := disk.get("source")) and kinds.of_disk(disk).is_path
     ]
 
 
@@ -41,7 +42,7 @@ def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> l
     known = {image["path"]: image["digest"] for image in node.get("images") or ()}
     found = []
     for disk in disks:
-        if not disk.get("source") or disk.get("type") == "network":
+        if not disk.get("source") or kinds.of_disk(disk).source is Source.SERVER:
             continue
         behind = None
         chain = disk.get("chain")
@@ -112,7 +113,7 @@ def blind_nodes(
     needs = [
         (disk, storage_identity.of_disk(disk, node))
         for disk in instance["disks"]
-        if disk.get("source") and disk.get("type") != "network"
+        if disk.get("source") and kinds.of_disk(disk).source is not Source.SERVER
     ]
     return [
         provider

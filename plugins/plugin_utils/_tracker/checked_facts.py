@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers import DRIVERS
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 
 from .._common import resource_classes
 from .._common.errors import DroverError
@@ -56,7 +57,9 @@ STATES = (
 )
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
 
-FILE_TYPES = ("file", "block", "dir", "volume")
+FILE_TYPES = tuple(
+    each.name for each in kinds.DISKS if each.is_path or each.source is kinds.Source.VOLUME
+)
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")

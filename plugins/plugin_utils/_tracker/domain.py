@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import labels, resource_classes, storage_identity
 from . import checked_facts
@@ -31,8 +33,6 @@ DOMAIN_FACTS = (
     "title",
 )
 GIB = 1024**3
-#: Types of disks that use no storage of the host.
-ELSEWHERE = ("network", "nvme", "vhostuser", "vhostvdpa")
 
 
 class DomainReport(TypedDict):
@@ -114,9 +114,9 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
     found: set[tuple[str, str | None, bool]] = set()
     for use, writes in uses:
         path = use.get("path") or (
-            use.get("source") if use.get("type", "file") in ("file", "block", "dir") else None
+            use.get("source") if kinds.disk(use.get("type", "file")).is_path else None
         )
-        if use.get("type") == "dir":
+        if kinds.of_disk(use).source is Source.FOLDER:
             found |= {
                 (*name, writes)
                 for each in (path, use.get("real_path"))
@@ -175,6 +175,6 @@ def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | 
         if disk.get("device", "disk") == "disk"
         and not disk.get("readonly")
         and disk.get("source")
-        and disk.get("type") not in ELSEWHERE
+        and kinds.of_disk(disk).takes_space
     ]
     return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import resource_classes, storage_identity, validation
 from .._common.errors import DroverError
@@ -234,7 +236,7 @@ def divide(
         if disk.get("device", "disk") != "disk" or not is_written(disk) or not disk.get("source"):
             continue
         name, size = counted_as(disk, node), disk.get("capacity_bytes")
-        if name is None and disk.get("type") == "network":
+        if name is None and not kinds.of_disk(disk).takes_space:
             # It takes no space of the host, nor of a counted pool.
             continue
         before = sizes.get(name, 0)
@@ -288,9 +290,9 @@ def _pool_of(
     ]
     if of_share:
         return max(of_share)[1]
-    if disk.get("type") == "volume":
+    if kinds.of_disk(disk).source is Source.VOLUME:
         return str(disk["source"]).partition("/")[0]
-    if disk.get("type", "file") not in ("file", "block", "dir") or (
+    if not kinds.disk(disk.get("type", "file")).is_path or (
         text and not str(text).startswith(storage_identity.DEVICE)
     ):
         return None

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
+from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
+
 from ..._common import storage_identity
 from ..._records.instances import Disk, PlannedInstance
 from ..._records.plans import DiskMove, LocalDisks
@@ -36,7 +39,8 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
     for disk in disks:
         path = disk.get("path") or disk.get("source")
         which = f"its disk {disk.get('target') or path or 'without a name'}"
-        if disk.get("readonly") or not path:
+        kind = kinds.disk(disk.get("type", "file"))
+        if disk.get("readonly") or not path or kind.stays:
             continue
         capacity = disk.get("capacity_bytes")
         move = DiskMove(
@@ -48,9 +52,9 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         )
         moves.append(move)
         # A disk on the network is never copied.
-        if disk.get("type") == "network":
+        if kind.source is Source.SERVER:
             continue
-        if disk.get("type") == "volume" and not disk.get("path"):
+        if kind.source is Source.VOLUME and not disk.get("path"):
             move["how"], move["mib"] = "unknown", None
             unknown.append(f"where {which} is")
         elif (path, None) in names:
