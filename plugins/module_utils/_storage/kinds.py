@@ -220,6 +220,33 @@ DISKS = (
         takes_space=False,
         why_fixed="on the network, and its server moves it",
     ),
+    Disk(
+        "nvme",
+        Source.HOST,
+        None,
+        Move.NEVER,
+        takes_space=False,
+        binds="is an NVMe device of the host ({source})",
+        why_fixed="a device of the host",
+    ),
+    Disk(
+        "vhostuser",
+        Source.HOST,
+        None,
+        Move.NEVER,
+        takes_space=False,
+        binds="comes from a program of the host by the socket {source}",
+        why_fixed="of another process",
+    ),
+    Disk(
+        "vhostvdpa",
+        Source.HOST,
+        None,
+        Move.NEVER,
+        takes_space=False,
+        binds="is a vDPA device of the host ({source})",
+        why_fixed="a device of the host",
+    ),
 )
 
 
