@@ -88,7 +88,7 @@ class Pool(NamedTuple):
     """A type of storage pools.
 
     - maker: None if drover makes no disk there.
-    - identity: None if nothing proves that two hosts have the same pool.
+    - identity: hosts with the same identity see the same volumes. None if nothing proves that.
     - is_plain: the volumes are readable while the pool is stopped.
     - prefix: letters of libvirt before the name of each volume.
     """
