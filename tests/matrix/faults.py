@@ -358,9 +358,11 @@ class BroughtBack(ControllerKilled):
     def __init__(self, world, operation, moment):
         super().__init__(world, operation, moment)
         self.backup = f"{world.path}.backup"
+        world.close_stores()
         shutil.copyfile(world.path, self.backup)
 
     def mend(self):
+        self.world.close_stores()
         for ending in ("-wal", "-shm"):
             if os.path.exists(self.world.path + ending):
                 os.unlink(self.world.path + ending)
@@ -395,6 +397,7 @@ class MadeAnew(ControllerKilled):
     ends_well = False
 
     def mend(self):
+        self.world.close_stores()
         for ending in ("", "-wal", "-shm", ".claims"):
             if os.path.exists(self.world.path + ending):
                 os.unlink(self.world.path + ending)

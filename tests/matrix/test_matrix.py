@@ -14,7 +14,13 @@ The moments are the moments of an operation without a fault: one more write or c
 
 from __future__ import annotations
 
-import functools
+import atexit
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import tempfile
 
 import pytest
 
@@ -35,7 +41,6 @@ from ansible_collections.drover.compute.tests.matrix.world import (
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 
-@functools.cache
 def moments_of(name):
     """Return the moments of an operation without a fault."""
     operation = OPERATIONS[name]()
@@ -48,12 +53,42 @@ def moments_of(name):
     return run.moments.passed
 
 
+def moments():
+    """Return the moments of each operation. The workers of one run of pytest share the work."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    if run is None:
+        return {name: moments_of(name) for name in OPERATIONS}
+    folder = pathlib.Path(tempfile.gettempdir(), f"drover-moments_{run}")
+    folder.mkdir(exist_ok=True)
+    # No test begins before all workers have collected the tests.
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    known = {}
+    # First the operations that no other worker has begun, then the operations of the others.
+    for flags in (fcntl.LOCK_EX | fcntl.LOCK_NB, fcntl.LOCK_EX):
+        for number, name in enumerate(OPERATIONS):
+            if name in known:
+                continue
+            with open(folder / str(number), "a+", encoding="utf-8") as file:
+                try:
+                    fcntl.flock(file, flags)
+                except BlockingIOError:
+                    continue
+                file.seek(0)
+                text = file.read()
+                if not text:
+                    text = json.dumps(moments_of(name))
+                    file.write(text)
+                known[name] = json.loads(text)
+    return known
+
+
 def cells():
     """Return (operation, fault, moment) of every cell."""
+    known = moments()
     return [
         (name, fault, moment)
         for name in OPERATIONS
-        for moment in moments_of(name)
+        for moment in known[name]
         for fault, kind in FAULTS.items()
         if kind.can_happen(moment)
     ]

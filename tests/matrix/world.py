@@ -202,7 +202,10 @@ class World:
         patch.setattr(self.fleet, "run", self._run)
         clock = time.time
         patch.setattr(time, "time", lambda: clock() + self.ahead)
-        patch.setattr(engine, "_engine", _engine_of_all_worlds)
+        # The engine of each store, by the URL.
+        self._engines = {}
+        patch.setattr(engine, "_engine", self._engine)
+        patch.setattr(engine, "_dispose", lambda made, process: None)
         patch.setattr(DroverAction, "store", lambda action, args, variables: RUN.get().store)
         patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
         patch.setattr(
@@ -228,7 +231,18 @@ class World:
     def close(self):
         for each in self.behind:
             each.wait()
+        self.close_stores()
         self.fleet.close()
+
+    def _engine(self, url, in_memory):
+        if (url, in_memory) not in self._engines:
+            self._engines[url, in_memory] = _engine_with_one_connection(url, in_memory)
+        return self._engines[url, in_memory]
+
+    def close_stores(self):
+        """Close the idle connections: the file of a store is complete then, and may be replaced."""
+        for made in self._engines.values():
+            made.dispose()
 
     # The fleet before an operation
 
@@ -273,7 +287,7 @@ class World:
     def disk(self, name):
         """Make a disk that an instance needs."""
         path = os.path.join(self.disks, f"{name}.qcow2")
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1M"], check=True)
+        shutil.copyfile(_empty_disk(), path)
         self.keep(path)
         return path
 
@@ -445,8 +459,17 @@ _COMPILED = {}
 _make_engine = engine._engine
 
 
-def _engine_of_all_worlds(url, in_memory):
-    made = _make_engine(url, in_memory)
+class _OneConnection(sa.pool.QueuePool):
+    """A pool that keeps one connection: to open one takes longer than most transactions."""
+
+    def __init__(self, creator, **options):
+        super().__init__(creator, **{"pool_size": 1, "max_overflow": -1, **options})
+
+
+def _engine_with_one_connection(url, in_memory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sa.pool, "NullPool", _OneConnection)
+        made = _make_engine(url, in_memory)
     if not _COMPILED:
         # At its first connection the dialect reads the facts of the database.
         made.connect().close()
@@ -484,6 +507,14 @@ def world_of(operation):
             yield world
         finally:
             world.close()
+
+
+@functools.cache
+def _empty_disk():
+    """Return the file of an empty disk."""
+    path = os.path.join(tempfile.mkdtemp(dir=MEMORY), "empty.qcow2")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", path, "1M"], check=True)
+    return path
 
 
 @functools.cache

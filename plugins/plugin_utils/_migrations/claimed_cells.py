@@ -12,7 +12,7 @@ from typing import Any
 
 from .._placement import host_room
 from .._store.database import bulk
-from .._store.database.sql import Connection, sa
+from .._store.database.sql import Connection
 from .._store.schema import tables
 
 
@@ -24,7 +24,7 @@ def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, 
         float over all of its host.
     """
     table = tables.compute_nodes
-    query = sa.select(table.c.id, table.c.shared_cpus)
+    query = bulk.select(table.c.id, table.c.shared_cpus)
     nodes = {
         row.id: row
         for row in bulk.among(

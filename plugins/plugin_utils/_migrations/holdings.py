@@ -319,7 +319,7 @@ def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | 
         return None
     portable: Mapping[str, Resources] = details[which]["holds"]
     table = tables.resource_providers
-    query = sa.select(table.c.uuid, table.c.id)
+    query = bulk.select(table.c.uuid, table.c.id)
     ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, portable)}
     classes = class_ids(connection, {name for amounts in portable.values() for name in amounts})
     return allocations.flatten(
@@ -332,7 +332,7 @@ def _portable(connection: Connection, amounts: Amounts) -> Allocations:
     providers = tables.resource_providers
     rows = bulk.among(
         connection,
-        sa.select(providers.c.id, providers.c.uuid),
+        bulk.select(providers.c.id, providers.c.uuid),
         providers.c.id,
         {key[0] for key in amounts},
     )

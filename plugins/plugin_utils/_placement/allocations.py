@@ -55,7 +55,7 @@ def class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
     classes = tables.resource_classes
     rows = bulk.among(
         connection,
-        sa.select(classes.c.id, classes.c.name),
+        bulk.select(classes.c.id, classes.c.name),
         classes.c.id,
         {key[1] for key in amounts},
     )
@@ -119,7 +119,7 @@ class Holdings:
     def _held(self) -> dict[str, Amounts]:
         table, uuids = tables.allocations, {row.id: uuid for uuid, row in self.rows.items()}
         held: dict[str, Amounts] = {}
-        for row in bulk.among(self.connection, sa.select(table), table.c.consumer_id, uuids):
+        for row in bulk.among(self.connection, bulk.select(table), table.c.consumer_id, uuids):
             held.setdefault(uuids[row.consumer_id], {})[row.provider_id, row.class_id] = row.used
         return held
 

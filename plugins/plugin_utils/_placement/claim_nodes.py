@@ -82,7 +82,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Ro
         # third more.
         return {}
     instances = tables.instances
-    query = sa.select(instances.c.uuid, instances.c.compute_node_id)
+    query = bulk.select(instances.c.uuid, instances.c.compute_node_id)
     where = {
         row.uuid: row.compute_node_id
         for row in bulk.among(connection, query, instances.c.uuid, uuids)

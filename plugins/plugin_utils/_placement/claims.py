@@ -390,7 +390,7 @@ def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
     known = {
         row.id: row.host
         for row in bulk.among(
-            connection, sa.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None}
+            connection, bulk.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None}
         )
     }
     return [known.get(each) for each in ids]

@@ -189,7 +189,7 @@ def _short(name: str, most: int = 60) -> str:
 def _existing(connection: Connection, kind: Kind, names: Iterable[str]) -> set[str]:
     table = kind.table
     return {
-        row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)
+        row.name for row in bulk.among(connection, bulk.select(table.c.name), table.c.name, names)
     }
 
 

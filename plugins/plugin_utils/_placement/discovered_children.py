@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from .._common.resource_classes import POOL_PREFIX
 from .._store.database import bulk
-from .._store.database.sql import Connection, sa
+from .._store.database.sql import Connection
 from .._store.schema import tables
 from . import allocations, inventory, provider_trees, providers
 
@@ -50,7 +50,7 @@ def write(
     """
     table = tables.resource_providers
     children = {uuid: child for each in wanted.values() for uuid, child in each.items()}
-    query = sa.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id, table.c.root_id)
+    query = bulk.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id, table.c.root_id)
     below = bulk.among(connection, query, table.c.root_id, wanted)
     parents = {row.uuid: row.parent_id for row in below}
     ids = providers.ensure(connection, {uuid: child.name for uuid, child in children.items()})

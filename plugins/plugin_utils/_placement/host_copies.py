@@ -182,7 +182,7 @@ def drop(connection: Connection, uuids: Collection[str], now: float) -> None:
 def _rows(
     connection: Connection, table: sa.Table, column: sa.Column[Any], values: Collection[Any]
 ) -> list[Row]:
-    return bulk.among(connection, sa.select(table), column, values)
+    return bulk.among(connection, bulk.select(table), column, values)
 
 
 def _insert_all(

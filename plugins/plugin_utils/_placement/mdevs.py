@@ -74,7 +74,7 @@ def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, 
     providers = {row.uuid: row for row in bulk.among(connection, query, table.c.id, provider_ids)}
     names = {row.node: row.node_uuid for row in providers.values()}
     found = {}
-    for row in bulk.among(connection, sa.select(kinds), kinds.c.compute_node_id, names):
+    for row in bulk.among(connection, bulk.select(kinds), kinds.c.compute_node_id, names):
         provider = providers.get(provider_uuids.uuid_of(names[row.compute_node_id], row.parent))
         if provider is not None:
             found[provider.id] = row

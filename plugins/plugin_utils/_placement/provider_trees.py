@@ -114,7 +114,9 @@ def reachable(
     )
     by_aggregate = grouped(rows)
     if by_aggregate:
-        for row in bulk.among(connection, sa.select(members), members.c.provider_id, provider_ids):
+        for row in bulk.among(
+            connection, bulk.select(members), members.c.provider_id, provider_ids
+        ):
             for sharing in by_aggregate.get(row.aggregate_id, ()):
                 found.setdefault(sharing, set()).add(row.provider_id)
     return found
@@ -163,7 +165,7 @@ def trees(connection: Connection, root_ids: Iterable[int]) -> dict[int, set[int]
     """Return the ids of the providers below roots: {root id: ids}, without the root and without empty sets."""
     table = tables.resource_providers
     return grouped(
-        bulk.among(connection, sa.select(table.c.root_id, table.c.id), table.c.root_id, root_ids)
+        bulk.among(connection, bulk.select(table.c.root_id, table.c.id), table.c.root_id, root_ids)
     )
 
 

@@ -30,14 +30,14 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
     :raises DroverError: the name of a new one is taken.
     """
     table = tables.resource_providers
-    query = sa.select(table.c.uuid, table.c.id)
+    query = bulk.select(table.c.uuid, table.c.id)
     found: dict[str, int] = {
         row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)
     }
     new = [uuid for uuid in names if uuid not in found]
     taken = bulk.among(
         connection,
-        sa.select(table.c.name, table.c.uuid),
+        bulk.select(table.c.name, table.c.uuid),
         table.c.name,
         [names[uuid] for uuid in new],
     )
@@ -117,7 +117,7 @@ def set_inventories(
         {name for inventories in wanted.values() for name in inventories},
     )
     current: dict[int, dict[int, Row]] = {}
-    for row in bulk.among(connection, sa.select(table), table.c.provider_id, wanted):
+    for row in bulk.among(connection, bulk.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row
     new: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
@@ -223,7 +223,7 @@ def links(
 ) -> dict[int, set[int]]:
     """Return the values of ``column``, in a table of pairs with provider_id, by provider."""
     provider = column.table.c.provider_id
-    return grouped(bulk.among(connection, sa.select(provider, column), provider, provider_ids))
+    return grouped(bulk.among(connection, bulk.select(provider, column), provider, provider_ids))
 
 
 def grouped(rows: Iterable[Sequence[Any]]) -> dict[Any, set[Any]]:
@@ -279,7 +279,7 @@ def _keep(
         if provider in current
     }
     known = tables.traits
-    query = sa.select(known.c.id, known.c.name)
+    query = bulk.select(known.c.id, known.c.name)
     names = {
         row.id: row.name
         for row in bulk.among(

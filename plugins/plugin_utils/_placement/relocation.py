@@ -79,7 +79,7 @@ def start(connection: Connection, uuids: Collection[str], now: float) -> None:
     table = tables.instances
     rows = bulk.among(
         connection,
-        sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id),
+        bulk.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id),
         table.c.uuid,
         uuids,
     )
@@ -120,7 +120,7 @@ def _rename_devices(connection: Connection, uuids: Collection[str]) -> None:
     given, table = _devices(connection, uuids), tables.domains
     for row in bulk.among(
         connection,
-        sa.select(table.c.uuid, table.c.compute_node_id, table.c.facts),
+        bulk.select(table.c.uuid, table.c.compute_node_id, table.c.facts),
         table.c.uuid,
         given,
     ):

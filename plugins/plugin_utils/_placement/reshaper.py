@@ -15,7 +15,7 @@ from .._common import validation
 from .._common.errors import DroverError
 from .._common.resource_classes import words_of
 from .._store.database import bulk
-from .._store.database.sql import Connection, sa
+from .._store.database.sql import Connection
 from .._store.schema import tables
 from . import allocations, providers, selections
 from . import inventory as placement_inventory
@@ -110,7 +110,7 @@ def reshape(
     ids = _providers(connection, inventories)
     table = tables.resource_providers
     rows = {
-        row.id: row for row in bulk.among(connection, sa.select(table), table.c.id, ids.values())
+        row.id: row for row in bulk.among(connection, bulk.select(table), table.c.id, ids.values())
     }
     wanted: dict[int, dict[str, InventoryFields]] = {}
     for name, each in inventories.items():
@@ -143,7 +143,7 @@ def reshape(
                 resource_class=kind,
             )
     _check_capacity(connection, ids)
-    query = sa.select(table.c.id, table.c.name, table.c.generation)
+    query = bulk.select(table.c.id, table.c.name, table.c.generation)
     generations = {row.id: row for row in bulk.among(connection, query, table.c.id, ids.values())}
     return {
         "providers": [
@@ -175,7 +175,7 @@ def _check(consumers: Consumers) -> None:
 def _providers(connection: Connection, names: Collection[str]) -> dict[str, int]:
     """Return the ids of providers by their names or uuids, as given."""
     table = tables.resource_providers
-    query = sa.select(table.c.id, table.c.uuid, table.c.name)
+    query = bulk.select(table.c.id, table.c.uuid, table.c.name)
     by_name = {row.name: row.id for row in bulk.among(connection, query, table.c.name, names)}
     by_uuid = {
         row.uuid: row.id

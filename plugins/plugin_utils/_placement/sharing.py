@@ -56,7 +56,7 @@ def set_members(
     column = tables.placement_aggregates.c.uuid
     ids = bulk.ids_by(connection, column, {uuid for names in wanted.values() for uuid in names})
     ids.update(bulk.ids_by(connection, column, uuids - set(ids), make=False))
-    query = sa.select(table.c.provider_id, table.c.aggregate_id)
+    query = bulk.select(table.c.provider_id, table.c.aggregate_id)
     have = {
         (row.provider_id, row.aggregate_id)
         for row in bulk.among(connection, query, table.c.provider_id, {*wanted, *leaving})
@@ -180,7 +180,7 @@ def _names(connection: Connection, wanted: Mapping[str, str]) -> dict[str, str]:
     """Return names that no other provider has, by uuid; a name that is taken gets a short hash."""
     table = tables.resource_providers
     plain = {uuid: name[:LONGEST_NAME] for uuid, name in wanted.items()}
-    query = sa.select(table.c.name)
+    query = bulk.select(table.c.name)
     taken = {row.name for row in bulk.among(connection, query, table.c.name, plain.values())}
     names = {}
     for uuid, name in sorted(plain.items()):
@@ -198,7 +198,7 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
     classes = bulk.ids_by(
         connection, tables.resource_classes.c.name, {pool["resource"] for pool in wanted.values()}
     )
-    rows = bulk.among(connection, sa.select(table), table.c.provider_id, wanted)
+    rows = bulk.among(connection, bulk.select(table), table.c.provider_id, wanted)
     stored = {(row.provider_id, row.class_id): row for row in rows}
     new: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []

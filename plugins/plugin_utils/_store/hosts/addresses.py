@@ -18,7 +18,7 @@ def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> di
     :param hosts: None for all hosts.
     """
     table = tables.compute_nodes
-    query = sa.select(table.c.host, table.c.facts)
+    query = bulk.select(table.c.host, table.c.facts)
     found: dict[str, set[str]] = {}
     for row in (
         connection.execute(query)

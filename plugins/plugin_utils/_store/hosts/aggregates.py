@@ -142,7 +142,7 @@ def _check_known(connection: Connection, name: str, hosts: Collection[str]) -> N
     services = tables.services
     known = {
         row.host
-        for row in bulk.among(connection, sa.select(services.c.host), services.c.host, hosts)
+        for row in bulk.among(connection, bulk.select(services.c.host), services.c.host, hosts)
     }
     unknown = sorted(set(hosts) - known)
     if unknown:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._common.errors import natural
 from ..._records.node_fields import NODE_FIELDS
 from ..database import bulk
-from ..database.sql import Connection, Row, sa
+from ..database.sql import Connection, Row, Select, sa
 from ..schema import tables
 
 #: The libvirt URI of a node without one in the store.
@@ -25,7 +26,7 @@ Kinds = dict[str, list[tuple[str | None, set[str]]]]
 def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
     """Read the compute nodes of hosts."""
     table = tables.compute_nodes
-    rows = bulk.among(connection, sa.select(table), table.c.host, hosts)
+    rows = bulk.among(connection, bulk.select(table), table.c.host, hosts)
     return {(row.host, row.hypervisor_hostname): row for row in rows}
 
 
@@ -36,7 +37,7 @@ def migration_uris(connection: Connection, hosts: Iterable[str]) -> dict[str, st
     table = tables.compute_nodes
     rows = bulk.among(
         connection,
-        sa.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri),
+        bulk.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri),
         table.c.host,
         hosts,
     )
@@ -150,7 +151,7 @@ def write_domains(
     table = tables.domains
     kept = [
         dict(row._mapping)
-        for row in bulk.among(connection, sa.select(table), table.c.uuid, leaving)
+        for row in bulk.among(connection, bulk.select(table), table.c.uuid, leaving)
         if row.compute_node_id in reported and row.uuid not in reported[row.compute_node_id]
     ]
     bulk.delete(connection, table, table.c.compute_node_id, reported)
@@ -184,7 +185,7 @@ def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int
     """Find the ids of the nodes that showed domains in their last report."""
     table = tables.domains
     found: dict[str, set[int]] = {}
-    query = sa.select(table.c.uuid, table.c.compute_node_id)
+    query = bulk.select(table.c.uuid, table.c.compute_node_id)
     for row in bulk.among(connection, query, table.c.uuid, uuids):
         found.setdefault(row.uuid, set()).add(row.compute_node_id)
     return found
@@ -200,7 +201,7 @@ def read_at(connection: Connection, node_ids: Iterable[int]) -> dict[int, float]
     return {
         row.id: row.updated_at
         for row in bulk.among(
-            connection, sa.select(table.c.id, table.c.updated_at), table.c.id, node_ids
+            connection, bulk.select(table.c.id, table.c.updated_at), table.c.id, node_ids
         )
     }
 
@@ -208,7 +209,7 @@ def read_at(connection: Connection, node_ids: Iterable[int]) -> dict[int, float]
 def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], str]:
     """Read the states of domains in the last reports of nodes: {(uuid, node id): state}."""
     table = tables.domains
-    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state)
+    query = bulk.select(table.c.uuid, table.c.compute_node_id, table.c.state)
     return {
         (row.uuid, row.compute_node_id): row.state
         for row in bulk.among(connection, query, table.c.uuid, uuids)
@@ -223,7 +224,7 @@ def machines(
     :returns: {id: (host, hypervisor_hostname, host_uuid or None)}.
     """
     table = tables.compute_nodes
-    query = sa.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    query = bulk.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
     rows = bulk.among(connection, query, table.c.id, node_ids)
     return {
         row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid"))
@@ -284,12 +285,15 @@ def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[s
 
     :returns: {host: host_uuids, system_uuids, firmware_uuids, machine_ids}; only hosts with a node that is reported.
     """
+    rows = bulk.among(connection, _identities(), tables.compute_nodes.c.host, hosts)
+    return identities_in((row.host, row._asdict()) for row in rows)
+
+
+@functools.cache
+def _identities() -> Select:
     table = tables.compute_nodes
     columns = [table.c.facts[key].as_string().label(key) for key in IDENTITY]
-    query = sa.select(table.c.host, *columns).where(table.c.reported)
-    return identities_in(
-        (row.host, row._asdict()) for row in bulk.among(connection, query, table.c.host, hosts)
-    )
+    return sa.select(table.c.host, *columns).where(table.c.reported)
 
 
 def identities_in(
@@ -388,7 +392,7 @@ def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -
     :param lock: lock the rows, in the order of their ids, until the end of the transaction.
     """
     table = tables.compute_nodes
-    query = sa.select(table.c.id, table.c.uuid, table.c.numa_cells)
+    query = bulk.select(table.c.id, table.c.uuid, table.c.numa_cells)
     if lock:
         # Instances refer to these rows, and each claim of one shares a lock of the key.
         query = query.order_by(table.c.id).with_for_update(key_share=True)
@@ -401,7 +405,7 @@ def facts(connection: Connection, node_ids: Iterable[int]) -> dict[int, dict[str
     return {
         row.id: row.facts or {}
         for row in bulk.among(
-            connection, sa.select(table.c.id, table.c.facts), table.c.id, node_ids
+            connection, bulk.select(table.c.id, table.c.facts), table.c.id, node_ids
         )
     }
 
@@ -435,7 +439,7 @@ def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
         for row in connection.execute(sa.select(aggregates))
     }
     current: dict[str, dict[str, int]] = {}
-    for row in bulk.among(connection, sa.select(hosts), hosts.c.host, wanted):
+    for row in bulk.among(connection, bulk.select(hosts), hosts.c.host, wanted):
         if zones[row.aggregate_id]:
             current.setdefault(row.host, {})[zones[row.aggregate_id]] = row.aggregate_id
     changed = {host for host, zone in wanted.items() if set(current.get(host, {})) != {zone}}

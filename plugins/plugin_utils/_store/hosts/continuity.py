@@ -203,7 +203,7 @@ def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]
         # It knows all.
         return []
     rows = bulk.among(
-        connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances
+        connection, bulk.select(table.c.host, table.c.last_seen_up), table.c.host, instances
     )
     seen = {each.host: each.last_seen_up or 0 for each in rows}
     if born > 0:
@@ -325,7 +325,8 @@ def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     """Return the hosts that are not in the store."""
     table = tables.services
     known = {
-        row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)
+        row.host
+        for row in bulk.among(connection, bulk.select(table.c.host), table.c.host, inventory)
     }
     return set(inventory) - known
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -113,6 +114,7 @@ def read_mdevs(
     return found
 
 
+@functools.cache
 def _with_owner(table: sa.Table) -> Select:
     consumers = tables.consumers
     return sa.select(table, consumers.c.uuid.label("owner")).outerjoin(
@@ -120,10 +122,15 @@ def _with_owner(table: sa.Table) -> Select:
     )
 
 
+@functools.cache
+def _in_order(table: sa.Table, key: sa.Column[str]) -> Select:
+    return _with_owner(table).order_by(key)
+
+
 def _rows(
     connection: Connection, table: sa.Table, key: sa.Column[str], node_ids: Collection[int] | None
 ) -> Iterable[Row]:
-    query = _with_owner(table).order_by(key)
+    query = _in_order(table, key)
     return (
         connection.execute(query)
         if node_ids is None
@@ -176,7 +183,7 @@ def _write(
         and has a consumer is kept, and its column becomes False. None: rows have no consumers.
     """
     there: dict[int, dict[str, Row]] = {}
-    for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
+    for row in bulk.among(connection, bulk.select(table), table.c.compute_node_id, wanted):
         there.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
     new: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []

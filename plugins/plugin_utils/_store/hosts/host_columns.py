@@ -312,7 +312,7 @@ def _named(
         }
         for row in connection.execute(sa.select(groups))
     }
-    query = sa.select(
+    query = bulk.select(
         instances.c.uuid, instances.c.name, instances.c.compute_node_id, instances.c.server_group_id
     )
     asked = server_groups if wanted.groups == ALL else wanted.groups

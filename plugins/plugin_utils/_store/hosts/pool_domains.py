@@ -103,7 +103,7 @@ def named_for(connection: Connection, paths: Iterable[str]) -> dict[str, str]:
     names = {
         row.uuid: row.name
         for row in bulk.among(
-            connection, sa.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values())
+            connection, bulk.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values())
         )
     }
     return {path: names[uuid] for path, uuid in found.items() if uuid in names}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -73,8 +74,7 @@ def heartbeat(
 
     :returns: {host: service id}, and the hosts with a service that is new or was down.
     """
-    table = tables.services
-    query = sa.select(table).where(table.c.binary == BINARY)
+    table, query = tables.services, _services()
     known = {row.host: row for row in bulk.among(connection, query, table.c.host, hosts)}
     new = sorted(set(hosts) - set(known))
     bulk.insert(
@@ -99,6 +99,11 @@ def heartbeat(
     returned = {host for host, row in known.items() if row.last_error or row.last_seen_up is None}
     ids = {row.host: row.id for row in bulk.among(connection, query, table.c.host, hosts)}
     return ids, returned | set(new)
+
+
+@functools.cache
+def _services() -> Select:
+    return sa.select(tables.services).where(tables.services.c.binary == BINARY)
 
 
 def set_labels(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) -> bool:
@@ -176,7 +181,9 @@ def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
     table = tables.services
     return {
         row.host: row.id
-        for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)
+        for row in bulk.among(
+            connection, bulk.select(table.c.host, table.c.id), table.c.host, hosts
+        )
     }
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ..._records.hosts import NodeAddress, Sighting, StorageOfNode
 from ..._records.instances import EvacuatedInstance
 from ..._records.orders import BegunRestart, HostMigration, RestartOrder
 from ..database import bulk
-from ..database.sql import Connection, sa
+from ..database.sql import Connection, Select, sa
 from ..hosts import continuity, power
 from ..hosts.compute_nodes import DEFAULT_URI
 from ..schema import tables
@@ -378,8 +379,20 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
     :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
         (the place of the instance now, or None), uri and node (id) there, and absent_since: when that host was first seen without it, or None.
     """
+    names = ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")
+    return [
+        {
+            **{name: getattr(row, name) for name in names},
+            "absent_since": (row.details or {}).get("absent_since"),
+        }
+        for row in bulk.among(connection, _open_evacuations(), tables.migrations.c.source, hosts)
+    ]
+
+
+@functools.cache
+def _open_evacuations() -> Select:
     table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
-    query = (
+    return (
         sa.select(
             table.c.uuid.label("migration"),
             table.c.instance_uuid.label("uuid"),
@@ -396,11 +409,3 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
         .where(table.c.type == EVACUATION, table.c.status == "done")
         .order_by(table.c.instance_name, table.c.id)
     )
-    names = ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")
-    return [
-        {
-            **{name: getattr(row, name) for name in names},
-            "absent_since": (row.details or {}).get("absent_since"),
-        }
-        for row in bulk.among(connection, query, table.c.source, hosts)
-    ]

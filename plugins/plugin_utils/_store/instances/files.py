@@ -48,7 +48,7 @@ def write(
     """
     table = tables.domain_files
     there: dict[tuple[int, str], dict[Use, int]] = {}
-    for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
+    for row in bulk.among(connection, bulk.select(table), table.c.compute_node_id, wanted):
         there.setdefault((row.compute_node_id, row.uuid), {})[
             (row.path, row.identity, row.written)
         ] = row.id
@@ -136,7 +136,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, se
     """Read the files of instances, on all nodes that showed them."""
     table = tables.domain_files
     found: dict[str, set[FileName]] = {uuid: set() for uuid in uuids}
-    query = sa.select(table.c.uuid, table.c.path, table.c.identity)
+    query = bulk.select(table.c.uuid, table.c.path, table.c.identity)
     for row in bulk.among(connection, query, table.c.uuid, uuids):
         found[row.uuid].add((row.path, row.identity))
     return found
@@ -149,7 +149,9 @@ def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[s
     """
     table = tables.domains
     found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
-    for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
+    for row in bulk.among(
+        connection, bulk.select(table.c.uuid, table.c.facts), table.c.uuid, uuids
+    ):
         disks, others = row.facts.get("disks") or [], row.facts.get("other_files") or []
         own = {
             name
@@ -292,7 +294,7 @@ def nodes_of(
     :param keys: pairs (host, name of the node); a name of None means any node of the host.
     """
     table = tables.compute_nodes
-    query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    query = bulk.select(table.c.host, table.c.hypervisor_hostname, table.c.facts)
     rows = bulk.among(connection, query, table.c.host, {host for host, dummy in keys})
     found: dict[tuple[str, str | None], NodeStorage] = {
         (row.host, row.hypervisor_hostname): storage_of(row.facts) for row in rows

@@ -70,7 +70,7 @@ def known(connection: Connection, uuids: Collection[str]) -> set[str]:
     """Return the uuids that belong to instances of the store."""
     table = tables.instances
     return {
-        row.uuid for row in bulk.among(connection, sa.select(table.c.uuid), table.c.uuid, uuids)
+        row.uuid for row in bulk.among(connection, bulk.select(table.c.uuid), table.c.uuid, uuids)
     }
 
 

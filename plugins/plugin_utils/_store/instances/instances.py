@@ -26,8 +26,8 @@ def concerned(
 ) -> dict[str, Row]:
     """Read the instances with some uuids and the instances on some nodes, by uuid."""
     table = tables.instances
-    rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
-    rows += bulk.among(connection, sa.select(table), table.c.compute_node_id, node_ids)
+    rows = bulk.among(connection, bulk.select(table), table.c.uuid, uuids)
+    rows += bulk.among(connection, bulk.select(table), table.c.compute_node_id, node_ids)
     return {row.uuid: row for row in rows}
 
 
@@ -103,7 +103,7 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
     """
     table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
     wanted = sorted(set(uuids))
-    rows = bulk.among(connection, sa.select(table), table.c.uuid, wanted)
+    rows = bulk.among(connection, bulk.select(table), table.c.uuid, wanted)
     cells, given = numa.of_consumers(connection, wanted), devices.of_consumers(connection, wanted)
     found = {}
     for row in rows:

@@ -89,7 +89,7 @@ def _of_sizes(
         if amounts.get("DISK_GB")
     }
     root = {row[0]: row[1] for row in bulk.among(connection, query, providers.c.uuid, holding)}
-    query = sa.select(nodes.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname)
+    query = bulk.select(nodes.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname)
     node = {
         (row.host, row.hypervisor_hostname): row.uuid
         for row in bulk.among(connection, query, nodes.c.host, {i["host"] for i in instances})

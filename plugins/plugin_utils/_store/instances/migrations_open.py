@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..._records.instances import PlannedInstance
 from ..._records.orders import OpenMove
 from ..database import bulk
-from ..database.sql import Connection, Row, sa
+from ..database.sql import Connection, Row, Select, sa
 from ..schema import tables
 from .instances import on_its_node
 
@@ -87,11 +88,15 @@ def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, 
     :returns: {uuid of the instance: migration}. An open migration has priority over an evacuation
         with a source that is not back.
     """
-    table = tables.migrations
-    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
-    rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
+    rows = bulk.among(connection, _holding(), tables.migrations.c.instance_uuid, instance_uuids)
     rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
     return {row.instance_uuid: row for row in rows}
+
+
+@functools.cache
+def _holding() -> Select:
+    table = tables.migrations
+    return sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
 
 
 def note_open_resizes(connection: Connection, instances: Iterable[PlannedInstance]) -> None:
@@ -127,7 +132,7 @@ def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row
         if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")
     ]
     table = tables.domains
-    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
+    query = bulk.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
     seen = bulk.among(connection, query, table.c.uuid, [row.instance_uuid for row in lost])
     last = {(each.uuid, each.compute_node_id): each.seen_at for each in seen}
     return [

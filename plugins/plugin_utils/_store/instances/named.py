@@ -23,7 +23,7 @@ def read(
     :param names: only rows with these names; None for all.
     :returns: {name: {one of fields: value}}.
     """
-    query = sa.select(table)
+    query = bulk.select(table)
     rows = (
         connection.execute(query)
         if names is None

@@ -208,7 +208,7 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
         lock = sa.text(f"SELECT pg_advisory_xact_lock(:kind, key) FROM ({keys}) AS keys")
         connection.execute(lock, {"kind": DEFINITIONS, "names": sorted(set(names))})
     table = tables.instances
-    query = sa.select(table.c.definition, table.c.uuid)
+    query = bulk.select(table.c.definition, table.c.uuid)
     return {
         row.definition: row.uuid for row in bulk.among(connection, query, table.c.definition, names)
     }

@@ -31,7 +31,10 @@ def quick_revision(connection: Connection) -> str | None:
 
     :raises sqlalchemy.exc.DBAPIError: the database is empty, see is_absent().
     """
-    return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+    found: str | None = connection.exec_driver_sql(
+        "SELECT version_num FROM alembic_version"
+    ).scalar()
+    return found
 
 
 def is_absent(problem: exc.DBAPIError) -> bool:
