@@ -26,7 +26,6 @@ from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
 DOCS = ROOT / "docs"
-HEAD = "\n".join((DOCS / "index.md").read_text(encoding="utf-8").splitlines()[:5])
 MADE = "<!-- Made by make pages. Do not edit. -->"
 
 OF_FLEET = """
@@ -82,7 +81,6 @@ def variables() -> str:
             f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page"
         )
     text = [
-        HEAD,
         MADE,
         "",
         "# All variables",
@@ -293,7 +291,6 @@ def _text(description: Any) -> str:
 def playbooks() -> str:
     """Return the page of all playbooks, made of their first comments."""
     text = [
-        HEAD,
         MADE,
         "",
         "# All playbooks",
@@ -444,7 +441,7 @@ PAGES = {
     DOCS / "variables.md": variables,
     DOCS / "playbooks.md": playbooks,
     DOCS / "docsite" / "rst" / "guides.rst": guides,
-    DOCS / "definitions.md": lambda: definitions.page(f"{HEAD}\n{MADE}"),
+    DOCS / "definitions.md": lambda: definitions.page(MADE),
     DOCS / "definitions.schema.json": definitions.schema,
     ROOT / "plugins" / "doc_fragments" / "definitions.py": definitions.fragment,
     ROOT

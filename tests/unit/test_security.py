@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The promises of docs/security.md and docs/threat-model.md, apart from the database's roles."""
+"""The promises of docs/security.md, apart from the database's roles."""
 
 from __future__ import annotations
 
