@@ -37,7 +37,7 @@ def on_localhost(
 
 
 def _with(later: str, groups: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
-    """Add a group that a playbook makes: it has no host yet, and a limit holds for it all the same."""
+    """Add a group that a playbook makes: it has no host yet, but a limit applies to it too."""
     if any(later in hosts for hosts in groups.values()):
         return groups
     return {**groups, "all": [*groups.get("all", ()), "new"], later: ["new"]}

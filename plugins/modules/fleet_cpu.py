@@ -58,11 +58,11 @@ EXAMPLES = r"""
       drover.compute.show:
         lines: "{{ found.lines }}"
 
-- name: Make it anew after the last old host is gone
+- name: Make it again after the last old host is gone
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make it anew
+    - name: Make it again
       drover.compute.fleet_cpu:
         renew: true
 
@@ -70,7 +70,7 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Make it anew
+    - name: Make it again
       drover.compute.fleet_cpu:
         renew: true
         hosts: [kvm1, kvm2]

@@ -20,7 +20,7 @@ def test_what_will_not_work_later(fleet):
     assert "errors: 0" in said(done) or "nothing was found" in said(done), said(done)
     assert "3 hosts checked" in said(done) and changed(done) == 0
 
-    # The first host is not reached: the others are checked all the same.
+    # The first host is not reached: the others are still checked.
     done = fleet.playbook(
         "check",
         "-e",

@@ -236,7 +236,7 @@ def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
     cut_off(fleet, drover_vcpus=2)
     assert fleet.where()["small"] == ("kvm1", "shutoff") and next_pins(fleet, "kvm1") == ["0"]
-    # Another guest gets the CPU beside it, and small may be started by hand all the same.
+    # Another guest gets the CPU beside it, and small may still be started by hand.
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("other"), "requested_destination": {"host": "kvm1"}}], **SETS)
     fleet.run("kvm1", "virsh start small")

@@ -179,7 +179,7 @@ def test_what_cannot_move_is_named_and_nothing_begins(storage):
     ), said(refused)
     assert sorted(fleet.files(FAST)) == before and reserved(fleet)[:2] == (1, None)
 
-    # The others move with skip, and the run fails all the same.
+    # The others move with skip, and the run still fails.
     partly = drain(fleet, check=False, drover_unmovable="skip")
     assert partly.returncode != 0 and "is not empty" in said(partly), said(partly)
     assert "db-0.qcow2" not in fleet.files(FAST) and "web-0.qcow2" in fleet.files(FAST)

@@ -346,7 +346,7 @@ def test_a_lying_controller_fences_nothing(powered, lying, lie, words):
 
 
 def test_safety_14_a_lying_controller_and_a_dead_sshd_fence_nothing(powered, lying):
-    """SSH accepts no login; a closed port is an answer all the same, and other hosts get it."""
+    """SSH accepts no login; a closed port is an answer too, and other hosts get it."""
     fleet = powered
     one = Domain("one")
     fleet.make("kvm1", one)

@@ -81,7 +81,7 @@ class Violation(BaseException):
 class Moments:
     """A counter of the moments of a run; it lets a fault happen at one of them.
 
-    :param fault: a function (name of the moment) that is called at each; it may raise.
+    :param fault: a function (name of a moment) for each moment; it may raise.
     """
 
     def __init__(self, fault=None):

@@ -77,13 +77,13 @@ An unknown key is refused with the nearest known one, and a wrong value in a sen
 counts as not given. The keys of a request have the names of the lookup `drover.compute.schedule`, except `host` and `uuid`. `place` writes these
 two into the file, so they show where the instance is. To request a host, write `requested_destination`.
 
-A key at the top of the file that begins with `x-` is your own and is ignored. What several instances share stands there once, with a YAML anchor
+A key at the top of the file that begins with `x-` is your own and is ignored. It has the parts that several instances share, with a YAML anchor
 (`x-login: &login`), and each instance names it (`cloud_init: *login`).
 
-What a host could not build is refused before anything is placed, with `--check` too: an image without a checksum, a storage pool that no host has
+A definition that no host can build is refused before anything is placed, with `--check` too: an image without a checksum, a storage pool that no host has
 declared, a network or a bridge that no host has, a format or a model that does not exist, data that cloud-init would ignore.
 
-What belongs to a section stays in the store when it is taken out of the file. Remove it with the modules `drover.compute.flavor`,
+An entry of a section stays in the store when it is taken out of the file. Remove it with the modules `drover.compute.flavor`,
 `drover.compute.image`, `drover.compute.aggregate` and `drover.compute.server_group`.
 """
 

@@ -55,7 +55,8 @@ def held(what: str, way_out: str, keep_running: bool = False) -> dict[str, Any]:
         "what": what,
         "way_out": way_out,
         "move": NEVER,
-        # The destination looks for the files itself, and may have what the dead host did not see.
+        # The destination looks for the files itself, and may have files that the dead host did not
+        # see.
         "evacuation": STARTS,
         "only": "",
         "address": None,

@@ -85,7 +85,7 @@ class Binding(NamedTuple):
 
 
 def read(next_start: str, running: str | None = None, but: Collection[str] = ()) -> list[Binding]:
-    """Return what binds a domain to its host, by both of its definitions; each thing once.
+    """Return the bindings of a domain to its host, by both of its definitions; each binding once.
 
     :param next_start: the definition of the next start.
     :param running: the definition of the running guest; None for a guest that is off.
@@ -216,7 +216,7 @@ def _named(device: Element) -> str:
 
 
 def _source(element: Element) -> str:
-    """Return what the source of a device names."""
+    """Return the name in the source of a device."""
     if element.tag in ("disk", "backingStore", "mirror", "dataStore"):
         return (source_of(element) or "").partition(":")[2] or source_of(element) or "unknown"
     for place in (
@@ -422,7 +422,7 @@ def _forwards(forward: Element) -> Iterator[Binding]:
 
 
 def _names(element: Element, place: str, device: Element | None = None) -> Iterator[Binding]:
-    """Yield what a path, in an element or below, binds the domain to."""
+    """Yield the bindings of the domain by a path, in an element or below."""
     for child in element:
         if not isinstance(child.tag, str):
             continue
@@ -488,7 +488,7 @@ def _path_there(place: str, path: str, subject: str) -> Iterator[Binding]:
 
 
 def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
-    """Yield what a name binds the domain to that is no path."""
+    """Yield the bindings of the domain by a name that is no path."""
     subject = _named(device) if device is not None else ""
     if place.endswith("filterref@filter"):
         way_out = f"define it there (virsh nwfilter-define {shlex.quote(value)})"

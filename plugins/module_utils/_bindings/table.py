@@ -2,14 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of what can bind a guest to its host: each type of device, and each name in the XML of a domain.
+"""The table of the things that can bind a guest to its host: each type of device, and each name in
+the XML of a domain.
 
 Private to the collection. Sources: https://libvirt.org/formatdomain.html and the schema that
 libvirt installs (domaincommon.rng); tests/unit/module_utils/test_bindings_table.py compares the
 table with the schema.
 
-A thing that the table calls harmless is harmless. All else binds the guest, also what a later
-libvirt adds.
+A thing that the table calls harmless is harmless. All else binds the guest, also the additions of a
+later libvirt.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class Verdict(NamedTuple):
 class Kind(NamedTuple):
     """The types of one element.
 
-    path: of the element, below domain. attribute: what says its type; empty where the element alone says it. default: the type where the
-    attribute is missing; None where such an element says nothing. values: the verdict on each type; all other types bind the guest.
+    path: of the element, below domain. attribute: the name of the attribute with the type; empty if
+    the element alone determines it. default: the type if the attribute is missing; None if such an
+    element has no meaning. values: the verdict on each type; all other types bind the guest.
     """
 
     path: str
@@ -349,7 +351,7 @@ NET_LISTENS = {"server": "source", "udp": "source/local"}
 #: Random devices that each Linux has.
 RANDOM = ("/dev/random", "/dev/urandom")
 
-#: Arguments for QEMU itself after which a value follows that names nothing of a host.
+#: Arguments for QEMU itself with a value that names no object of a host.
 HARMLESS_ARGUMENTS = (
     "-cpu",
     "-machine",
@@ -378,7 +380,8 @@ def _names(move: str, why: str, *places: str) -> tuple[Name, ...]:
     return tuple(Name(place, move, why) for place in places)
 
 
-#: Places that the schema of libvirt 9.0 does not have: of a later libvirt, or what only a running guest shows.
+#: Places that the schema of libvirt 9.0 does not have: places of a later libvirt, and places that
+#: only a running guest shows.
 NEWER = (
     *(
         "devices/pstore**",
@@ -616,7 +619,9 @@ SAME_EVERYWHERE = {
 
 @functools.lru_cache(maxsize=4096)
 def name_of(place: str) -> Name | None:
-    """Return the row of a place, such as ``devices/disk/source@file``; None where the table has none."""
+    """Return the row of a place, such as ``devices/disk/source@file``; None if the table has
+    none.
+    """
     return next((each for each in NAMES if _pattern(each.place).fullmatch(place)), None)
 
 

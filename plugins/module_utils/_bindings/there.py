@@ -5,8 +5,8 @@
 """The check that another host has the things that bind a guest: for a move through its libvirt, for
 a start on the machine itself.
 
-Private to the collection. Of the open ports of another host, only the ports of libvirt's own guests
-are seen; a start tries the port itself.
+Private to the collection. This check sees only the open ports of libvirt's own guests on another
+host. A start tries the port itself.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _of_taken(taken: Taken | None, binding: Binding, where: str) -> str | None:
 def _lack_there(
     destination: Any, binding: Binding, same: Sameness, addresses: Collection[str]
 ) -> str | None:
-    """Return what a destination lacks, in words."""
+    """Return the things that a destination lacks, in words."""
     kind, value, where = binding.kind, binding.value, same.where
     if kind == reading.ADDRESS and addresses and value[0] not in addresses:
         return f"{where} does not have it"
@@ -161,7 +161,7 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
             if not binding.value[0] and not every:
                 # libvirt does not tell.
                 return None
-            # The least are no huge ones.
+            # The smallest size is no huge page.
             sizes = [binding.value[0]] if binding.value[0] else every[1:]
             free = (
                 conn.getFreePages(sizes, 0, len(found.findall("host/topology/cells/cell")) or 1)

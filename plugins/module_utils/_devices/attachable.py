@@ -77,7 +77,7 @@ class Attachable:
     def prepare(self) -> None:
         """Check that the change can be made.
 
-        :raises LibvirtProblem: it cannot; or what ImageProblem is for.
+        :raises LibvirtProblem: it cannot; or for the reasons of ImageProblem.
         """
         raise NotImplementedError
 
@@ -540,7 +540,7 @@ class Cdrom(Attachable):
             )
 
     def detach(self, timeout: float) -> None:
-        """Eject it, which a guest does at once or refuses."""
+        """Eject it. A guest does this immediately, or refuses."""
         self._change(
             None,
             [

@@ -40,7 +40,7 @@ def checked_path(path: str) -> str:
 def look_at(path: str) -> Sighting:
     """Return the Sighting of a path.
 
-    :raises LibvirtProblem: it cannot be looked at.
+    :raises LibvirtProblem: it cannot be read.
     """
     if not os.path.isabs(path):
         raise LibvirtProblem(f"The path {path!r} is not absolute: give the full path of the file.")
@@ -72,7 +72,7 @@ def is_at(conn: Any, disk: Element, path: str, real: str) -> bool:
 def refuse_other_file(looked_up: Collection[str] | None, path: str, real: str) -> None:
     """Refuse a file for which the caller has not looked up the use by other hypervisors.
 
-    :param looked_up: paths; None where the caller looks up nothing.
+    :param looked_up: paths; None if the caller looks up nothing.
     """
     if looked_up is not None and real not in looked_up:
         raise LibvirtProblem(

@@ -185,7 +185,8 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
 
 
 def why_split(disk: Mapping[str, Any]) -> str | None:
-    """Return why the size of a disk says nothing of the running guest, which would get it: that has another file there; None where it has not.
+    """Return the reason why the size of a disk does not describe the running guest, which has
+    another file; None if it has the same file.
 
     :param disk: a disk from the facts of its domain. A size below the size of the other file would
         cut off that file's end.

@@ -35,7 +35,8 @@ MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 class Image(NamedTuple):
     """The image of a disk.
 
-    size: virtual, in bytes. needs: the bytes that a copy takes now. backing, backing_format: of the file behind it that the copy keeps; None where the
+    size: virtual, in bytes. needs: the bytes that a copy takes now. backing, backing_format: of the
+    file behind it that the copy keeps; None if the
     copy has all data. options: of qemu-img create, as -o takes them. is_device: it is a block device.
     """
 
@@ -118,7 +119,7 @@ def image(
 
     :param whole: its copy has no image behind it.
     :param runs: the guest runs, and libvirt copies it.
-    :raises LibvirtProblem: it is of no kind that can be copied; or what ImageProblem is for.
+    :raises LibvirtProblem: its kind cannot be copied; or for the reasons of ImageProblem.
     """
     info = images.image_info(module, path, image_format)
     data = (info.get("format-specific") or {}).get("data") or {}

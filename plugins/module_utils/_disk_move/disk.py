@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One disk of a domain, in the domain as it runs and as it is defined; and what of it cannot be moved.
+"""One disk of a domain, in the domain as it runs and as it is defined; and the parts of it that
+cannot be moved.
 
 Private to the collection.
 """
@@ -39,7 +40,8 @@ class Disk:
     """A disk by its target, as libvirt has it now.
 
     :param partly: True if it may be missing in the running domain, the definition or both.
-    :ivar live: it in the running domain, None where that is off. config: it in the definition. split: which of the two lacks it, in words, or None.
+    :ivar live: it in the running domain, None if that is off. config: it in the definition. split:
+        which of the two lacks it, in words, or None.
     :raises LibvirtProblem: the domain has no such disk.
     """
 
@@ -157,7 +159,9 @@ class Disk:
         return volumes.of_disk(self.domain.connect(), self._defined())
 
     def owner(self, name: str) -> ownership.Candidate:
-        """Return its file as what may be removed once the disk is elsewhere: by its use, or by its name."""
+        """Return its file if the file may be removed after the move of the disk: proven by its use,
+        or by its name.
+        """
         path = str(self.facts["source"])
         for each in ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
             if each.path == path:
@@ -172,7 +176,7 @@ class Disk:
         self._update(moved(self._defined(), place))
 
     def define_as_it_runs(self) -> None:
-        """Have the definition name what the running guest has."""
+        """Make the definition name the disk of the running guest."""
         if self.live is not None:
             self._update(_without_layers(self.live))
 
@@ -229,7 +233,9 @@ def _remove(disk: Element, *tags: str) -> None:
 
 
 def copied_to(mirror: Element) -> str | None:
-    """Return what a job copies a disk to, as facts have the source of a disk; None of another kind of job."""
+    """Return the destination of a copy job, in the form of the source of a disk in facts; None for
+    another kind of job.
+    """
     return source_of(mirror) if mirror.get("job") == "copy" or is_ending(mirror) else None
 
 
@@ -250,7 +256,8 @@ def facts_of_copy(facts: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 
 def _optional(call: Any) -> Any:
-    """Return what libvirt says, None where the driver, or an old libvirt, has no such thing.
+    """Return the answer of libvirt, None if the driver, or an old libvirt, does not support the
+    call.
 
     :param call: takes the flags.
     """

@@ -28,12 +28,12 @@ NO_KEY = ""
 
 #: The texts of a record. Other fields are ``made`` and ``old``: the device and the inode of a file;
 #: and if one of the two is a volume, ``made_volume`` and ``old_volume``: its pool, its name, and
-#: libvirt's key of it, None where it is not known.
+#: libvirt's key of it, None if it is not known.
 _TEXTS = ("host", "target", "source", "destination", "part", "order")
 
 
 def read(domain: Any) -> dict[str, Any] | None:
-    """Return the record of a domain; None where there is none.
+    """Return the record of a domain; None if there is none.
 
     :raises LibvirtProblem: there is one that cannot be read.
     :raises libvirt.libvirtError: libvirt refuses.
@@ -60,7 +60,7 @@ def clear(domain: Any) -> None:
 
 
 def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
-    """Return what identifies a file of the record: (device, inode).
+    """Return the identity of a file of the record: (device, inode).
 
     :param name: made or old.
     """
@@ -69,7 +69,7 @@ def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
 
 
 def volume_of(record: dict[str, Any], name: str) -> tuple[str, str] | None:
-    """Return the pool and the name of a volume of the record, None where that is a file.
+    """Return the pool and the name of a volume of the record, None if that is a file.
 
     :param name: made or old.
     """

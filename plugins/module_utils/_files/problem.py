@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class Problem(Exception):
-    """A failure with a text that tells the operator what to do."""
+    """A failure with a text that names the remedy for the operator."""
 
 
 def sentence(problem: Exception) -> str:

@@ -24,8 +24,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def ending_with_caller() -> Callable[[], None]:
-    """Return what a program that this process starts does before it begins (``preexec_fn``), so
-    that it ends with the thread that has started it.
+    """Return the first step (``preexec_fn``) of a program that this process starts: with it the
+    program ends with the thread that started it.
     """
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
 

@@ -10,7 +10,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def read() -> str | None:
-    """Read the boot id; None where the system has none."""
+    """Read the boot id; None if the system has none."""
     try:
         with open(BOOT_ID, encoding="ascii") as file:
             return file.read().strip() or None

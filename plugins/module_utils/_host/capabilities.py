@@ -113,7 +113,8 @@ def _number(text: str | None) -> int | None:
 
 
 def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
-    """Put the number of free pages into the pages of cells; it stays None where the driver does not tell it.
+    """Put the number of free pages into the pages of cells; it stays None if the driver does not
+    tell it.
 
     There is one call for each cell, as libvirt refuses a page size that one of several cells does not have.
     """

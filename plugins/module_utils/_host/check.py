@@ -120,7 +120,7 @@ def _pool(pool: Any) -> dict[str, Any] | None:
 
 
 def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
-    """Return what a guest uses; None if it ended just now."""
+    """Return the things that a guest uses; None if it ended just now."""
     try:
         text = domain.XMLDesc(0)
         return {**of_xml(text), "cpu": _cpus.wanted(conn, parse(text))}
@@ -146,7 +146,7 @@ def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping
 
 
 def of_xml(text: str) -> dict[str, Any]:
-    """Return what a guest uses by its domain XML."""
+    """Return the things that a guest uses, by its domain XML."""
     root = parse(text)
     kind = root.find("os/type")
     machine = kind.get("machine") if kind is not None else None

@@ -26,7 +26,7 @@ _KINDS = ("PCI_DEV", "NET", "VDPA", "MDEV_TYPES", "MDEV")
 
 def read_devices(conn: Any) -> dict[str, list[dict[str, Any]]]:
     """Return the devices that guests may get: ``pci_devices``, ``mdev_types`` and ``mdev_devices``,
-    each sorted; empty where the driver knows none.
+    each sorted; empty if the driver knows none.
     """
     found = []
     for device in _listing(conn):

@@ -4,7 +4,8 @@
 
 """The files that domains use, the images behind them, and the storage of all these files.
 
-Private to the collection. Other hosts have to know it when this one is dead, and before a file of it is removed.
+Private to the collection. Other hosts need these facts when this host is dead, and before they
+remove a file of it.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class DiskFacts:
                 domain["bindings"] = [*(domain.get("bindings") or ()), *self._gone(domain)]
 
     def _gone(self, domain: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return what binds a domain as a file of it is gone."""
+        """Return the binding of a domain that has lost a file."""
         runs = domain.get("state") in RUNNING
         found = []
         for disk in _disks(domain):
@@ -141,7 +142,8 @@ class DiskFacts:
         return found
 
     def add(self, disks: Sequence[dict[str, Any]]) -> None:
-        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known.
+        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None if it
+        is not known.
 
         ``behind_on_network`` has the images of Ceph that its file is backed by.
         """

@@ -122,7 +122,7 @@ def _is_own(label: Element) -> bool:
 
 
 def _path(conn: Any, root: Element, emulator: str | None) -> str | None:
-    """Return the path of the QEMU that a hypervisor takes for a domain; None where it has none."""
+    """Return the path of the QEMU that a hypervisor takes for a domain; None if it has none."""
     kind = root.find("os/type")
     if kind is None:
         return None

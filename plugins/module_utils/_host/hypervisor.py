@@ -89,7 +89,8 @@ def read_hypervisor(
         "domains": domains,
         "untold_domains": untold,
     }
-    # Last: what a driver cannot tell is left out above, and must not be taken for what a broken connection did not.
+    # Last, because a fact that a driver cannot give is left out above. A fact that is missing
+    # because of a broken connection must not look like this.
     facts["hypervisor_hostname"] = conn.getHostname()
     return facts
 

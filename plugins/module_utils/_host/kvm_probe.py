@@ -20,7 +20,7 @@ from typing import Any
 from .._libvirt import binding
 from .._libvirt.binding import libvirt
 
-#: Seconds until the guest has to be there; half a second on an idle machine.
+#: The limit in seconds for the start of the guest, which takes half a second on an idle machine.
 TIMEOUT = 60
 #: One name for all probes: libvirt keeps a log for each name that it has seen.
 NAME = "drover-kvm-probe"
@@ -37,7 +37,7 @@ def probe(
     :param arch: the architecture of the host's CPU.
     :param supported_instances: triples of architecture, domain type and operating system type.
     :param cpu: mode and model of the guest's CPU; host-model without.
-    :returns: a dict: offered, works (None where that is not known), message (why not).
+    :returns: a dict: offered, works (None if that is not known), message (why not).
     """
     if (arch, "kvm") not in {(each[0], each[1]) for each in supported_instances}:
         return {

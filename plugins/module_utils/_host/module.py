@@ -23,7 +23,7 @@ from .._libvirt import binding, machine
 from .._libvirt.calls import Limited
 from .capabilities import parse_capabilities
 
-#: Seconds for the answer of a libvirt that has to say which machine it is on.
+#: The limit in seconds for the answer of a libvirt about its machine.
 PATIENCE = 10
 
 

@@ -51,7 +51,7 @@ _ADVICE = {
 
 
 def reasons(conn: Any, text: str, where: str) -> list[str]:
-    """Say what of a domain's hardware the hypervisor does not have, a clause for each thing.
+    """List the hardware of a domain that the hypervisor does not have, a clause for each device.
 
     :param text: the domain XML for the definition here, or of the guest that runs elsewhere.
     :param where: the name of the hypervisor.
@@ -92,7 +92,7 @@ def read(
     firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
-    :returns: None where libvirt does not tell.
+    :returns: None if libvirt does not tell.
     """
     kinds = {each[1] for each in supported_instances if each[0] == arch}
     kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
@@ -128,7 +128,9 @@ def _sentence(where: str, what: str, value: str, values: Iterable[str]) -> str:
 
 
 def _values(offered: Element, path: str, name: str) -> list[str] | None:
-    """Return what an enum of the capabilities has; None where they do not have it, [] where its device is not supported."""
+    """Return the values of an enum of the capabilities; None if they do not have it, [] if its
+    device is not supported.
+    """
     place = offered.find(path)
     if place is None:
         return None

@@ -6,7 +6,7 @@
 
 Private to the collection. A sign says yes, no, or nothing: silence is never taken for no.
 
-Sources of what the signs mean:
+Sources for the meaning of the signs:
 
 - Debian and Ubuntu: hooks of the packages update-notifier-common (Ubuntu), unattended-upgrades and reboot-notifier (Debian) make
   ``/run/reboot-required``. A system without these packages has no hook that makes the file.
@@ -107,7 +107,9 @@ def of_system() -> Answer:
 
 
 def seen() -> str | None:
-    """Return why a reboot is needed, as far as files and kernels show it without any program; None where they show nothing."""
+    """Return the reason for a reboot, by files and kernels alone, without a program; None if they
+    show none.
+    """
     try:
         found = of_files(FILES)
         answer = found if found.needed else of_kernel()
@@ -118,7 +120,7 @@ def seen() -> str | None:
 
 
 def _own_sign() -> Answer | None:
-    """Return the answer of this system's own sign, or None where it has none.
+    """Return the answer of this system's own sign, or None if it has none.
 
     Debian has dnf and zypper as packages too, which would see an empty list of packages there and find nothing.
     """
@@ -251,7 +253,7 @@ def boot_time() -> int | None:
 
 
 class Said(NamedTuple):
-    """The end of a program. status: None where it did not end in time. output: the beginning of its
+    """The end of a program. status: None if it did not end in time. output: the beginning of its
     output.
     """
 
@@ -269,7 +271,7 @@ class Said(NamedTuple):
 
 
 def _run(name: str, *words: str) -> Said | None:
-    """Run a program of the system in English; None where it is not installed.
+    """Run a program of the system in English; None if it is not installed.
 
     It has TOOL_TIMEOUT seconds. Then it and its children are killed, without waiting for their end:
     a process that hangs on storage does not even die.
@@ -286,7 +288,7 @@ def run_bounded(words: Sequence[str], seconds: float) -> Said:
     """Run a program with a limit of time and of output."""
     # Into a file, as a grandchild that lives on would keep a pipe open.
     with tempfile.TemporaryFile() as output:
-        # Not run_command: it has no limit of time.
+        # run_command has no time limit, so it is not used here.
         # pylint: disable-next=ansible-bad-function,consider-using-with
         child = subprocess.Popen(
             words,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Storage of a hypervisor: the instances' path, the pools, and what disks may still grow.
+"""Storage of a hypervisor: the instances' path, the pools, and the possible growth of disks.
 
 Private to the collection. The rules come from Nova's libvirt driver (get_available_resource).
 """

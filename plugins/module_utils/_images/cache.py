@@ -45,7 +45,7 @@ _PART = re.compile(re.escape(ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-
 #: The name of a file from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
-#: The least seconds without a new instance of a file before its removal. Nova:
+#: The shortest time in seconds between the last new instance of a file and its removal. Nova:
 #: remove_unused_original_minimum_age_seconds.
 UNUSED = 86400
 

@@ -5,8 +5,9 @@
 """The parts of an image that a copy leaves out. They are read from the image before the copy.
 
 Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs
-or by ``qemu-img convert``, has what the guest sees, and not what else is in the image; a merge into
-the image below is such a copy. A copy of the whole file has all that is in the file. Extended
+or by ``qemu-img convert``, has only the data that the guest sees, not the other content of the
+image; a merge into the image below is such a copy. A copy of the whole file has all that is in the
+file. Extended
 attributes do not count: libvirt labels each copy again. Source:
 https://www.qemu.org/docs/master/interop/qcow2.html.
 """

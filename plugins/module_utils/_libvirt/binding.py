@@ -67,7 +67,7 @@ _LAST = threading.local()
 
 
 class LibvirtProblem(Problem):
-    """A failure of libvirt. The text tells the operator what to do."""
+    """A failure of libvirt. The text names the remedy for the operator."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)

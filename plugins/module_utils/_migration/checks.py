@@ -219,7 +219,9 @@ def network_reasons(destination: Any, text: str, where: str) -> list[str]:
 def lacking_plugs(
     conn: Any, networks: Iterable[str], devices: Sequence[str], where: str
 ) -> dict[str, str]:
-    """Return why no interface can plug into networks, bridges or devices of a host, by "network NAME" or "bridge NAME"."""
+    """Return the reason why no interface can plug into networks, bridges or devices of a host, by
+    "network NAME" or "bridge NAME".
+    """
     found = inactive(
         networks,
         "network",

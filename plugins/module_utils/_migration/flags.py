@@ -83,7 +83,8 @@ def flags_and_parameters(
     if options.get("bandwidth_mib"):
         parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH] = options["bandwidth_mib"]
         if options.get("post_copy"):
-            # A limit that ends with the switch would be none; what the guest waits for is sent at once anyway.
+            # The limit must hold after the switch too; the pages that the guest waits for are sent
+            # immediately anyway.
             parameters[libvirt.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY] = options["bandwidth_mib"]
     if options.get("parallel_connections"):
         parameters[libvirt.VIR_MIGRATE_PARAM_PARALLEL_CONNECTIONS] = options["parallel_connections"]

@@ -31,7 +31,7 @@ SPEC: dict[str, dict[str, Any]] = {
 #: Nova's, in seconds.
 TIMEOUT_PER_GIB = 800
 
-#: The least that makes sense of each number.
+#: The smallest sensible value of each number.
 LEAST = {"bandwidth_mib": 1, "parallel_connections": 2, "max_downtime_ms": 1, "timeout_per_gib": 1}
 
 

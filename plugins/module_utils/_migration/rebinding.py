@@ -26,8 +26,8 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
     """Return domain XML bound to the CPUs and cells of another host.
 
     This follows a live migration of Nova: CPUs and cells of the host in the domain get the numbers
-    of the other host, and all else stays. A domain that says nothing of where its memory comes from
-    goes on saying nothing.
+    of the other host, and all else stays. A domain without a source for its memory stays without
+    one.
 
     :param facts: the fact ``numa`` of the claim there, see :func:`numa.parse_numa`; empty
         if the domain may float over all of the host.

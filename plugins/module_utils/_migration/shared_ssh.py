@@ -52,7 +52,8 @@ def open_connection(uri: str, folder: str) -> Any:
 
 
 def _shared(uri: str, folder: str) -> str | None:
-    """Return the URI that shares a login, or None where SSH makes none or the user has a program for it.
+    """Return the URI that shares a login, or None if SSH makes none or the user has a program for
+    it.
 
     :raises OSError: the program cannot be written.
     """

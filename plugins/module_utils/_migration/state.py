@@ -16,7 +16,7 @@ from .._domain.definition import state_name
 from .._libvirt import binding
 from .._libvirt.binding import libvirt
 
-#: What :func:`classify` answers.
+#: The answers of :func:`classify`.
 HERE = "here"  # at the source only
 THERE = "there"  # at the destination only
 MOVING = "moving"  # a migration runs at the source

@@ -42,7 +42,8 @@ class TrustProblem(Exception):
 
 
 class Destination(NamedTuple):
-    """What SSH reaches. user: empty for the name of the account that connects. port: None for the
+    """The destination of an SSH connection. user: empty for the name of the account that connects.
+    port: None for the
     port of SSH's configuration.
     """
 
@@ -57,7 +58,7 @@ class Destination(NamedTuple):
 
 
 def destination(uri: str) -> Destination | None:
-    """Read what a libvirt URI reaches by the program ssh.
+    """Read the destination that a libvirt URI reaches by the program ssh.
 
     :returns: None for another transport.
     :raises TrustProblem: the URI names key files, known hosts or a program, or names no host.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""So many moves off this host at a time; the others wait, first come, first served.
+"""A limit for moves off this host at the same time; the other moves wait, first come, first served.
 
 Private to the collection. A move that waits has been checked already, so that it begins in the moment another
 one is over: Nova's migrations of status ``queued`` do the same.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way to the libvirt of a destination, and the proof that it is the one that is meant.
+"""The way to the libvirt of a destination, and the proof that it is the right one.
 
 Private to the collection. The source reaches the destination by a name or address that may lead to
 another machine. The libvirt of another machine proves nothing, so the destination counts as not

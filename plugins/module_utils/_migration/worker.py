@@ -4,7 +4,8 @@
 
 """One move of one instance, from the checks to the verification.
 
-Private to the collection. A worker runs in a separate process (see ``_detach``). At every step it
+Private to the collection. A worker runs in a separate process (see ``_files.detach``). At every
+step it
 reads the place of the instance from libvirt; the record only adds facts that libvirt cannot know.
 The source is the truth until the instance was seen at the destination and gone from the source. If
 two hosts disagree, nothing is ever "repaired".
@@ -133,7 +134,7 @@ _OF_SETUP = (
 
 
 class Aborted(LibvirtProblem):
-    """An abort on request, before the move has begun anything that would have to be stopped."""
+    """An abort on request, before the move has begun a step that must be stopped."""
 
 
 class Refused(Exception):
@@ -354,7 +355,7 @@ class Worker:
         return previous["move"].get("migration") == self.move.get("migration")
 
     def _is_new(self) -> bool:
-        """Return True if no run can have begun the move: then no earlier work has to be found."""
+        """Return True if no run can have begun the move: then there is no earlier work to find."""
         return self.previous is None or (
             self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous)
         )

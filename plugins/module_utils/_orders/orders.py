@@ -24,7 +24,7 @@ from .records import Records
 #: most.
 REMEMBERED = 200
 
-#: The least seconds to wait for another call. A call that only reads ends soon, and timeout=0 is
+#: The shortest wait in seconds for another call. A call that only reads ends soon, and timeout=0 is
 #: about the guest.
 LEAST_PATIENCE = 3
 

@@ -191,7 +191,9 @@ def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:
 
 
 def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
-    """Remove what this evacuation has made here. The room was claimed for this domain alone."""
+    """Remove the objects that this evacuation has made here. The room was claimed for this domain
+    alone.
+    """
     if domain is not None:
         if domain.isActive():
             domain.destroy()
@@ -272,7 +274,9 @@ def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str
 
 
 def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> tuple[str, str]:
-    """Return the status, and the words for what libvirt alone has of the domain and goes with its definition."""
+    """Return the status, and the words for the records that only libvirt has of the domain and that
+    are lost with its definition.
+    """
     domain = power.find(conn, uuid=uuid)
     if domain is None:
         return "absent", ""

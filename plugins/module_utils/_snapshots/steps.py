@@ -561,7 +561,7 @@ class Steps:
     def _without_use(self, images: Sequence[Candidate]) -> list[Candidate]:
         """Return the images that the domain certainly does not have.
 
-        A call that failed may have been carried out all the same, so libvirt is asked.
+        libvirt may have carried out a call that failed, so read the result from libvirt.
         """
         try:
             live, config = forms_of(self.domain)

@@ -29,7 +29,7 @@ from .._libvirt.binding import host_name
 #: default is an hour.
 EXPIRY = 10 * 365 * 86400
 
-#: The least remaining seconds of an entry. An entry that ends earlier does not count.
+#: The shortest remaining time of an entry, in seconds. An entry that ends earlier does not count.
 LEAST = 30 * 86400
 
 #: Seconds that a command may take.

@@ -43,7 +43,7 @@ def check(
     is_unfinished: Callable[[str], bool],
     is_clone: bool = False,
 ) -> bool:
-    """Return True if the volume is missing and has to be made, False if the right one exists.
+    """Return True if the volume is missing and must be made, False if the right one exists.
 
     :param is_unfinished: a function (key) that returns True if a killed build left a volume that is
         a block device.

@@ -311,7 +311,7 @@ class AnsibleHosts:
         )
 
     def answer(self, host: str) -> host_answer.Answer:
-        """Return how a host answers, see answering.answer().
+        """Return the answer of a host, see answering.answer().
 
         SSH and TCP are tried at the same time, because each may wait for its timeout.
         """

@@ -110,7 +110,7 @@ def no_numbers(
         try:
             value = to_plain(template(variables[name]))
         except AnsibleError:
-            # What reads it fails, in Ansible's own words.
+            # The reader of the variable fails, in Ansible's own words.
             continue
         if value is not None and not (
             not isinstance(value, bool) and re.fullmatch("[0-9]+", str(value).strip())

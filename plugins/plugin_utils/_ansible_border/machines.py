@@ -53,7 +53,7 @@ class Machines:
         return {_machine.EXPECTED: json.dumps(expected)} if expected else {}
 
     def refusal(self, host: str, result: Mapping[str, Any]) -> str | None:
-        """Return why a result does not come from a host, or None.
+        """Return the reason why a result does not come from a host, or None.
 
         :param result: the result of a module on the host; a module of Ansible names no machine.
         """
@@ -70,7 +70,8 @@ class Machines:
         )
 
     def why_not_switched(self, host: str, uuids: Collection[str], own: str) -> str | None:
-        """Return why a power driver does not belong to a host, or None; see identity.refusal().
+        """Return the reason why a power driver does not belong to a host, or None; see
+        identity.refusal().
 
         :param uuids: the forms of the uuid of the machine that the driver switches; empty if it
             reports none.

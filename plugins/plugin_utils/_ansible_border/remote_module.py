@@ -231,7 +231,9 @@ class RemoteHand(Hand):
 
 
 def _in_inventory(host: str, problem: Exception, variables: Mapping[str, Any] | None) -> Exception:
-    """Return why a host cannot be reached, with advice if the inventory does not have the host."""
+    """Return the reason why a host cannot be reached, with advice if the inventory does not have
+    the host.
+    """
     names = ((variables or {}).get("groups") or {}).get("all")
     if not names or host in names or host == "localhost":
         return problem

@@ -18,8 +18,8 @@ from .._common.plain import to_plain
 from .._records.runs import Run
 from .known_variables import YES_OR_NO
 
-#: The variables of the command line that are recorded with their values. Of others only the name is
-#: recorded, because any value may be a secret.
+#: The variables of the command line that are recorded with their values. For other variables the
+#: store has only the name, because any value may be a secret.
 SHOWN = frozenset(
     {
         *(

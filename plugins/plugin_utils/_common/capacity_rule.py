@@ -12,15 +12,15 @@ from typing import Any
 
 
 def capacity(total: Any, reserved: Any, ratio: Any) -> Any:
-    """Return how much of a class may be allocated, unrounded."""
+    """Return the amount of a class that may be allocated, unrounded."""
     return (total - reserved) * ratio
 
 
 def has_room(used: Any, amount: Any, most: Any) -> Any:
-    """Return whether an amount more stays within a capacity."""
+    """Return True if an amount more stays within a capacity."""
     return used + amount <= most
 
 
 def is_allowed(amount: Any, min_unit: Any, max_unit: Any, step_size: Any) -> Any:
-    """Return whether a single allocation may be of this amount, however much room there is."""
+    """Return True if a single allocation may be of this amount, however much room there is."""
     return (amount >= min_unit) & (amount <= max_unit) & (amount % step_size == 0)

@@ -88,7 +88,8 @@ def _existing(xml: str) -> list[dict[str, Any]]:
 
 
 def _miscounted(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return why discovery would count a disk on another pool than its claim; None if both agree.
+    """Return the reason why discovery would count a disk on another pool than its claim; None if
+    both agree.
 
     :param disk: a disk of the definition.
     :param node: facts of the node.

@@ -190,7 +190,8 @@ class DeadHost:
 
 
 def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[str]) -> str | None:
-    """Return why an instance may still write to a disk after its host lost its storage; else None.
+    """Return the reason why an instance may still write to a disk after its host lost its storage;
+    else None.
 
     :param node: the storage of its node.
     :param cut: the texts of the disks that the host is proven to be cut off from.
@@ -211,7 +212,7 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
 
 
 def _why_unknown(instance: EvacuatedInstance) -> str | None:
-    """Return why the images with the newest data are not known; None if they are.
+    """Return the reason why the images with the newest data are not known; None if they are.
 
     It returns None also if the new host finds them out. A disk that is copied has all its data in
     its old file until the guest is switched over. A guest that is off writes to no disk. The new
@@ -267,7 +268,8 @@ def _is_same(one: Disk, other: Disk) -> bool:
 def _why_used(
     connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage
 ) -> str | None:
-    """Return why an instance is not restarted because of a disk on the network; else None.
+    """Return the reason why an instance is not restarted because of a disk on the network; else
+    None.
 
     The reason is a domain of another host that has the same disk. On the network no lock separates
     two writers. For files, the destination itself finds such a domain.

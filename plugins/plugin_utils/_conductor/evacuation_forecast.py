@@ -15,7 +15,8 @@ GOES_ON = (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD)
 
 
 def why_not(ports: Ports, host: str, decision: fencing.Decision, power_state: str) -> str:
-    """Return why the real run would restart nothing after a decision; empty if it would continue.
+    """Return the reason why the real run would restart nothing after a decision; empty if it would
+    continue.
 
     An uncertain step counts as a refusal: a libvirt that must be restarted first, or a power driver
     that does not answer now.

@@ -266,7 +266,8 @@ class HostMoves:
         return None if answer.outcome == certainty.DONE else answer.message
 
     def _foresee(self, order: UnopenedOrder) -> str | None:
-        """Return why an instance could not start again after its move, see conductor.restarting.
+        """Return the reason why an instance could not start again after its move, see
+        conductor.restarting.
 
         Return None otherwise.
         """

@@ -185,7 +185,7 @@ class Mover:
     def _ahead_allowed(self) -> int:
         """Return the number of moves that may wait at the hypervisor, to begin without delay.
 
-        It is 0 with other limits: a waiting move would use up what other runs may begin.
+        It is 0 with other limits: a waiting move would use up moves that other runs may begin.
         """
         most = self.limits.per_source
         if (
@@ -287,7 +287,7 @@ class Mover:
     def _wait(self, queue: list[Move]) -> None:
         """Wait while other runs use all that the limits allow.
 
-        Give up moves that wait in vain or too long.
+        Give up moves that can never begin or that wait too long.
         """
         now = self._clock.monotonic()
         if self._waiting_since is None:

@@ -103,7 +103,7 @@ class Hosts(Protocol):
         """
 
     def answer(self, host: str) -> host_answer.Answer:
-        """Return how a host answers this controller, independent of its libvirt."""
+        """Return the answer of a host to this controller, independent of its libvirt."""
 
     def names(self) -> list[str]:
         """Return the names of all hypervisors of the inventory, also beyond the limit of a run."""

@@ -21,7 +21,7 @@ LINES = 10
 
 
 def milestone(host: str, hosts: Sequence[str]) -> str | None:
-    """Return a line on the progress of a play if this host is a milestone of it, else None.
+    """Return a line on the progress of a play if this host is a milestone, else None.
 
     Each host is worked on in its own process, which knows nothing of the others. All processes know
     Ansible's order of the hosts. The line gives the place of this host in that order.

@@ -55,7 +55,7 @@ def is_done(connection: Connection, host: str) -> bool:
 
 
 def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return why a fenced host may have its storage again. Call it right before a start.
+    """Return the reason why a fenced host may have its storage again. Call it right before a start.
 
     The blocklist of Ceph may have been lifted since. The watchers of an image prove nothing here: a
     client that is let in again continues to write and watches no image. The tasks of the operator

@@ -19,7 +19,8 @@ _BEGINNINGS = (
     "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "#!", "## template:", "content-type:", "mime-version:",
     "#ps1", "rem cmd", "<powershell>", "<script>", "-----begin",
 )  # fmt: skip
-#: Of cloud-init's formats the one that is a mapping in YAML. It takes a first line that only begins so, too.
+#: The format of cloud-init that is a mapping in YAML. cloud-init also takes a first line that only
+#: begins with it.
 _CONFIG = "#cloud-config"
 _OTHER_CONFIGS = ("#cloud-config-archive", "#cloud-config-jsonp")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.IGNORECASE)

@@ -165,7 +165,7 @@ class HostEvents:
         return sum(at > now - self._flap_seconds for at in host.losses)
 
     def _flaps(self, name: str, host: _Host, now: float, found: list[event.Event]) -> bool:
-        """Return True if a host is flapping; report the beginning and the end of that."""
+        """Return True if a host is flapping; report the beginning and the end of the flapping."""
         steady = now - host.turned >= self._flap_seconds
         if not host.flapping and self._recent(host, now) >= FLAPS and not steady:
             host.flapping, host.said = True, FLAPPING

@@ -37,7 +37,8 @@ def refusal(
     own: str,
     owner: str | None,
 ) -> str | None:
-    """Return why a driver belongs to another machine than the host, None if it belongs to the host
+    """Return the reason why a driver belongs to another machine than the host, None if it belongs
+    to the host
     or if this is unknown.
 
     :param uuids: the forms of the uuid that it reports, the usual one first.

@@ -25,7 +25,7 @@ NAMED = 5
 class Busy(DroverError):
     """A limit is reached: not a failure, but a reason to wait.
 
-    ``blockers``: uuids of the migrations that are in the way.
+    ``blockers``: uuids of the migrations that it waits for.
     """
 
     def __init__(self, message: str, blockers: set[str]) -> None:

@@ -21,9 +21,10 @@ from .._common import validation
 from .._common.errors import DroverError, either
 
 KEYS = ("move", "on_drain", "priority", "migration")
-#: Of move. cold: shut off for the move, started again after it; live: only while it runs.
+#: The values of move. cold: shut off for the move, started again after it; live: only while it
+#: runs.
 MOVES = ("never", "cold", "live")
-#: Of on_drain. shutdown: it is not moved but shut down on its host.
+#: The values of on_drain. shutdown: it is not moved but shut down on its host.
 ON_DRAIN = ("shutdown",)
 #: The type of each option of a migration.
 MIGRATION: dict[str, type] = {

@@ -94,7 +94,7 @@ def guest_cpu_topology(
 
 
 def _divisors(number: int) -> list[int]:
-    """Return the divisors of a number, the least first, in the time of its root."""
+    """Return the divisors of a number, the smallest first. The time grows with its square root."""
     low = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
     return sorted({*low, *(number // each for each in low)})
 

@@ -83,7 +83,7 @@ class DeviceProviders:
         return replace(request, pci=tuple(pci))
 
     def _most(self, uuid: str, request: PciRequest, given: Allocations) -> int:
-        """Return how many devices a provider may give to a request."""
+        """Return the number of devices that a provider may give to a request."""
         name = str(request.resource_class)
         if given:
             return given.get(uuid, {}).get(name, 0)

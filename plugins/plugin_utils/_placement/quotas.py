@@ -47,7 +47,7 @@ class Use(NamedTuple):
 
 
 def counted(name: str, amounts: Mapping[str, int]) -> int:
-    """Return how much of amounts by resource class a limit counts."""
+    """Return the amount that a limit counts, of amounts by resource class."""
     return sum(amounts.get(each, 0) for each in _CLASSES.get(name, (name,)))
 
 

@@ -71,7 +71,7 @@ def _is_same(path: str, node: NodeStorage, there: NodeStorage) -> bool:
 
 
 def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
-    """Return why no other host can start an instance, None if a host can.
+    """Return the reason why no other host can start an instance, None if a host can.
 
     :param node: the storage of the source.
     """

@@ -84,7 +84,7 @@ def come_back(states: HostStates, left: Iterable[MigrationCandidate]) -> None:
 
 
 def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
-    """Return whether the members of the candidate's server group must share a host."""
+    """Return True if the members of the candidate's server group must share a host."""
     group = states.group_of(candidate.spec)
     return group is not None and group.policy == "affinity"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from .._common.arrays import np
 from .._records.history import DayTotal, Growth
 
-#: The number of days for the line, and the least number of them.
+#: The number of days for the line, and the smallest number of them with data.
 DAYS, LEAST = 60, 7
 #: Days; a later day is not reported.
 FARTHEST = 730

@@ -117,7 +117,7 @@ class MaintenanceFleet:
         return float((packing_state.need[items].sum(axis=0) / self.free).max())
 
     def fits(self, names: Iterable[str]) -> bool:
-        """Return whether all items of these hosts fit on the others, with spare hosts to lose."""
+        """Return True if all items of these hosts fit on the others, with spare hosts to lose."""
         key = tuple(sorted(names))
         if key not in self._known:
             self._known[key] = self.places(key) is not None
@@ -151,7 +151,7 @@ class MaintenanceFleet:
         return None if stuck else placed
 
     def _survives(self, placed: Mapping[int, int], names: Collection[str]) -> bool:
-        """Return whether the fullest hosts that stay could be lost too."""
+        """Return True if the fullest hosts that stay could be lost too."""
         if not self.spare:
             return True
         packing_state = self.packing_state

@@ -30,12 +30,12 @@ POLICIES = ("never", "cold", "live", "shutdown")
 
 
 def is_live(instance: PlannedInstance) -> bool:
-    """Return whether the instance moves while it runs or is paused; else it moves shut off."""
+    """Return True if the instance moves while it runs or is paused; else it moves shut off."""
     return instance.get("state") in LIVE_STATES and instance.get("move_policy") != "cold"
 
 
 def is_to_shut_down(instance: PlannedInstance) -> bool:
-    """Return whether the instance is shut down on its host instead of moved."""
+    """Return True if the instance is shut down on its host instead of moved."""
     return (
         instance.get("move_policy") == "shutdown"
         and instance["state"] != "missing"
@@ -45,7 +45,9 @@ def is_to_shut_down(instance: PlannedInstance) -> bool:
 
 
 def why_keep_running(instance: PlannedInstance) -> str | None:
-    """Return why a shutdown of the instance would lose something, None if it would not."""
+    """Return the reason why a shutdown of the instance would lose something, None if it would
+    not.
+    """
     if instance.get("state") not in LIVE_STATES:
         return None
     return next(
@@ -56,7 +58,7 @@ def why_keep_running(instance: PlannedInstance) -> str | None:
 def why_policy_keeps(
     policy: str | None, error: str | None, state: str | None, cold: bool = False
 ) -> str | None:
-    """Return why the move policy of an instance forbids its move, None if it allows it.
+    """Return the reason why the move policy of an instance forbids its move, None if it allows it.
 
     :param policy: one of POLICIES, or None.
     :param error: why the policy cannot be read, or None.
@@ -77,7 +79,7 @@ def why_policy_keeps(
 
 
 def why_unmovable(instance: PlannedInstance) -> str | None:
-    """Return why an instance cannot be moved even if there is room, None if it can.
+    """Return the reason why an instance cannot be moved even if there is room, None if it can.
 
     :raises PlanError: its move policy does not exist.
     """
@@ -139,7 +141,8 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
 
 
 def _why_bound(instance: PlannedInstance) -> str | None:
-    """Return why an instance is bound to its host, by both of its definitions; None if it is
+    """Return the reason why an instance is bound to its host, by both of its definitions; None if
+    it is
     not.
     """
     kept = ("never", "off" if is_live(instance) else "live")
@@ -154,7 +157,8 @@ def _clause(binding: Binding) -> str:
 
 
 def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
-    """Return why its snapshots keep an instance from moving. External snapshots allow a move if no
+    """Return the reason why its snapshots keep an instance from moving. External snapshots allow a
+    move if no
     image of them has to be copied.
     """
     if not instance.get("snapshots"):

@@ -218,7 +218,7 @@ class PackingState:
         return found
 
     def lacking(self, item: int, rows: IntArray | Sequence[int]) -> IntArray:
-        """Return how much of each class is missing on nodes for an item (rows x classes)."""
+        """Return the amount of each class that is missing on nodes for an item (rows x classes)."""
         short: IntArray = (self.need[item] - self.free[rows]).clip(min=0)
         for number, load in self.provided.items():
             if self.need[item][number]:

@@ -17,7 +17,7 @@ from .destinations import packing_state_of
 from .maintenance_batches import Batch, MaintenanceFleet
 from .movability import is_to_shut_down, why_unmovable
 
-#: The maximum of hosts that are distributed in vain in the search for fewer batches.
+#: The maximum of hosts that are distributed without success in the search for fewer batches.
 IN_VAIN = 5000
 
 

@@ -91,7 +91,7 @@ class Shortlists:
     def _values(self, kind: int, rows: IntArray, worst: bool) -> FloatArray:
         """Return for each node the weighed share of its capacity that an item of a kind would leave, and its negative for worst fit.
 
-        The least value is the best.
+        The smallest value is the best.
         """
         found: FloatArray = (
             packing.left(self._packing_state, self._packing_state.needs[kind], rows) @ self._weights

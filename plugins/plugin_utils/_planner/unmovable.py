@@ -127,7 +127,7 @@ class Explainer:
         )
 
     def _are_all_refused(self, candidate: MigrationCandidate) -> bool:
-        """Return whether a candidate fits on hosts, but on excluded ones only."""
+        """Return True if a candidate fits on hosts, but on excluded ones only."""
         given = self._excluded.get(candidate.spec.key)
         if not given:
             return False
@@ -140,7 +140,8 @@ class Explainer:
         )
 
     def _refusals(self, given: Collection[str]) -> str:
-        """Return why nodes are excluded. Equal reasons appear once, also if they differ only in the
+        """Return the reason why nodes are excluded. Equal reasons appear once, also if they differ
+        only in the
         name of the host.
         """
         states = self._states

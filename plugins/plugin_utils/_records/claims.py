@@ -24,7 +24,7 @@ class GroupDescription(TypedDict):
 
     name: str
     policy: str
-    #: Of anti-affinity.
+    #: Only for anti-affinity.
     max_server_per_host: NotRequired[int | None]
 
 

@@ -33,7 +33,7 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _why(selection: Mapping[str, Any]) -> list[str]:
-    """Return why the host of a selection is the best, in a few words; nothing without an
+    """Return the reason why the host of a selection is the best, in a few words; nothing without an
     explanation.
     """
     top = (selection.get("explanation") or {}).get("top") or []

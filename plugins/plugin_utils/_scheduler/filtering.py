@@ -152,7 +152,8 @@ class Filtering:
         return self._before
 
     def reason(self, name: str, index: int) -> str | None:
-        """Return why a limit or pre-filter rejects a row, in words; None if its name says
+        """Return the reason why a limit or pre-filter rejects a row, in words; None if its name
+        says
         everything.
         """
         asked = traits_asked(name, self._spec, self._policy.options)

@@ -134,7 +134,7 @@ class HostStates(NodeColumns):
         )
 
     def asks_providers(self, spec: RequestSpec) -> bool:
-        """Return whether providers decide about PCI devices of a request."""
+        """Return True if providers decide about PCI devices of a request."""
         return self.provider_capacity is not None and spec.host_request.in_placement
 
     def devices(self, index: int) -> Sequence[Mapping[str, Any]]:
@@ -164,7 +164,7 @@ class HostStates(NodeColumns):
         return None
 
     def has_candidate(self, index: int, spec: RequestSpec, with_cells: bool = True) -> bool:
-        """Return whether candidate() finds one."""
+        """Return True if candidate() finds one."""
         known = self._has_candidate.setdefault(index, {})
         key = (
             with_cells,
@@ -428,7 +428,9 @@ class HostStates(NodeColumns):
         return fits if held is None else fits | held
 
     def fits_at(self, index: int, spec: RequestSpec, classes: Iterable[str]) -> bool:
-        """Return whether a request fits on one row now, by some classes and by ``provider_capacity``."""
+        """Return True if a request fits on one row now, by some classes and by
+        ``provider_capacity``.
+        """
         if self.provider_capacity is not None and not self.provider_capacity.fits(spec)[index]:
             return False
         if not self._has_cells_left(index, spec):

@@ -144,7 +144,7 @@ class ProviderColumns:
         return int(providers[np.lexsort((np.where(lent, -left, left), lent))[0]])
 
     def lends(self, row: int, provider: int) -> bool:
-        """Return whether a provider is lent to a node."""
+        """Return True if a provider is lent to a node."""
         mine = self.of_nodes(row)
         return bool((self.lent[mine] & (self.provider[mine] == provider)).any())
 

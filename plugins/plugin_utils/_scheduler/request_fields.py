@@ -78,7 +78,7 @@ class Image:
 
 
 def is_line(value: Any) -> bool:
-    """Return whether a value is a line of text that a database and a terminal can take."""
+    """Return True if a value is a line of text that a database and a terminal can take."""
     if not isinstance(value, str) or not value.strip():
         return False
     return not any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value)

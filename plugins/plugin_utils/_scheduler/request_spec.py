@@ -171,7 +171,9 @@ class RequestSpec:
         return found
 
     def is_equivalent(self, other: RequestSpec | None) -> bool:
-        """Return whether two requests differ in name and uuid at most, so that one answer serves both."""
+        """Return True if two requests differ in name and uuid at most, so that one answer serves
+        both.
+        """
         return other is not None and (self is other or _EQUIVALENCE(self) == _EQUIVALENCE(other))
 
     @property

@@ -5,7 +5,8 @@
 
 On PostgreSQL one connection is kept between transactions, as making one costs more than a claim.
 Ansible forks a process per task, and a connection that crosses a fork is shared by two processes
-(measured: lost rows and a hang): a process drops what another one made, see _drop_foreign().
+(measured: lost rows and a hang): a process drops the connections of another one, see
+_drop_foreign().
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ ours: columns as the store's read_columns returns them, with only the optional c
 policy reads for this request; a request made from the mapping that users write, if a mapping can
 express it. The answer comes from our filter, or from our weighing of all hosts at once.
 
-Of Nova's own filters and weighers only the handler that calls one filter after the other is in use.
+Nova's own filters and weighers are not in use, except the handler that calls one filter after the
+other.
 ASKED counts the calls of our engine; a test without a call does not count.
 """
 

@@ -163,7 +163,7 @@ def test_known_variables_are_not_named(prepared_url, warned):
 
 
 def declared(kind):
-    """What the roles declare as of a type, and such options of plugins."""
+    """The variables that roles declare with a type, and the options of plugins with this type."""
     found = set()
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
@@ -188,7 +188,7 @@ def declared(kind):
 
 
 def yes_or_no():
-    """What is declared as true or false, and what playbooks and roles read as that."""
+    """The variables that are declared as true or false, or that playbooks and roles read so."""
     found = declared("bool")
     for path in (*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/**/*.yml")):
         found.update(

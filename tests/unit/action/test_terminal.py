@@ -223,7 +223,7 @@ def plain(text):
 NARROW = 64
 SIZE = ("-e", "drover_vcpus=1", "-e", "drover_memory_mb=64")
 # Output that is too wide for this terminal, and is folded or cut; a pattern of a line that the run
-# shows all the same.
+# still shows.
 TABLES = {
     "hosts": ((), r"^kvm1 +up "),
     "instances": ((), rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1"),
@@ -396,5 +396,5 @@ def test_an_output_of_json_is_json(folder, discovered, tmp_path, words):
         check=False,
     )
     assert "localhost" in json.loads(done.stdout)["stats"], done.stderr
-    # Tables and plans are visible all the same; refusals are in the document.
+    # Tables and plans are still visible; refusals are in the document.
     assert ("kvm1" in done.stderr) == ("nowhere" not in words[-1])

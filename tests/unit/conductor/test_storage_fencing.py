@@ -222,7 +222,7 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
 
 
 def test_a_fence_that_is_not_proven_keeps_no_other_one_off(prepared_url):
-    """The fence may have cut something all the same: it is lifted with the other one."""
+    """The fence may still have cut the host off: it is lifted with the other one."""
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
     world.fencing().begin("/srv/wrong.yml")

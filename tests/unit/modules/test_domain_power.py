@@ -140,7 +140,7 @@ class Forgetful:
     """A connection and a domain of it. The soft reboot of the domain fails: the guest is off
     afterwards.
 
-    :param tells: True if libvirt reports the reset all the same.
+    :param tells: True if libvirt still reports the reset.
     :param dies: number of times that the domain goes off again after a start.
     """
 

@@ -193,7 +193,7 @@ def _holders(seen: Snapshot, root: int, resource: str) -> list[int]:
     """Return the providers that a class of a node may be taken from: its own, or else sharing ones."""
     if (root, resource) in seen.stocked:
         return [root]
-    # If no provider has any, it is allocated on the node all the same, as in discovery.
+    # If no provider has any, the repair still allocates it on the node, as discovery does.
     return seen.sharing(root, resource) or [root]
 
 

@@ -28,7 +28,8 @@ class Group:
     """A request group; the group with the suffix "" is spread over a tree, any other group is on
     one provider.
 
-    required and member_of: of each set one name (a trait, the uuid of an aggregate) is needed. forbidden and outside:
+    required and member_of: a provider needs one name (a trait, the uuid of an aggregate) of each
+    set. forbidden and outside:
     names that a provider must not have or be in. in_tree: the uuid of a provider.
     """
 

@@ -24,7 +24,7 @@ SEPARATOR = "\x1f"
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Pause the garbage collector while many tuples or dicts are created: it would inspect each of
-    them in vain.
+    them without finding garbage.
     """
     collects = gc.isenabled()
     gc.disable()

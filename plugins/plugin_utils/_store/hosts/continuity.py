@@ -224,7 +224,8 @@ def _since(connection: Connection, row: Row) -> float:
 
 
 def knows_all(connection: Connection, after: float = 0, but: Collection[str] = ()) -> bool:
-    """Return whether each host of the store was read since the store was made or brought back, and answered the last look or is off.
+    """Return True if each host of the store was read since the store was made or brought back, and
+    answered the last look or is off.
 
     :param after: each host was also read after this time (seconds since 1970).
     :param but: hosts that do not count.

@@ -18,7 +18,8 @@ from .compute_nodes import DEFAULT_URI
 class KnownHost:
     """A host of the store.
 
-    - uris: of its libvirts, without those that it no longer has, if it has others. cells: of its nodes.
+    - uris: the URIs of its libvirts; without URIs that it no longer has, if it has others. cells:
+        of its nodes.
     - read_at: when it was read last (seconds since 1970).
     - is_off: it was seen to be off, and not read since.
     """

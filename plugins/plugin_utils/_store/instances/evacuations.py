@@ -153,7 +153,7 @@ def _migrations(connection: Connection, *conditions: Any) -> list[HostMigration]
 
 
 def _disk_grows(details: dict[str, Any]) -> bool:
-    """Return whether a resize makes the disk larger, by the details of its migration."""
+    """Return True if a resize makes the disk larger, by the details of its migration."""
     old, new = (
         ((details.get("sizes") or {}).get(which) or {}).get("disk_gb") or 0
         for which in ("old", "new")
