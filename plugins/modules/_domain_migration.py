@@ -184,7 +184,7 @@ def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
 
 def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
     """Check moves."""
-    # Here, as a call that only follows need not compile it.
+    # Here, because a call that only follows need not compile it.
     from ansible_collections.drover.compute.plugins.module_utils._migration import control
 
     return control.check(moves, uri, records)
@@ -201,7 +201,7 @@ def _begin(
     """Start moves, abort other moves, and care for moves with a dead worker. Return True if
     anything changed.
     """
-    # Here, as a call that only follows need not compile it.
+    # Here, because a call that only follows need not compile it.
     from ansible_collections.drover.compute.plugins.module_utils._migration import control
 
     words = control.launch(moves, uri, records, most=most)

@@ -66,7 +66,9 @@ def prepare(url, providers, size):
 
 
 def work(number, url, hosts, share, start, answers, seed):
-    """Claim until the share is done; the count of successes is shared memory, as the worker may be killed."""
+    """Claim until the share is done; the count of successes is shared memory, because the worker
+    may be killed.
+    """
     done, refused, other = share["done"], share["refused"], share["other"]
     store, chance = Store.open(url), random.Random(f"{seed}/{number}")
     start.wait()

@@ -535,7 +535,9 @@ def test_import_linter_sees_every_folder():
 
 @of_each_file(".")
 def test_imports_inside_the_engine_are_relative(path):
-    """Plugins import absolutely, as Ansible loads them by name, and so do schema revisions, which Alembic loads by path."""
+    """Plugins import absolutely, because Ansible loads them by name, and so do schema revisions,
+    which Alembic loads by path.
+    """
     if path.is_relative_to(PLUGINS / "plugin_utils" / "_store" / "schema" / "versions"):
         return
     inside = path.relative_to(PLUGINS).parts[0]

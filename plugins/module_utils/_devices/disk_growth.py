@@ -150,7 +150,7 @@ class Growth(Attachable):
             resize.grow(self.module, self.domain, disk, self.size)
 
     def apply(self, root: Element) -> None:
-        """Change nothing, as the XML has no size."""
+        """Change nothing, because the XML has no size."""
 
     def is_left(self) -> bool:
         return self._now() != self.before

@@ -116,7 +116,8 @@ def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
     """Put the number of free pages into the pages of cells; it stays None if the driver does not
     tell it.
 
-    There is one call for each cell, as libvirt refuses a page size that one of several cells does not have.
+    There is one call for each cell, because libvirt refuses a page size that one of several cells
+    does not have.
     """
     for cell in cells:
         sizes = [page["size_kb"] for page in cell["pages"]]

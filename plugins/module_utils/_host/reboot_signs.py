@@ -230,7 +230,8 @@ def kind(release: str) -> str:
     """Return the rest of a release besides its version: amd64, cloud-amd64, generic, x86_64,
     x86_64+debug.
 
-    The names of releases of a distribution are left out (el9_5, fc42, +deb13), as an upgrade changes them.
+    The names of releases of a distribution are left out (el9_5, fc42, +deb13), because an upgrade
+    changes them.
     """
     return re.sub(
         r"(?:^|(?<=[-.+]))(?:el\d+(?:_\d+)*|fc\d+|deb\d+(?:u\d+)?|bpo(?:\.\d+)*)[-.]",
@@ -286,7 +287,7 @@ def _run(name: str, *words: str) -> Said | None:
 
 def run_bounded(words: Sequence[str], seconds: float) -> Said:
     """Run a program with a limit of time and of output."""
-    # Into a file, as a grandchild that lives on would keep a pipe open.
+    # Into a file, because a grandchild that lives on would keep a pipe open.
     with tempfile.TemporaryFile() as output:
         # run_command has no time limit, so it is not used here.
         # pylint: disable-next=ansible-bad-function,consider-using-with

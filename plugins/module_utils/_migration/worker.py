@@ -533,7 +533,7 @@ class Worker:
             return
         verdict = self._settled()
         if verdict == state.MOVING:
-            # The call broke, the migration did not: libvirt goes on by itself.
+            # The call broke, but libvirt continues the migration by itself.
             self.record["took_over"] = True
             verdict = self._follow_job()
         if (
@@ -594,7 +594,8 @@ class Worker:
         return Storage(self.record, self.source, self.destination, self._save_or_stop)
 
     def _resume_post_copy(self) -> str:
-        """Continue a post-copy that broke off, as the network between the hosts may work again;
+        """Continue a post-copy that broke off, because the network between the hosts may work
+        again;
         return the verdict.
         """
         self._acknowledge("following")
@@ -736,7 +737,7 @@ class Worker:
             more, asked = flags_and_parameters(self.options, self.destination)
             flags |= more
             parameters.update(asked)
-            # Disks of the next start only were copied before, as libvirt does not see them.
+            # Disks of the next start only were copied before, because libvirt does not see them.
             running = [entry["target"] for entry in copied if not entry.get("next_start")]
             if running:
                 flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK

@@ -170,7 +170,9 @@ def _wanted(conn: Any, order: Mapping[str, Any]) -> str:
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Tell whether two definitions say the same. Passwords are left out, as libvirt shows none."""
+    """Return True if two definitions say the same. Passwords are left out, because libvirt shows
+    none.
+    """
     roots = [parse(text) for text in (one, other)]
     for root in roots:
         for console in root.findall("devices/graphics"):
@@ -202,7 +204,7 @@ def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
 
 
 def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> None:
-    """Raise LibvirtProblem where this host cannot have the domain, before anything is done."""
+    """Raise LibvirtProblem if this host cannot have the domain, before anything is done."""
     where, name = host_name(), order["name"]
     root = parse(order["xml"])
     if (child_text(root, "uuid"), child_text(root, "name")) != (order["uuid"], name):

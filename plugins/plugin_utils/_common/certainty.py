@@ -72,7 +72,7 @@ class Proof:
 
 
 def require(proof: object) -> None:
-    """Raise TypeError where room would be freed, or something started, on a guess."""
+    """Raise TypeError if room would be freed, or something started, on a guess."""
     if not isinstance(proof, Proof):
         raise TypeError(f"a Proof is needed, and this is none: {proof!r}")
 

@@ -149,7 +149,7 @@ _OFF = ("", "0", "f", "false", "off", "n", "no", "none")
 def refuse_unknown(
     extra_specs: Mapping[str, Any], properties: Mapping[str, Any], where: str
 ) -> None:
-    """Refuse a name in a namespace of ours that does nothing.
+    """Refuse a name without an effect in a namespace of the collection.
 
     :param extra_specs: the extra specs of a flavor or an instance. properties: of an image. A value
         of None removes the key.

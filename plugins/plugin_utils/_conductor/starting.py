@@ -287,7 +287,7 @@ class Starting:
         """Refuse to boot a host whose libvirt would start a guest that is on another host.
 
         libvirt starts it before anything can be read there. A host that does not answer counts by
-        its last report, as after a loss of power all hosts are silent.
+        its last report, because after a loss of power all hosts are silent.
 
         :param not_done: the refusal, a sentence without its end.
         :returns: the names of the guests that start with it, sorted.

@@ -46,7 +46,9 @@ class Supply:
 
 
 def has_more(providers: sa.Table) -> tuple[sa.Label[bool], sa.Label[bool]]:
-    """Return columns for read(): whether there are providers below one, and whether it is in aggregates."""
+    """Return columns for read(): True if there are providers below one, and True if it is in
+    aggregates.
+    """
     children, members = tables.resource_providers.alias("children"), tables.provider_aggregates
     return (
         sa.exists().where(children.c.root_id == providers.c.id).label("nested"),

@@ -34,7 +34,7 @@ def fits_nowhere(packing_state: PackingState, item: int, others: Sequence[int]) 
     """Return True if no node has room for an item even after all other items that may move have
     left it.
 
-    This is a proof, as it neglects server groups and the destinations of the others.
+    This is a proof, because it neglects server groups and the destinations of the others.
     """
     room = _emptied(packing_state, others)
     kind = packing_state.kind[item]

@@ -90,7 +90,7 @@ class RequestSpec:
     of room run.
     ``retry``: (host, node) pairs that were tried and failed.
     ``scheduler``: policy keys for this request alone (Policy.of); None without any.
-    ``preferred_cell``, ``cross_cell``: the preferred cell of a move, and whether it may leave this
+    ``preferred_cell``, ``cross_cell``: the preferred cell of a move, and True if it may leave this
     cell.
     ``own_specs``: extra specs of the request beside its flavor; they override the flavor's.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.

@@ -121,8 +121,9 @@ class Host:
 
     @property
     def uuid(self) -> str:
-        """Return a fixed UUID: libvirt refuses to migrate between hosts that share one, as these
-        hosts would."""
+        """Return a fixed UUID: libvirt refuses to migrate between hosts that share one, because
+        these hosts would.
+        """
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.lab.invalid"))
 
 

@@ -126,7 +126,7 @@ def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, 
         if rows:
             connection.execute(sa.insert(table), rows)
     elif rows:
-        # SQLAlchemy writes one statement for all rows, as it returns something.
+        # SQLAlchemy writes one statement for all rows, because it returns something.
         connection.execute(_inserted(table), rows).close()
 
 

@@ -28,7 +28,9 @@ def now(connection: Connection) -> float:
 
 
 def refuse_other_time(connection: Connection) -> None:
-    """Raise DroverError where this controller's clock differs from the database's, as its times would mislead other controllers."""
+    """Raise DroverError if this controller's clock differs from the database's, because its
+    times would mislead other controllers.
+    """
     off = time.time() - now(connection)
     if abs(off) > TOLERANCE:
         raise DroverError(

@@ -145,8 +145,8 @@ def write_domains(
     """Replace the domains of nodes.
 
     :param reported: {node id: {uuid: domain}}, as tracker.domain.describe() returns domains.
-    :param leaving: uuids with an open migration. Their domains are kept, with their age, until the migration is
-        closed, as they may be the last copy of the XML.
+    :param leaving: uuids with an open migration. Their domains are kept, with their age, until the
+        migration is closed, because they may be the last copy of the XML.
     """
     table = tables.domains
     kept = [

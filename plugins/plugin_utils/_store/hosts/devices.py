@@ -306,7 +306,7 @@ def of_consumers(
     """Read the PCI devices that consumers have, for their domains.
 
     :returns: {(node id, uuid): devices with address, request (the number of the request that it
-        meets, None if no claim gave it), managed (whether libvirt changes its driver), dev_type,
+        meets, None if no claim gave it), managed (True if libvirt changes its driver), dev_type,
         interface (on the host, or None) and live_migratable}.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}

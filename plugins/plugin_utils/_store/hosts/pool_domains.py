@@ -80,7 +80,9 @@ def domains(connection: Connection, node_ids: Iterable[int]) -> list[DomainFacts
 
 
 def unseen(connection: Connection, node_ids: Iterable[int]) -> list[tuple[str, str, str]]:
-    """Read the instances of nodes that these do not show, as they are missing or being built: uuid, name and state, sorted by name."""
+    """Read the instances of nodes that these do not show, because they are missing or being built:
+    uuid, name and state, sorted by name.
+    """
     table = tables.instances
     query = sa.select(table.c.uuid, table.c.name, table.c.state).where(table.c.state != "active")
     return sorted(

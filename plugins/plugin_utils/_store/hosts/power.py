@@ -29,7 +29,8 @@ _SHOWN = (
 )
 # The driver of a fencing that an operator confirms.
 OPERATOR = "operator"
-# Hosts that were last seen within an hour of each other may have died together, as discovery may run hourly.
+# Hosts that were last seen within an hour of each other may have died together, because discovery
+# may run hourly.
 SAME_TIME = 3600
 
 
@@ -156,7 +157,8 @@ def looking_dead(
 ) -> tuple[set[str], set[str]]:
     """Find the hosts that look dead since about the same time as a host (rule S3).
 
-    Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor
+    Hosts in maintenance, forced down or switched off do not count, because they are down on
+    purpose, nor
     do hosts that were down an hour before this one was last seen. A host that has left is no part
     of the fleet: it no longer reports, or is not in the inventory.
 

@@ -70,7 +70,9 @@ def keep_only(memory: Memory | None, uuids: Iterable[str]) -> Memory | None:
 
 
 def settle(connection: Connection, host: str, uuids: Collection[str]) -> None:
-    """Remove instances of a host from the memory, as they were started, stopped or removed by other means."""
+    """Remove instances of a host from the memory, because they were started, stopped or removed by
+    other means.
+    """
     row = services.get(connection, host)
     known = (row.status_before_drain or {}).get(SHUT_DOWN, [])
     left = [uuid for uuid in known if uuid not in uuids]

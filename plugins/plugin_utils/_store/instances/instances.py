@@ -134,7 +134,9 @@ def group_ids(connection: Connection) -> dict[str, int]:
 
 
 def on_its_node() -> sa.ColumnElement[bool]:
-    """Write the condition that a domain is on the node of its instance, as several nodes may show it."""
+    """Write the condition that a domain is on the node of its instance, because several nodes may
+    show it.
+    """
     instances, domains = tables.instances, tables.domains
     return sa.and_(
         domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id

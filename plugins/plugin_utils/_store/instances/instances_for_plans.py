@@ -112,7 +112,7 @@ def read_instances(
     tied: set[str] = set()
     direct: set[str] = set()
     asked: dict[str, list[dict[str, Any]]] = {}
-    # Unpacked, as to get each value of a row by its name takes longer than to read it.
+    # Unpacked, because to read each value of a row by its name takes longer than to read it.
     for (
         uuid, name, state, vcpus, memory_mb, disk_gb, zone, project, user, flavor, own_specs,
         image, image_name, image_id, image_format, policy, task_state, host_request,

@@ -96,7 +96,8 @@ def begin(
     """Open an order.
 
     :param order: the uuid of the order.
-    :param instead_of: the open order that this one replaces, as it was settled at the hypervisor.
+    :param instead_of: the open order that this one replaces, because it was settled at the
+        hypervisor.
     :returns: the instance before the change.
     :raises Open: another order is open.
     :raises DroverError: the instance is not in the store.
@@ -181,7 +182,9 @@ def refuse_open(rows: Iterable[Row]) -> None:
 
 
 def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
-    """Forget the domain of an unfinished build, as its hypervisor has proven that it is gone."""
+    """Forget the domain of an unfinished build, because its hypervisor has proven that it is
+    gone.
+    """
     domains = tables.domains
     connection.execute(
         sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id)
@@ -203,7 +206,7 @@ def hold_definitions(connection: Connection, names: Collection[str]) -> dict[str
     :returns: {definition: uuid of its instance} of the definitions that are built.
     """
     if connection.dialect.name == "postgresql":
-        # SQLite has one writer at a time. Sorted, as two runs could otherwise deadlock.
+        # SQLite has one writer at a time. Sorted, because two runs could otherwise deadlock.
         keys = "SELECT DISTINCT hashtext(name) AS key FROM unnest(CAST(:names AS text[])) AS name ORDER BY key"
         lock = sa.text(f"SELECT pg_advisory_xact_lock(:kind, key) FROM ({keys}) AS keys")
         connection.execute(lock, {"kind": DEFINITIONS, "names": sorted(set(names))})

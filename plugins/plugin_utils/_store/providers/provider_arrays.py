@@ -37,7 +37,8 @@ class Inventory:
     """The inventories of one class: arrays over the providers that have it, in the order of their
     places.
 
-    capacity is rounded down, as amounts are whole numbers. Only read() with figures gives total, reserved and ratio.
+    capacity is rounded down, because amounts are whole numbers. Only read() with figures gives
+    total, reserved and ratio.
     """
 
     places: IntArray

@@ -18,7 +18,7 @@ from ..instances import instances
 from ..schema import tables
 from . import hosts
 
-# Few, as Ansible processes each value of each host.
+# Few, because Ansible processes each value of each host.
 KEPT = (
     "host",
     "state",

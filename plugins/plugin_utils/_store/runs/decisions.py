@@ -77,7 +77,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
             .all()
         )
     else:
-        # SQLAlchemy writes one statement for all rows, as it returns something.
+        # SQLAlchemy writes one statement for all rows, because it returns something.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
     actions.note_all(connection, [_note(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
@@ -161,7 +161,7 @@ def kept(explanation: Any) -> dict[str, Any] | None:
 
     :param explanation: the explanation of a selection or of NoValidHost; a playbook may have
         changed it.
-    :returns: hosts (how many there were), filters [{name, before, after, rejected}] that rejected
+    :returns: hosts (their number), filters [{name, before, after, rejected}] that rejected
         hosts, and top (the best hosts with the weighers that changed their weight); None if it is
         no explanation. The message of a refusal has the nearest misses.
     """

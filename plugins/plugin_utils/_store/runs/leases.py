@@ -18,7 +18,7 @@ from ..database.sql import Connection, Row, sa
 from ..schema import tables
 from . import actions
 
-# Longer than any call of a hypervisor, as nothing renews a lease during one.
+# Longer than any call of a hypervisor, because nothing renews a lease during one.
 SECONDS = 300
 
 

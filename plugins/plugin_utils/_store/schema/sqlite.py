@@ -130,7 +130,7 @@ _BUSY, _LOCKED = 5, 6
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging, also while other processes do it for the same new file.
 
-    SQLite does not apply its busy timeout here, as two processes could wait for each other.
+    SQLite does not apply its busy timeout here, because two processes could wait for each other.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT
     while True:

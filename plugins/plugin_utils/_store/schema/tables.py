@@ -12,7 +12,8 @@ from ..._records.node_fields import NODE_FIELDS
 from ..database.sql import sa
 from . import columns
 
-# Instances that are claimed and have no domain yet; in SQL, as a query uses an index only by the same words.
+# Instances that are claimed and have no domain yet; in SQL, because a query uses an index only by
+# the same words.
 IS_BUILDING = "state = 'building'"
 # Instances of a project, which quotas count.
 HAS_PROJECT = "project IS NOT NULL"
@@ -161,7 +162,8 @@ if sa:
         metadata,
         columns.identifier(),
         columns.reference("provider_id", "resource_providers.id"),
-        # Few indexes, as each claim writes all of them: no query is by class, and the unique one finds consumers.
+        # Few indexes, because each claim writes all of them: no query is by class, and the unique
+        # one finds consumers.
         columns.reference("class_id", "resource_classes.id", index=False),
         columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
         sa.Column("used", sa.BigInteger, nullable=False),
@@ -499,7 +501,8 @@ if sa:
         sa.Column("used", sa.BigInteger, nullable=False),
     )
 
-    # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
+    # Decisions of the scheduler; the newest are kept, see decisions.py. No index, because each
+    # claim writes here.
     decisions = sa.Table(
         "decisions",
         metadata,
@@ -520,7 +523,8 @@ if sa:
         sa.Column("message", sa.Text),
     )
 
-    # The actions of runs; the newest are kept, see actions.py. No index, as each claim writes here.
+    # The actions of runs; the newest are kept, see actions.py. No index, because each claim writes
+    # here.
     actions = sa.Table(
         "actions",
         metadata,
