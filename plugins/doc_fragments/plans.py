@@ -23,19 +23,23 @@ options:
 options:
   max_migrations:
     description:
-      - How many instances leave the host at a time. It only decides the waves that the plan shows.
+      - The most instances that leave the host at a time. It only decides the waves that the plan
+        shows.
       - The variable C(drover_max_migrations) sets it too.
     type: int
     default: 2
   max_migrations_per_destination:
-    description: How many instances go to one host at a time. The variable C(drover_max_migrations_per_destination) sets it too.
+    description: The most instances that go to one host at a time. The variable
+      C(drover_max_migrations_per_destination) sets it too.
     type: int
   max_migrations_overall:
-    description: How many instances move at a time in the fleet. The variable C(drover_max_migrations_overall) sets it too.
+    description: The most instances that move at a time in the fleet. The variable
+      C(drover_max_migrations_overall) sets it too.
     type: int
   extra_moves:
     description:
-      - How many instances of other hosts may move to free capacity, if the host cannot be emptied without these moves.
+      - The most instances of other hosts that may move to free capacity, if these moves are
+        necessary.
       - The variable C(drover_extra_moves) sets it too.
     type: int
     default: 0
@@ -70,8 +74,8 @@ options:
     default: 0.01
   margin:
     description:
-      - The least gain of a move, times the number of compute nodes whose load is evened out, as the gain of a move is smaller the larger
-        the fleet is.
+      - The smallest gain of a move, times the number of compute nodes that share the load, because
+        the gain of a move is smaller in a larger fleet.
       - The variable C(drover_rebalance_margin) sets it too.
     type: float
     default: 0.005
@@ -82,7 +86,8 @@ options:
     type: float
     default: 0.0
   cooldown:
-    description: Seconds after a move in which an instance is not moved again. The variable C(drover_rebalance_cooldown) sets it too.
+    description: The seconds after a move before the same instance may move again. The variable
+      C(drover_rebalance_cooldown) sets it too.
     type: int
     default: 3600
   weights:
@@ -100,7 +105,8 @@ options:
 options:
   spare_hosts:
     description:
-      - How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
+      - The number of further hosts, the fullest ones, that may be lost while a batch
+        is down, so that their instances still fit on the others.
       - The variable C(drover_rolling_spare_hosts) sets it too.
     type: int
     default: 0

@@ -41,17 +41,19 @@ options:
       - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
         C(resources) (a mapping such as C(VCPU), C(MEMORY_MB), C(DISK_GB)); and may have C(node), C(alternates), C(server_group),
         C(project), C(user), C(availability_zone).
-      - A selection with an C(explanation) is recorded as a decision of the scheduler.
-      - A selection, and each of its alternates, may have C(allocations), a mapping of provider uuids to amounts by resource class. Exactly
-        these are claimed. Their sum must be C(resources).
+      - The store records a selection with an C(explanation) as a decision of the scheduler.
+      - A selection, and each of its alternates, may have C(allocations), a mapping of provider
+        uuids to amounts by resource class. The module claims exactly these. Their sum must be
+        C(resources).
       - C(mappings), beside C(allocations), say which provider gives which PCI device, as the lookup returned them.
       - Without C(allocations) each class is claimed on the host's own providers, or else on a sharing provider.
     type: list
     elements: dict
   of_definitions:
     description:
-      - The O(selections) are of definitions. A definition is one instance, identified by its project and name. If another run has already
-        placed it, the claim of that run's instance is returned, with its uuid.
+      - The O(selections) are of definitions. A definition is one instance, identified by its
+        project and name. If another run has already placed it, the module returns the claim of that
+        run's instance, with its uuid.
     type: bool
     default: false
   force:
@@ -187,7 +189,8 @@ consumers:
   contains:
     uuid: {description: The uuid of the consumer., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
     generation: {description: "Its generation, null if it has no allocations and was removed.", type: int, returned: always, sample: 1}
-    changed: {description: True if anything was written., type: bool, returned: always, sample: true}
+    changed: {description: True if the module wrote anything., type: bool, returned: always, sample:
+      true}
 providers:
   description: The providers of a reshape with their new generations.
   returned: when O(state=reshaped)

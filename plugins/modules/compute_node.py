@@ -16,10 +16,10 @@ author:
 description:
   - Reads a hypervisor like M(drover.compute.hypervisor_info) and records it in one transaction. This is the heartbeat of
     its service, its compute node with inventories and traits, and its domains as instances with their allocations.
-  - A compute node that its host no longer reports is removed if it has no allocations. Otherwise it stays, gets no new
-    instances, and is named in RV(unreported).
-  - If the hypervisor cannot be reached or read, its service is recorded as down, with the reason, and the task fails or
-    is unreachable as usual. Other hosts continue.
+  - If a host no longer reports a compute node, the module removes the node if it has no
+    allocations. Otherwise it stays, gets no new instances, and is named in RV(unreported).
+  - If the module cannot reach or read the hypervisor, it records its service as down, with the
+    reason, and the task fails or is unreachable as usual. Other hosts continue.
   - Each option but O(nodes), O(host) and O(store_url) can also be set by a variable with C(drover_) before its name, such
     as C(drover_reserved_host_memory_mb), with the host in the inventory.
   - Heartbeats and figures of use change at every run and do not count as a change.
@@ -42,8 +42,9 @@ options:
         C(numa_cells) and C(pci_devices) as that module has them, and any
         option of this module that is about one node. Instead of the figures, C(hypervisor) takes the whole facts of
         M(drover.compute.hypervisor_info).
-      - Give all nodes of each named host. With an empty list and O(host), that host has no nodes any more. It is
-        removed from the store, unless an instance or an open migration has allocations there.
+      - Give all nodes of each named host. With an empty list and O(host), that host has no nodes
+        any more. The module removes it from the store, unless an instance or an open migration has
+        allocations there.
     type: list
     elements: dict
   host:
@@ -52,8 +53,8 @@ options:
     type: str
   exchanged:
     description:
-      - The machine of the host was exchanged. The machine that answers takes its place. Without
-        this option discovery refuses another machine than the machine of the last discovery.
+      - Accept another machine for the host. The machine that answers takes its place. Without this
+        option discovery refuses another machine than the machine of the last discovery.
       - It is refused too while the store has an instance on the host that the new machine does not show, or while an operation is open there.
         The playbook C(drover.compute.host_replace) sets it.
     type: bool
@@ -104,7 +105,8 @@ options:
     description:
       - The CPUs that serve pinned vCPUs (PCPU). A CPU is in one of the two sets.
       - It does not go with O(reserved_host_cpus). Keep CPUs for the host by leaving them out of both sets.
-      - With O(cpu_shared_set) alone no vCPU is pinned here. With neither, pinned vCPUs may be on any CPU, and count as VCPU.
+      - With O(cpu_shared_set) alone the host has no pinned vCPU. With neither, pinned vCPUs may be
+        on any CPU, and count as VCPU.
     type: str
   vcpu_pin_set:
     description:
@@ -123,9 +125,10 @@ options:
       - A device matches by C(vendor_id) and C(product_id) (four hexadecimal digits) and by C(address) or C(devname), the name of its network
         interface. C(address) is a pattern such as V(0000:3b:*.*), or a mapping of C(domain), C(bus), C(slot) and C(function) to regular
         expressions. The address of a physical function also means its virtual functions.
-      - C(physical_network), C(trusted), C(remote_managed), C(managed) and C(live_migratable) are tags that requests compare.
-        C(resource_class) and C(traits) are for O(pci_report_in_placement). C(one_time_use) needs it too. The provider of such a device is
-        reserved once an instance has had the device, until an operator sets C(reserved) to 0.
+      - C(physical_network), C(trusted), C(remote_managed), C(managed) and C(live_migratable) are
+        tags that requests compare. C(resource_class) and C(traits) are for
+        O(pci_report_in_placement). C(one_time_use) needs it too. After an instance has had such a
+        device, the provider of the device is reserved until an operator sets C(reserved) to 0.
     type: list
     elements: dict
   pci_report_in_placement:
@@ -305,7 +308,8 @@ EXAMPLES = r"""
 RETURN = r"""
 occupants:
   description:
-    - Instances on the host, or on the way to it, as the host has just shown them, not as they are recorded in the store.
+    - Instances on the host, or on the way to it, by the present answer of the host and not by the
+      store.
     - C(shut_off) has the domains that are shut off and C(running) all others, each with C(uuid), C(name), C(state) and C(host), the recorded
       host. A domain that libvirt cannot describe counts as running, with the state V(unknown). C(arriving) has instances with an open
       migration to the host and instances that are being built there, with C(uuid), C(name) and C(source).

@@ -16,9 +16,9 @@ description:
     fails, the call removes exactly the files and the domain that it has created.
   - A domain is identified by its uuid. A domain that is already defined is not defined again, and its disks are
     not changed.
-  - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its
-    format, size and backing file are as requested and it has no data; a seed if its content is the same. A path that another domain uses is
-    refused, even if no file exists there.
+  - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its format,
+    size and backing file are as requested and it has no data; a seed if its content is the same.
+    The module refuses a path that another domain uses, even if no file exists there.
   - It looks at its own hypervisor only. If an operator has moved the domain to another host, O(state=running) starts it a second time. For
     an instance of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
@@ -75,8 +75,8 @@ options:
         default: qcow2
       backing_file:
         description:
-          - The backing image of the disk, with O(disks[].format=qcow2). The image itself is not changed. A disk that another domain writes
-            to, running or shut off, is refused.
+          - The backing image of the disk, with O(disks[].format=qcow2). The image itself is not
+            changed. The module refuses a disk that another domain writes to, running or shut off.
         type: path
       backing_format:
         description: The format of O(disks[].backing_file); by default its real format.
@@ -100,8 +100,9 @@ options:
     type: bool
   mdevs:
     description:
-      - Mediated devices, such as virtual GPUs, of a domain that this call defines. Each one that does not exist is made before the domain is
-        defined, so that it comes back with the hypervisor (libvirt 7.3, C(mdevctl)). O(xml) names them by their uuids.
+      - Mediated devices, such as virtual GPUs, of a domain that this call defines. The module makes
+        each missing device before it defines the domain, so that the device comes back with the
+        hypervisor (libvirt 7.3, C(mdevctl)). O(xml) names them by their uuids.
       - If a step fails, and with O(state=absent), the module removes the devices that the
         collection has made, which their uuids prove, unless another domain names them. Others are
         kept.
@@ -141,10 +142,12 @@ options:
       - With O(state=absent), also remove the domain's writable image files, volumes of storage pools that are files among them.
         Its read-only images and its UEFI variables are removed only if their name proves that they belong to it, by the whole
         uuid, as the seed C(NAME-UUID8-seed.iso) of P(drover.compute.place#role), or as C(NAME_VARS.fd) in libvirt's own folder.
-      - Files that another domain uses, running or shut off, are kept, and also the backing files of any image in the folders of disks and
-        storage pools. Shareable files, devices, links, locked files, and the backing files of the domain's own images are kept too. If the users
-        of a file cannot be determined, the file is kept.
-      - The images are removed before the definition, so that after a run was killed the next one finishes it.
+      - Files that another domain uses, running or shut off, are kept, and also the backing files of
+        any image in the folders of disks and storage pools. Shareable files, devices, links, locked
+        files, and the backing files of the domain's own images are kept too. If the users of a file
+        are not known, the module keeps the file.
+      - The module removes the images before the definition. So the next run finishes the removal of
+        a killed run.
     type: bool
     default: false
   used_elsewhere:

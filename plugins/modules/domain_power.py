@@ -15,8 +15,9 @@ description:
   - Runs on the hypervisor and works on several domains at the same time. Each has its own result, and the failure of one does not stop the
     others.
   - A domain is identified by its uuid. No domain is defined, moved or removed.
-  - It looks at its own hypervisor only. If a domain was moved to another host by hand, a start or a hard reboot starts it a second time. For
-    instances of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
+  - It looks at its own hypervisor only. If a person has moved a domain to another host, a start or
+    a hard reboot starts it a second time. For instances of the store use
+    M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
   domains:
     description: The domains.
@@ -33,7 +34,7 @@ options:
         type: str
   state:
     description:
-      - V(running) starts or resumes. Memory that libvirt has saved is restored.
+      - V(running) starts or resumes. It restores memory that libvirt has saved.
       - V(stopped) shuts the guest down cleanly and waits until it is off.
       - V(rebooted) reboots the guest cleanly and waits until it has rebooted, or, with O(hard), cuts its power and starts it again.
     type: str
@@ -45,7 +46,8 @@ options:
     default: false
   hard:
     description:
-      - With O(state=rebooted), cut the power and start again from the definition. A domain that is off is started.
+      - With O(state=rebooted), cut the power and start again from the definition. It starts a
+        domain that is off.
     type: bool
     default: false
   timeout:
@@ -53,7 +55,7 @@ options:
     type: int
     default: 60
   at_once:
-    description: The number of domains that are changed at the same time.
+    description: The number of domains that the module changes at the same time.
     type: int
     default: 8
 extends_documentation_fragment:

@@ -21,21 +21,23 @@ description:
     host to maintenance.
   - The instances of one host leave before the instances of the next.
   - If a move fails, its instance stays, and a later round moves it to another host.
-  - A host that cannot be drained does not keep the others from it. The task fails in the end and names it. With O(unmovable=fail) the task
-    stops instead if it sees this before anything moves.
-  - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the leases of all hosts against other runs. If
-    another run has one of them, nothing is done.
+  - If the drain of one host fails, it continues with the others. The task fails in the end and
+    names it. With O(unmovable=fail) the task stops instead if it sees this before anything moves.
+  - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the
+    leases of all hosts against other runs. If another run has one of them, the module does nothing.
   - The next run finishes a run that was killed.
-  - With O(pool) it empties a storage pool instead, on the hosts O(host) or on all that have a pool of that name. Every disk in it moves to another
-    counted pool of its host, while its guest runs. The pool gets nothing new from then on, until M(drover.compute.undrain) brings it back. It is
-    empty if each host lists it, and nothing in it is needed by a domain or named for an instance. The task fails if something remains.
+  - With O(pool) it empties a storage pool instead, on the hosts O(host) or on all that have a pool
+    of that name. Every disk in it moves to another counted pool of its host, while its guest runs.
+    The pool gets nothing new from then on, until M(drover.compute.undrain) brings it back. It is
+    empty if each host lists it, no domain needs anything in it, and nothing in it has the name of
+    an instance. The task fails if something remains.
   - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) call this module.
 options:
   host:
     description:
       - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
-      - With O(pool), the hosts of a pool that is not shared. By default it is emptied on all hosts
-        that have it. A pool that hosts share is emptied for all of them.
+      - With O(pool), the hosts of a pool that is not shared. By default the module empties it on
+        all hosts that have it. A pool that hosts share is emptied for all of them.
     type: list
     elements: str
     default: []
@@ -127,8 +129,9 @@ hosts:
   contains:
     host: {description: The host., type: str, returned: always, sample: kvm1}
     status:
-      description: V(maintenance) if no instance runs there. V(disabled) if instances that cannot move still run there. V(failed) if it was not
-        drained. V(planned) if nothing was to be changed. With O(pool) V(empty) if its pool is empty.
+      description: V(maintenance) if no instance runs there. V(disabled) if instances that cannot
+        move still run there. V(failed) if it was not drained. V(planned) in check mode and with
+        O(plan_only). With O(pool) V(empty) if its pool is empty.
       type: str
       returned: always
       sample: maintenance

@@ -30,9 +30,11 @@ options:
       - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors probe it, and restarts its libvirt if
         only libvirt is dead. It fails if the host answers (then it first closes the restarts that an earlier evacuation left open there) or
         if a rule forbids it. With O(said) it records that a person says that the host is off.
-      - V(restarted) fails unless this run has verified that the power of the host is off. It forces the host down, reads the other hosts,
-        closes the open orders and migrations, claims room, and starts the instances. An instance that another host already shows
-        is recorded there. An instance is left alone if two hosts show it, or if a host that may have it was not read.
+      - V(restarted) fails unless this run has verified that the power of the host is off. It forces
+        the host down, reads the other hosts, closes the open orders and migrations, claims room,
+        and starts the instances. The module records an instance on the host that already shows it.
+        The module leaves an instance alone if two hosts show it, or if it has not read a host that
+        may have it.
     type: str
     choices: [judged, restarted]
     required: true
@@ -43,9 +45,9 @@ options:
     required: true
   read:
     description:
-      - For V(restarted), the hosts that M(drover.compute.compute_node) has read since V(judged). Instances that any other host may have are
-        left alone.
-      - Without it, O(others) are read one after the other.
+      - For V(restarted), the hosts that M(drover.compute.compute_node) has read since V(judged).
+        The module leaves instances alone that any other host may have.
+      - Without it, the module reads O(others) one after the other.
     type: list
     elements: str
   refused:
@@ -143,7 +145,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 fence:
-  description: True if its power has to be cut, and verified to be off, before the restarts. False if a person says that it is off.
+  description: True if the role must cut its power, and verify that it is off, before the restarts.
+    False if a person says that it is off.
   returned: O(state=judged)
   type: bool
   sample: true

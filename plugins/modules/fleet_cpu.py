@@ -18,15 +18,16 @@ description:
     features that all hosts of a group have, so that each of these hosts can run each of these
     instances. A group is the hosts with the same vendor of CPU, architecture, domain type and cell,
     disabled hosts too.
-  - The first such instance of a group makes it. libvirt of a host with the oldest QEMU of the group determines it
-    (C(virConnectBaselineHypervisorCPU)). Then it is kept in the store, and changes only by this module.
-  - In check mode the result is shown and nothing is kept.
+  - The first such instance of a group makes it. libvirt of a host with the oldest QEMU of the group
+    determines it (C(virConnectBaselineHypervisorCPU)). Then the store keeps it, and only this
+    module changes it.
+  - In check mode the module shows the result and keeps nothing.
 options:
   renew:
     description:
       - Compute each CPU again, from the present hosts of the group. The CPU of a group without
         hosts is forgotten.
-      - Instances that are there keep the CPU that they have.
+      - Existing instances keep their CPU.
     type: bool
     default: false
   hosts:
@@ -94,7 +95,8 @@ cpus:
       type: dict
       returned: always
       sample: {vme: require}
-    hosts: {description: The hosts from which it was computed., type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
+    hosts: {description: The hosts behind the CPU., type: list, elements: str, returned: always,
+      sample: [kvm1, kvm2]}
     lacking:
       description: Hosts of the group that lack features of it, with these features. Instances with this CPU cannot run there.
       type: dict

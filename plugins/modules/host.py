@@ -29,9 +29,11 @@ options:
       - V(disabled) allows no new instances.
       - V(maintenance) is disabled and marked as in maintenance.
       - V(draining) is disabled, and records the state that the host had before. A second run records nothing new.
-      - V(absent) takes a host out of the store that has left the fleet. It is refused while an instance, a claim or an open operation is there. It
-        forgets its compute nodes with their providers, its state, and that it is in host aggregates.
-      - V(renamed) gives it O(new_name) and keeps all that is recorded of it. The inventory must have the new name.
+      - V(absent) takes a host out of the store that has left the fleet. The module refuses it while
+        the host has an instance, a claim or an open operation. It forgets its compute nodes with
+        their providers, its state, and that it is in host aggregates.
+      - V(renamed) gives it O(new_name) and keeps all its records. The inventory must have the new
+        name.
       - V(restored) restores the state that V(draining) has recorded, and changes nothing without such a record. It starts no instance
         but lists in RV(to_start) the instances to start. The record stays until M(drover.compute.instance) has started, stopped or
         removed them there.

@@ -33,7 +33,8 @@ options:
     type: str
   capacity:
     description:
-      - With V(false) only the states of the services are read. RV(resources) and, in RV(hosts), everything from C(zones) on are left out.
+      - With V(false) the module reads only the states of the services. RV(resources) and, in
+        RV(hosts), everything from C(zones) on are left out.
       - Use this to find a host, or to see if it is disabled; it takes the same time in a fleet of any size.
     type: bool
     default: true

@@ -23,8 +23,8 @@ options:
   instances_path:
     description:
       - The folder that holds the disks of the instances; RV(hypervisor.storage) describes its file system.
-      - On the hypervisor the nearest existing parent is read. If O(uri) names another machine, the running storage pool that covers the
-        path is read.
+      - On the hypervisor the module reads the nearest existing parent. If O(uri) names another
+        machine, the module reads the running storage pool that covers the path.
     type: path
     default: /var/lib/libvirt/images
   probe_kvm:
@@ -49,15 +49,16 @@ options:
   shared_pools:
     description:
       - Names of storage pools that other hosts see too, but that this host cannot recognise, such as a pool on a SAN.
-      - Local backing images of disks in these pools are read, so that hosts can compare them.
+      - The module reads local backing images of disks in these pools, so that hosts can compare
+        them.
     type: list
     elements: str
     default: []
   migration_trust:
     description:
       - Look if SSH here has a key and knows the host keys of other hypervisors, because migrations
-        to them need both. A warning names the missing parts. Only files of this host are read; no
-        connection is made. So a key that another host refuses is not seen. The playbook
+        to them need both. A warning names the missing parts. The module only reads files of this
+        host and connects to no other. So a key that another host refuses is not seen. The playbook
         C(drover.compute.migration_trust) connects.
       - It looks for the account that the module runs as.
     type: dict

@@ -41,9 +41,11 @@ options:
   state:
     description:
       - V(running), V(stopped) and V(rebooted) work on the instances of a host at the same time. A stopped instance keeps its allocations.
-      - V(absent) shuts instances down and removes their domains with libvirt's files for them, their disks (see
-        M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)), their allocations and their records. An instance that is not in
-        the store is already absent. An instance that is on several hosts, is moving, or has an unconfirmed resize is refused.
+      - V(absent) shuts instances down and removes their domains with libvirt's files for them,
+        their disks (see M(drover.compute.domain), O(drover.compute.domain#module:remove_disks)),
+        their allocations and their records. An instance that is not in the store is already absent.
+        The module refuses an instance that is on several hosts, is moving, or has an unconfirmed
+        resize.
     type: str
     choices: [running, stopped, rebooted, absent]
     default: running

@@ -14,17 +14,20 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Inserts an image file as a medium, or ejects it, in the running instance and in its definition, on any host. If
-    the instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.
-  - A medium goes into an empty drive. A drive with another medium is only used if O(target) names it. An instance without a drive gets one on
-    the bus C(sata) while it is off. A running guest gets no drive.
+  - Inserts an image file as a medium, or ejects it, in the running instance and in its definition,
+    on any host. If the instance is off, the module changes its definition. Run it on localhost. It
+    takes the lease of the host.
+  - A medium goes into an empty drive. The module takes a drive with another medium only if
+    O(target) names it. An instance without a drive gets one on the bus C(sata) while it is off. A
+    running guest gets no drive.
   - A guest may have locked its drive. Then the task fails with the words of libvirt. Eject the medium in the guest, then run the task again.
   - The image file is never removed.
 options:
   path:
     description:
       - The image file, an absolute path on the host of the instance. Required with O(state=present).
-      - With O(state=absent) it is ejected from the drive that has it. Without it, the drive O(target) is emptied.
+      - With O(state=absent) the module ejects it from its drive. Without it, the module empties the
+        drive O(target).
     type: str
   target:
     description: The name of the drive in the domain, such as V(sda).

@@ -14,13 +14,15 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Brings a disk to a state in the running instance and in its definition, on any host. If the instance is off, its
-    definition is changed. Run it on localhost. It takes the lease of the host.
-  - A disk is an image file on the host. Its path identifies it. Two instances never get the same file to write to, on any hosts.
-    In doubt the file is refused.
-  - A guest has to release a disk before it is detached. If the guest does not release it within O(timeout), the task fails, and the disk stays
-    attached. The guest may release it later. Run the task again, which then completes the work.
-  - A detached disk keeps its file. No file is removed.
+  - Brings a disk to a state in the running instance and in its definition, on any host. If the
+    instance is off, the module changes its definition. Run it on localhost. It takes the lease of
+    the host.
+  - A disk is an image file on the host. Its path identifies it. Two instances never get the same
+    file to write to, on any hosts. In doubt the module refuses the file.
+  - The guest must release a disk before the module can detach it. If the guest does not release it
+    within O(timeout), the task fails, and the disk stays attached. The guest may release it later.
+    Run the task again, which then completes the work.
+  - A detached disk keeps its file. The module removes no file.
   - A disk is made larger while the guest runs, or while it is off. The guest sees the new size at once. It extends its partitions and file
     systems itself. A disk is never made smaller.
   - The virtual size of a disk that the guest writes to counts as C(DISK_GB) of the instance. The task fails if the host has no room for it.

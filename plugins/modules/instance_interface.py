@@ -14,12 +14,14 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Brings a network interface to a state in the running instance and in its definition, on any host. If the
-    instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.
+  - Brings a network interface to a state in the running instance and in its definition, on any
+    host. If the instance is off, the module changes its definition. Run it on localhost. It takes
+    the lease of the host.
   - Its MAC address identifies an interface. Without O(mac), an instance that has an interface in O(network) or O(bridge) is left as it is. For a
     second interface there, give O(mac).
-  - A guest has to release an interface before it is detached. If the guest does not release it within O(timeout), the task fails, and the
-    interface stays attached. Run the task again later.
+  - The guest must release an interface before the module can detach it. If the guest does not
+    release it within O(timeout), the task fails, and the interface stays attached. Run the task
+    again later.
 options:
   network:
     description: The network of libvirt. It must exist on the host.
@@ -33,7 +35,7 @@ options:
       - One of O(network), O(bridge) and O(mac) is required; with O(state=present) one of O(network) and O(bridge).
     type: str
   model:
-    description: The model of the interface. An interface that is there must have it.
+    description: The model of the interface. An existing interface must have it.
     type: str
     default: virtio
   timeout:

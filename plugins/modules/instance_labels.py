@@ -19,7 +19,8 @@ description:
   - The labels are in the metadata of the domain, of the running guest and of its definition. They stay after a shutdown, go with a migration,
     and a discovery with a new store finds them again.
   - It works host after host, and takes the lease of each. A failure on one host does not stop the work on the others.
-  - An instance is refused if it is on several hosts, is moving, has an unconfirmed resize, or has its memory saved.
+  - The module refuses an instance that is on several hosts, is moving, has an unconfirmed resize,
+    or has its memory saved.
   - The playbook C(drover.compute.place) gives new instances the labels of their definitions.
 options:
   name:

@@ -14,11 +14,12 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - First it ends the open migrations of these instances. Then it finds a destination for each instance, all as one batch. If an
-    instance has no destination, nothing is moved.
+  - First it ends the open migrations of these instances. Then it finds a destination for each
+    instance, all as one batch. If an instance has no destination, the module moves none.
   - Running and paused instances move live, the others cold, host after host. If O(cold) is true or the policy requires it, a running
     instance is shut down, moved and started, one instance after the other. If one fails, the others still follow.
-  - An instance is refused if its policy is never, or if its policy is live and the move would be cold.
+  - The module refuses an instance with the policy never, and an instance with the policy live if
+    the move would be cold.
   - It runs on the controller, takes the leases of the hosts, and reaches each host as a delegated task would.
   - The next run finishes a run that was killed.
   - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_migrate) call this module.

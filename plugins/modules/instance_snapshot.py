@@ -21,15 +21,17 @@ description:
     crash-consistent, as after a loss of power, and the result says why.
   - The deletion of a snapshot merges the later writes into the image below. The guest loses nothing, and may run during the merge.
   - To revert to a snapshot drops all later writes. The instance must be off, and the snapshot must be its newest.
-  - Internal snapshots, which libvirt keeps in the image, are not made. Existing ones are listed, deleted and reverted to.
+  - Internal snapshots, which libvirt keeps in the image, are not made. The module lists and deletes
+    existing ones, and reverts to them.
   - An instance with snapshots is not moved to another host. Delete its snapshots first.
-  - A failure says if anything was done. If the run or the host is lost before the end, run the same task again, which finds out and goes
-    on. Until then the instance is not started, stopped, moved, resized or restarted elsewhere.
+  - A failure says if anything was done. If the run or the host is lost before the end, run the same
+    task again, which continues. Until then the instance is not started, stopped, moved, resized or
+    restarted elsewhere.
 options:
   state:
     description:
       - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it. V(reverted) goes back to it.
-      - Without it, the snapshots are listed.
+      - Without it, the module lists the snapshots.
     type: str
     choices: [present, absent, reverted]
   snapshot:
@@ -42,7 +44,8 @@ options:
     type: str
   discard:
     description:
-      - With V(reverted), remove the images that the guest has written to since the snapshot. By default they are kept and named.
+      - With V(reverted), remove the images that the guest has written to since the snapshot. By
+        default the module keeps and names them.
     type: bool
     default: false
   timeout:

@@ -19,8 +19,8 @@ description:
   - It reads the store and changes nothing. A failure is one sentence.
 options:
   host:
-    description: The host to empty, with all its compute nodes. Several hosts, as a list or as V(kvm1,kvm2), get one plan, in which none of
-      them is a destination.
+    description: The host to empty, with all its compute nodes. Several hosts, as a list or as
+      V(kvm1,kvm2), get one plan, and none of them is a destination.
     type: list
     elements: str
     required: true
@@ -66,10 +66,12 @@ plan:
       sample: ok}
     moves:
       description:
-        - The moves in the order in which to begin them. A move also has C(state), C(from_node), C(node), C(provider), C(vcpus), C(memory_mb),
-          C(disk_gb), C(pool_disks) (GiB by storage pool), C(server_group), C(bandwidth_mib) (the limit of the migration), C(seconds) (expected),
-          C(converges) and C(order). If a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of
-          providers to amounts by class).
+        - The moves in the order of their beginning. A move also has C(state), C(from_node),
+          C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(pool_disks) (GiB by storage
+          pool), C(server_group), C(bandwidth_mib) (the limit of the migration), C(seconds)
+          (expected), C(converges) and C(order). If a destination may take a class from several
+          providers, C(allocations) has the providers of the move (uuids of providers to amounts by
+          class).
       type: list
       elements: dict
       returned: always
@@ -126,7 +128,8 @@ plan:
           returned: always, sample: false}
     shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict,
       returned: always, sample: [{name: batch1, host: kvm1, state: running}]}
-    proof: {description: Why it cannot be done., type: str, returned: when it is proven, sample: kvm2 and kvm3 together have 2 free vCPUs}
+    proof: {description: The reason why it is impossible., type: str, returned: when it is proven,
+      sample: kvm2 and kvm3 together have 2 free vCPUs}
     down:
       description: The hosts that are down, each with C(host) and C(reason). A host that is down cannot be drained.
       type: list

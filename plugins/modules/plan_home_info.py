@@ -60,8 +60,8 @@ plan:
   contains:
     moves:
       description:
-        - The moves in the order in which to begin them. A move also has C(live), C(from_node), C(node), C(provider), C(memory_mb), C(server_group),
-          C(seconds), C(wave) and C(order).
+        - The moves in the order of their beginning. A move also has C(live), C(from_node), C(node),
+          C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order).
       type: list
       elements: dict
       returned: always

@@ -14,11 +14,12 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - A quota limits the resources that the instances of a project may claim together. A claim that
-    would exceed a limit is refused, and nothing is built. Projects without a quota, and instances
-    without a project, have no limit.
-  - The check is part of the claim's transaction. However many runs claim at the same time, none exceeds a limit. A lower limit stops no
-    instance that is there; the project can claim nothing more until it uses less.
+  - A quota limits the resources that the instances of a project may claim together. The store
+    refuses a claim that would exceed a limit, and nothing is built. Projects without a quota, and
+    instances without a project, have no limit.
+  - The check is part of the claim's transaction. However many runs claim at the same time, none
+    exceeds a limit. A lower limit stops no existing instance; the project can claim nothing more
+    until it uses less.
   - An instance counts from its claim until it is deleted, also while it is off. A resize counts with its old and its new size until it is
     confirmed or reverted, as in Nova. A resize that makes nothing larger is never refused. A migration counts once.
   - The project of an instance is the key C(project) of its definition. Discovery reads it from the metadata of the domain.

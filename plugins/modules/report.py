@@ -36,13 +36,13 @@ options:
     description:
       - Plans to draw as before, moves and after, each RV(ignore:plan) of M(drover.compute.plan_drain_info),
         M(drover.compute.plan_rebalance_info), M(drover.compute.plan_rolling_info) or M(drover.compute.plan_home_info).
-      - A plan that no longer fits the store is drawn with a warning.
+      - If a plan no longer fits the store, the page has a warning.
     type: list
     elements: dict
     default: []
   policy:
-    description: The scheduler's policy, as in the lookup P(drover.compute.schedule#lookup). It is used to count the instances that still
-      fit.
+    description: The scheduler's policy, as in the lookup P(drover.compute.schedule#lookup). The
+      module counts with it the instances that still fit.
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler

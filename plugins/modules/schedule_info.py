@@ -14,10 +14,12 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Removes unsuitable hosts by host filters, ranks the others by weighers, and returns a destination for each instance with alternates
-    and the reasons. Nothing is claimed; M(drover.compute.allocation) does that.
-  - All requests are one batch. They are placed in the given order, and each counts for the next. If one of them fits on no host, the
-    task fails, with the hosts that each host filter rejected and the hosts that were closest.
+  - Removes unsuitable hosts by host filters, ranks the others by weighers, and returns a
+    destination for each instance with alternates and the reasons. The module claims nothing;
+    M(drover.compute.allocation) does that.
+  - All requests are one batch. The scheduler places them in the given order, and each counts for
+    the next. If one of them fits on no host, the task fails, with the hosts that each host filter
+    rejected and the hosts that were closest.
   - It reads the store and changes nothing. A failure is one sentence.
   - The lookup P(drover.compute.schedule#lookup) gives the same answer in templates.
 options:

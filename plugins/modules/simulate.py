@@ -20,7 +20,7 @@ description:
     the moves that a rebalance would need.
   - The same code decides as in real placements, drains, evacuations and plans.
   - With O(replay) it decides again the decisions that the store keeps, under another policy.
-  - Nothing is written to the store, and no hypervisor is read or changed.
+  - The module writes nothing to the store, and neither reads nor changes a hypervisor.
   - Quotas of projects do not count.
 options:
   changes:

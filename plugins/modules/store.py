@@ -17,7 +17,8 @@ description:
   - Works on the store as a whole, in one transaction.
   - Every task that writes to the store creates or upgrades its tables by itself. Use an explicit task to
     choose the time, or to use a database role with the rights for it.
-  - A store of a newer version of the collection is refused and not changed. A downgrade is not possible.
+  - The module refuses a store of a newer version of the collection and does not change it. A
+    downgrade is not possible.
 options:
   state:
     description:
@@ -43,7 +44,8 @@ options:
     description:
       - The file on the controller to export to or to import from. Required with O(state=exported) and O(state=imported).
       - An export is JSON lines with checksums. Its mode is 0600, and it replaces an older file as a whole. Its folder must exist.
-      - An import needs an unchanged export of the same schema. Otherwise it is refused before anything is written.
+      - An import needs an unchanged export of the same schema. Otherwise the module refuses it
+        before it writes anything.
     type: path
 attributes:
   check_mode:

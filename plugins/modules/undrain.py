@@ -16,8 +16,9 @@ author:
 description:
   - Reads each host, one after the other, finishes or undoes the open moves of its drain without beginning new ones, restores the state that
     the host had before the drain or evacuation, and starts the instances that the drain shut down there, and no others.
-  - If a move cannot be ended, the host is still brought back. If an instance does not start, the others are still started; the
-    task fails and names it, and the next undrain tries again.
+  - If a move has no known end, the module still brings the host back. If an instance does not
+    start, the others are still started; the task fails and names it, and the next undrain tries
+    again.
   - A host that cannot be brought back does not keep the others from it. The task fails in the end and names it.
   - With O(pool) it brings a storage pool back instead, which then gets new disks again. The reservations from before the drain are restored.
     Disks that moved stay where they are.
