@@ -99,7 +99,7 @@ def fill(url, **more):
             }
         )
         reports[host] = [
-            node.describe(
+            fleets.described(
                 facts,
                 {"reserved_host_memory_mb": 2048, "instances_path": "/var/lib/libvirt/images"},
             )

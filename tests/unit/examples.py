@@ -22,6 +22,7 @@ import yaml
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests import deprecations
+from ansible_collections.drover.compute.tests.unit.store import fleets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -163,7 +164,7 @@ def fill(url):
         facts = node.flat_facts(
             {"host": host, "vcpus": 16, "memory_mb": MIB, "local_gb": 500, "domains": domains}
         )
-        reports[host] = [node.describe(facts, {"availability_zone": f"az{number}"})]
+        reports[host] = [fleets.described(facts, {"availability_zone": f"az{number}"})]
     with Store.open(url).write() as connection:
         record.record(connection, reports, time.time())
 

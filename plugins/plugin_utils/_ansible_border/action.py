@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -46,6 +46,8 @@ class DroverAction(ActionBase):
     VARIABLES: Sequence[str | tuple[str, str]] = ()
     #: Options that a playbook sets from typed variables of other names: {option: variable}.
     TYPED: Mapping[str, str] = {}
+    #: Hosts that have another machine now, by the word of a person.
+    exchanged: Collection[str] = ()
     _supports_check_mode = True
     _supports_async = False
 
@@ -105,7 +107,7 @@ class DroverAction(ActionBase):
 
     def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
         """Return the machines that the store of this task has for hosts."""
-        return Machines(lambda: self.store(dict(args), task_vars))
+        return Machines(lambda: self.store(dict(args), task_vars), self.exchanged)
 
     def hand(
         self,

@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+#: The most hypervisors for the check of one host, so that a check takes no longer in a large fleet.
+MOST_PEERS = 32
+
 
 def ring(hosts: list[str], of: str, most: int) -> list[str]:
     """Return the hosts after one in the ring of all.
@@ -17,3 +23,11 @@ def ring(hosts: list[str], of: str, most: int) -> list[str]:
     begin = hosts.index(of) + 1 if of in hosts else 0
     found = [each for each in hosts[begin:] + hosts[:begin] if each != of]
     return found[:most] if most else found
+
+
+def of_inventory(task_vars: Mapping[str, Any], host: str) -> list[str]:
+    """Return the hypervisors of the inventory that a host must reach for migrations."""
+    group = (task_vars.get("groups") or {}).get(
+        str(task_vars.get("drover_hypervisors") or "hypervisors")
+    )
+    return ring(list(group or task_vars.get("ansible_play_hosts_all") or ()), host, MOST_PEERS)

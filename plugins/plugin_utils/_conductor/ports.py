@@ -17,6 +17,7 @@ from .._evacuation import host_answer
 from .._records.hosts import Occupants
 from .._records.outcomes import DomainLook
 from .._store.engine import Store
+from .._store.runs import leases
 from .leasing import Leasing
 from .own_machines import OwnMachines
 from .under_way import UnderWay
@@ -150,3 +151,22 @@ class Ports(NamedTuple):
     start_rules: StartRules = StartRules()
     own: OwnMachines = OwnMachines()
     under_way: UnderWay = UnderWay()
+
+
+class DiscoveryPorts(NamedTuple):
+    """The ports of a discovery.
+
+    - hand: the way to run modules on the host.
+    - actor: a function that returns the holder of leases of this task; it raises DroverError if the
+      playbook has ended.
+    - say: show a line to the operator.
+    - limit: seconds that the task may take; 0 without a limit.
+    """
+
+    store: Store
+    hand: Hand
+    hosts: Hosts
+    actor: Callable[[], leases.Actor]
+    say: Callable[[str], None]
+    clock: Clock
+    limit: int = 0

@@ -306,7 +306,8 @@ class NodeAddress(TypedDict):
 class Occupant(TypedDict):
     """A domain that its host showed in its last report."""
 
-    uuid: str
+    #: None for a domain that libvirt cannot describe.
+    uuid: str | None
     name: str
     state: str
     #: The host of the instance in the store; None if the store has no host for it.

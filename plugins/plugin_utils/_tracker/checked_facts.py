@@ -10,18 +10,19 @@ DroverError, and nothing of the host is recorded. An impossible fact of a domain
 domain. A user who may name a guest must not hide a whole host by its name, and an existing guest
 must not count as gone. So a bad name is mended if possible.
 
-``tracker.node.describe()`` and ``tracker.domain.describe()`` call this for all their input. The
-store gets facts only from them.
+The result is a record of facts.py: node.describe() takes nothing else, and domain.describe() has
+this check facts that had no check yet. The store gets facts only from them.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.drivers import DRIVERS
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
@@ -29,8 +30,10 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from .._common import resource_classes
 from .._common.errors import DroverError
 from .._common.validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
+from .._records.hosts import Occupant
 from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
 from . import hardware_facts
+from .facts import CheckedDomain, CheckedReport, CpuFacts, HostFacts, KvmFacts, StorageFacts
 
 # The largest number that JSON keeps everywhere.
 LARGEST = 2**63 - 1
@@ -68,16 +71,10 @@ _CPUS = 2**16
 _LOOSE = ("cpu", "supported_instances")
 
 
-class Checked(dict[str, Any]):
-    """The facts of a domain after the check by domain()."""
-
-
-def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the usable facts of a host; some domains may be left out or have other names.
+def reported(facts: Any, where: str) -> CheckedReport:
+    """Check the report of a host; some domains may be left out or have other names.
 
     :param facts: the result of hypervisor_info.
-    :returns: (the facts, with the domains that cannot be recorded in untold_domains; sentences
-        about domains).
     :raises DroverError: a fact of the host is impossible.
     """
     if not isinstance(facts, dict):
@@ -89,22 +86,32 @@ def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
         raise DroverError(
             f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}."
         )
-    host(facts, where)
-    found, sentences = domains(facts.get("domains") or [], where)
-    kept = {each["uuid"] for each in found}
-    untold = [
+    checked = host(facts, where)
+    shown_domains = _list(facts, "domains", where)
+    kept, sentences = domains(shown_domains, where)
+    uuids = {each["uuid"] for each in kept}
+    left_out = [
         each
-        for each in facts.get("domains") or []
-        if not isinstance(each, dict) or str(each.get("uuid")) not in kept
+        for each in shown_domains
+        if not isinstance(each, dict) or str(each.get("uuid")) not in uuids
     ]
+    untold = [_untold(each) for each in _list(facts, "untold_domains", where) + left_out]
+    return CheckedReport(dataclasses.replace(checked, domains=kept), untold, sentences)
+
+
+def _untold(domain: Any) -> Occupant:
+    """Return an occupant for a domain that libvirt cannot describe."""
+    known = domain if isinstance(domain, dict) else {}
+    name = str(known.get("name") or "a domain without a description")
     return {
-        **facts,
-        "domains": found,
-        "untold_domains": _list(facts, "untold_domains", where) + untold,
-    }, sentences
+        "uuid": str(known["uuid"]) if known.get("uuid") else None,
+        "name": " ".join(name.split())[:255],
+        "state": "unknown",
+        "host": None,
+    }
 
 
-def host(facts: Mapping[str, Any], where: str) -> None:
+def host(facts: Mapping[str, Any], where: str) -> HostFacts:
     """Check the facts of a host, except its domains, against the form of hypervisor_info.
 
     Data of people may have any name, and one machine with several hypervisors has several names.
@@ -130,8 +137,9 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     if facts.get("uri") is not None:
         text(facts, "uri", where)
     missing_drivers(facts, where)
-    _cpu(_mapping(facts, "cpu", where), f"{where}: cpu")
-    _storage(_mapping(facts, "storage", where), f"{where}: storage")
+    cpu, storage = _mapping(facts, "cpu", where), _mapping(facts, "storage", where)
+    _cpu(cpu, f"{where}: cpu")
+    _storage(storage, f"{where}: storage")
     pools(facts.get("pools"), where)
     for triple in _list(facts, "supported_instances", where):
         if (
@@ -142,20 +150,25 @@ def host(facts: Mapping[str, Any], where: str) -> None:
             raise DroverError(
                 f"{where}: supported_instances must hold lists of three words, not {shown(triple)}."
             )
-    for key, words in _mapping(facts, "guest_hardware", where).items():
+    hardware = _mapping(facts, "guest_hardware", where)
+    for key, words in hardware.items():
         if not isinstance(words, list) or not all(_is_word(each) for each in words):
             raise DroverError(
                 f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}."
             )
     cpu_model(facts.get("host_model"), f"{where}: host_model")
-    for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices"):
-        for each in _list(facts, key, where):
+    lists = {
+        key: _list(facts, key, where)
+        for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices")
+    }
+    for key, entries in lists.items():
+        for each in entries:
             if not isinstance(each, dict):
                 raise DroverError(
                     f"{where}: {key} must be a list of mappings, not of {shown(each)}."
                 )
             _plain(each, f"{where}: {key}")
-    hardware_facts.cells(facts.get("numa_cells") or [], where)
+    hardware_facts.cells(lists["numa_cells"], where)
     hardware_facts.devices(facts, where)
     _files(facts, where)
     _addresses(facts, where)
@@ -166,15 +179,49 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     ) or not isinstance(kvm.get("message", ""), str):
         raise DroverError(f"{where}: kvm must say offered, works and message, not {shown(kvm)}.")
     _list(facts, "domains", where)
+    return HostFacts(
+        name=facts["hypervisor_hostname"],
+        uri=facts.get("uri"),
+        cpu=cast(CpuFacts, cpu),
+        storage=cast(StorageFacts, storage),
+        kvm=cast(KvmFacts, kvm),
+        pools=facts.get("pools") or [],
+        numa_cells=lists["numa_cells"],
+        pci_devices=lists["pci_devices"],
+        mdev_types=lists["mdev_types"],
+        mdev_devices=lists["mdev_devices"],
+        guest_hardware=hardware,
+        missing_drivers=facts.get("missing_drivers") or [],
+        missing_pool_types=facts.get("missing_pool_types") or {},
+        domains=(),
+        reported=facts,
+    )
 
 
-def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]:
+def of_people(facts: Mapping[str, Any], where: str, place: str) -> HostFacts:
+    """Check the facts of a host that people give. Nothing of them is mended or left out.
+
+    :param where: the owner of the facts, for the message; ``place`` is the owner of the domains.
+    :raises DroverError: a fact has another form.
+    """
+    found = facts.get("domains") or []
+    if not isinstance(found, list):
+        raise DroverError(f"{place}: domains must be a list, not {found!r}.")
+    seen: set[str] = set()
+    kept = [
+        domain(each, f"{place}: domain {number}", seen)
+        for number, each in enumerate(found, start=1)
+    ]
+    return dataclasses.replace(host(facts, where), domains=kept)
+
+
+def domains(found: Iterable[Any], where: str) -> tuple[list[CheckedDomain], list[str]]:
     """Return the domains of a host that can be recorded, with names that can be kept.
 
     :param found: a list in the form of hypervisor_info.
     :returns: (list of domains, sentences about domains that were changed or left out).
     """
-    kept: list[Checked] = []
+    kept: list[CheckedDomain] = []
     sentences: list[str] = []
     seen: set[str] = set()
     for number, each in enumerate(found, start=1):
@@ -189,13 +236,13 @@ def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]
     return kept, sentences
 
 
-def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
+def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomain:
     """Check the facts of one domain, from hypervisor_info or from people.
 
     :param seen: the uuids of the host's domains before it; its own uuid is added.
     :raises DroverError: a fact has another form.
     """
-    if isinstance(facts, Checked) and seen is None:
+    if isinstance(facts, CheckedDomain) and seen is None:
         return facts
     if not isinstance(facts, dict) or not facts.get("uuid") or not facts.get("name"):
         raise DroverError(f"{where} needs a uuid and a name.")
@@ -255,7 +302,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
                 f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own."
             )
         seen.add(facts["uuid"])
-    return Checked(facts)
+    return CheckedDomain(facts)
 
 
 def pools(found: Any, where: str) -> None:

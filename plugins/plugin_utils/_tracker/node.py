@@ -9,6 +9,7 @@ os-traits. CPU sets have the form of Nova and the kernel: 0-3,8,^2.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
@@ -27,7 +28,6 @@ from .._numa import pinning
 from .._numa.cpu_sets import parse_cpu_set
 from .._records.node_fields import NODE_FIELDS, fact_at
 from . import (
-    checked_facts,
     domain,
     host_cells,
     host_devices,
@@ -35,6 +35,7 @@ from . import (
     sharing_facts,
     storage_pools,
 )
+from .facts import HostFacts
 
 NODE_FACTS = (
     "pools",
@@ -135,31 +136,92 @@ def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
             )
 
 
-def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeReport:
+def describe(facts: HostFacts, options: Mapping[str, Any]) -> NodeReport:
     """Return one compute node in the form of the store.
 
-    :param hypervisor: facts as the module hypervisor_info returns them.
-    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with
-        the name of the host in the inventory as host.
-    :raises DroverError: an option contradicts the facts, or a fact of the host is impossible.
+    :param options: the options of node_options by name, with the name of the host in the inventory
+        as host.
+    :raises DroverError: an option contradicts the facts, or a domain is impossible.
     """
-    host, name = options.get("host"), str(hypervisor.get("hypervisor_hostname"))
-    checked_facts.host(hypervisor, f"Compute node {name}")
-    warnings = []
-    _refuse_wrong_addresses(options, name)
-    migration_uri = options.get("migration_uri")
-    if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
-        migration_uri = validation.default_migration_uri(host)
-        if migration_uri is None:
-            warnings.append(
-                f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
-                "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
-            )
+    where = f"Compute node {facts.name}"
+    _refuse_wrong_addresses(options, facts.name)
     if "," in (options.get("availability_zone") or ""):
         raise DroverError(
-            f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
+            f"{where}: availability_zone {options['availability_zone']!r} names several zones; a host is in one."
         )
-    domains = [domain.describe(found) for found in hypervisor.get("domains") or []]
+    migration_uri, warnings = _migration_uri(facts, options)
+    domains = [domain.describe(each) for each in facts.domains]
+    warnings += _of_domains(facts.name, domains)
+    sets = _cpu_sets(facts, options)
+    cells = _cells(facts, sets, options, where)
+    devices = _devices(facts, cells, options, where)
+    pools = _pools(facts, options, where)
+    traits = _traits(facts, options)
+    columns = {
+        "uri": facts.uri,
+        "cell": options.get("cell"),
+        "migration_uri": migration_uri,
+        "migration_address": options.get("migration_address"),
+        "reported": True,
+        **_fields(facts.reported, options),
+        "numa_cells": cells or None,
+        "shared_cpus": pinning.shared_cpus(cells),
+        # The traits are kept with the facts, so that the next discovery can remove them. Other
+        # traits belong to the operator.
+        "facts": {
+            **{
+                key: facts.reported[key]
+                for key in NODE_FACTS
+                if facts.reported.get(key) is not None
+            },
+            **pools.facts,
+            "traits": sorted(traits),
+            "nested_providers": {
+                **{each["key"]: sorted(each["traits"]) for each in devices.nested},
+                **{
+                    storage_pools.key_of(each["name"]): each["traits"]
+                    for each in pools.further
+                    if not each["shared_id"]
+                },
+            },
+        },
+    }
+    host = options.get("host") or facts.name
+    return {
+        "hypervisor_hostname": facts.name,
+        "columns": columns,
+        "inventories": _inventories(facts, sets, options),
+        "traits": traits,
+        "domains": domains,
+        "pci_devices": devices.pci,
+        "mdev_types": devices.mdev_types,
+        "mdevs": [_mdev(each) for each in facts.mdev_devices],
+        "nested": devices.nested,
+        "storage_pools": pools.further,
+        "availability_zone": options.get("availability_zone"),
+        "labels": labels.checked(options.get("labels"), f"Host {host} (drover_labels)"),
+        "shared_disk_ratio": options.get("disk_allocation_ratio"),
+        "warnings": [*warnings, *devices.warnings, *pools.warnings],
+    }
+
+
+def _migration_uri(facts: HostFacts, options: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """Return the URI for migrations to a node, and a warning if it has none."""
+    host, uri = options.get("host"), options.get("migration_uri")
+    if uri or not host or not (facts.uri or "").startswith("qemu"):
+        return uri, []
+    uri = validation.default_migration_uri(host)
+    if uri is not None:
+        return uri, []
+    return None, [
+        f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
+        "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
+    ]
+
+
+def _of_domains(name: str, domains: Sequence[domain.DomainReport]) -> list[str]:
+    """Return the warnings about the domains of a node."""
+    warnings = []
     transient = sorted(
         each["columns"]["name"] for each in domains if not each["columns"]["persistent"]
     )
@@ -169,101 +231,80 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             "Define it there: virsh dumpxml "
             "--security-info NAME > NAME.xml, then virsh define NAME.xml."
         )
-    warnings += [sentence for each in domains for sentence in each["warnings"]]
-    storage = hypervisor.get("storage") or {}
-    cpu = hypervisor.get("cpu") or {}
-    found_traits = {
+    return warnings + [sentence for each in domains for sentence in each["warnings"]]
+
+
+def _traits(facts: HostFacts, options: Mapping[str, Any]) -> set[str]:
+    return {
         "COMPUTE_NODE",
-        *cpu_traits(cpu.get("arch"), cpu.get("features") or []),
+        *cpu_traits(facts.cpu.get("arch"), facts.cpu.get("features") or []),
         *(options.get("traits") or []),
+        *hardware_traits(facts.guest_hardware),
+        *([HYPERTHREADING] if host_cells.has_threads(facts.numa_cells) else []),
     }
-    found_traits |= hardware_traits(hypervisor.get("guest_hardware") or {})
-    where = f"Compute node {name}"
-    sets = _cpu_sets(name, hypervisor, options)
-    cells = _cells(hypervisor, sets, options, where)
-    if host_cells.has_threads(hypervisor.get("numa_cells") or []):
-        found_traits.add(HYPERTHREADING)
-    pci = host_devices.pci_devices(
-        hypervisor.get("pci_devices") or [], options.get("pci_device_specs"), where
+
+
+class _Devices(NamedTuple):
+    """The devices of a node that domains may get, and the providers below its provider."""
+
+    pci: list[dict[str, Any]]
+    mdev_types: list[dict[str, Any]]
+    nested: list[nested_providers.NestedProvider]
+    warnings: list[str]
+
+
+def _devices(
+    facts: HostFacts, cells: Sequence[host_cells.Cell], options: Mapping[str, Any], where: str
+) -> _Devices:
+    specs, in_placement = options.get("pci_device_specs"), options.get("pci_report_in_placement")
+    pci = host_devices.pci_devices(facts.pci_devices, specs, where)
+    kinds, warnings = host_devices.mdev_types(
+        facts.mdev_types, facts.mdev_devices, options.get("mdev_types"), where
     )
-    mdevs = hypervisor.get("mdev_devices") or []
-    kinds, problems = host_devices.mdev_types(
-        hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where
-    )
-    nested = nested_providers.of_mdev_types(kinds, hypervisor.get("pci_devices") or [])
-    nested_providers.refuse_one_time_use(pci, where, bool(options.get("pci_report_in_placement")))
-    if options.get("pci_report_in_placement"):
-        nested += nested_providers.of_pci_devices(pci, options.get("pci_device_specs") or [], where)
+    nested = nested_providers.of_mdev_types(kinds, facts.pci_devices)
+    nested_providers.refuse_one_time_use(pci, where, bool(in_placement))
+    if in_placement:
+        nested += nested_providers.of_pci_devices(pci, specs or [], where)
     if options.get("numa_report_in_placement"):
         nested = nested_providers.with_cells(nested, cells)
-    names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
-    pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
-    shares = _shared(name, storage, pools, options)
+    return _Devices(pci, kinds, nested, warnings)
+
+
+class _Pools(NamedTuple):
+    """The storage of a node: the facts that it shares, and the pools beside the instances' storage."""
+
+    facts: dict[str, Any]
+    further: list[storage_pools.StoragePool]
+    warnings: list[str]
+
+
+def _pools(facts: HostFacts, options: Mapping[str, Any], where: str) -> _Pools:
+    names = sharing_facts.declared(options.get("shared_pools"), where)
+    pools = sharing_facts.mark(facts.pools, names)
+    path = facts.storage.get("instances_path") or options.get("instances_path")
+    shares: dict[str, Any] = {
+        "pools": pools,
+        "shared_storage": sharing_facts.of_instances(facts.storage, pools, path),
+        "ip_pools": sharing_facts.describe_ip_pools(options.get("ip_pools"), where),
+        "shared_block_devices": _patterns(options.get("shared_block_devices"), where),
+    }
+    shares = {key: value for key, value in shares.items() if value}
     named = storage_pools.read(options.get("storage_pools"), where)
     further, missing = storage_pools.of_node(
         named,
         pools,
         {
-            "paths": [
-                each
-                for each in (
-                    storage.get("instances_path") or options.get("instances_path"),
-                    storage.get("real_path"),
-                )
-                if each
-            ],
+            "paths": [each for each in (path, facts.storage.get("real_path")) if each],
             "shared_id": (shares.get("shared_storage") or {}).get("id"),
-            "folder_id": storage.get("folder_id"),
+            "folder_id": facts.storage.get("folder_id"),
         },
         where,
-        drivers.pool_remedy(
-            hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}
-        ),
+        drivers.pool_remedy(facts.missing_drivers, facts.missing_pool_types),
     )
     lacking = sorted({each["name"] for each in named}.difference(each["name"] for each in further))
-    columns = {
-        "uri": hypervisor.get("uri"),
-        "cell": options.get("cell"),
-        "migration_uri": migration_uri,
-        "migration_address": options.get("migration_address"),
-        "reported": True,
-        **_fields(hypervisor, options),
-        "numa_cells": cells or None,
-        "shared_cpus": pinning.shared_cpus(cells),
-        # The traits are kept with the facts, so that the next discovery can remove them. Other
-        # traits belong to the operator.
-        "facts": {
-            **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
-            **shares,
-            **({"storage_pools": storage_pools.facts_of(further)} if further else {}),
-            **({"lacking_pools": lacking} if lacking else {}),
-            "traits": sorted(found_traits),
-            "nested_providers": {
-                **{each["key"]: sorted(each["traits"]) for each in nested},
-                **{
-                    storage_pools.key_of(each["name"]): each["traits"]
-                    for each in further
-                    if not each["shared_id"]
-                },
-            },
-        },
-    }
-    return {
-        "hypervisor_hostname": name,
-        "columns": columns,
-        "inventories": _inventories(name, hypervisor, sets, options),
-        "traits": found_traits,
-        "domains": domains,
-        "pci_devices": pci,
-        "mdev_types": kinds,
-        "mdevs": [_mdev(each) for each in mdevs if each.get("uuid") and each.get("type")],
-        "nested": nested,
-        "storage_pools": further,
-        "availability_zone": options.get("availability_zone"),
-        "labels": labels.checked(options.get("labels"), f"Host {host or name} (drover_labels)"),
-        "shared_disk_ratio": options.get("disk_allocation_ratio"),
-        "warnings": [*warnings, *problems, *sharing_facts.unknown(pools, names, name), *missing],
-    }
+    shares |= {"storage_pools": storage_pools.facts_of(further)} if further else {}
+    shares |= {"lacking_pools": lacking} if lacking else {}
+    return _Pools(shares, further, [*sharing_facts.unknown(pools, names, facts.name), *missing])
 
 
 def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,22 +319,23 @@ def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cells(
-    hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any], where: str
+    facts: HostFacts, sets: CpuSets, options: Mapping[str, Any], where: str
 ) -> list[host_cells.Cell]:
     """Return the NUMA cells of the node in the form of the store."""
-    facts = hypervisor.get("numa_cells") or []
-    online = _online(hypervisor)
-    reserved = host_cells.read_reserved_pages(options.get("reserved_huge_pages"), facts, where)
-    cells = host_cells.host_cells(facts, online, sets.shared, sets.pinned, reserved)
-    pages = host_cells.with_foreign_pages(reserved, facts, hypervisor.get("domains") or [], cells)
+    online = _online(facts)
+    reserved = host_cells.read_reserved_pages(
+        options.get("reserved_huge_pages"), facts.numa_cells, where
+    )
+    cells = host_cells.host_cells(facts.numa_cells, online, sets.shared, sets.pinned, reserved)
+    pages = host_cells.with_foreign_pages(reserved, facts.numa_cells, facts.domains, cells)
     return (
-        host_cells.host_cells(facts, online, sets.shared, sets.pinned, pages)
+        host_cells.host_cells(facts.numa_cells, online, sets.shared, sets.pinned, pages)
         if pages != reserved
         else cells
     )
 
 
-def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(reported: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the NODE_FIELDS of a node.
 
     The store keeps its value of a field without fact and option.
@@ -302,31 +344,10 @@ def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[s
     for each in NODE_FIELDS:
         value = options.get(each.name) if each.given else None
         if each.fact and value in (None, [], {}):
-            found[each.name] = fact_at(hypervisor, each.fact)
+            found[each.name] = fact_at(reported, each.fact)
         elif value is not None:
             found[each.name] = value
     return found
-
-
-def _shared(
-    name: str,
-    storage: Mapping[str, Any],
-    pools: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the facts of the storage and addresses that the node shares, without empty ones."""
-    path = storage.get("instances_path") or options.get("instances_path")
-    found = {
-        "pools": pools,
-        "shared_storage": sharing_facts.of_instances(storage, pools, path),
-        "ip_pools": sharing_facts.describe_ip_pools(
-            options.get("ip_pools"), f"Compute node {name}"
-        ),
-        "shared_block_devices": _patterns(
-            options.get("shared_block_devices"), f"Compute node {name}"
-        ),
-    }
-    return {key: value for key, value in found.items() if value}
 
 
 def _patterns(value: Any, where: str) -> list[str]:
@@ -347,21 +368,19 @@ def _patterns(value: Any, where: str) -> list[str]:
     return list(value or [])
 
 
-def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def distinct_names(hypervisors: Iterable[HostFacts]) -> list[HostFacts]:
     """Give the hypervisors of one host different names.
 
     Several URIs of one machine report one host name. The first hypervisor keeps it, and the others
     add their URI.
 
-    :param hypervisors: facts as hypervisor_info returns them, in the order of the option uris.
+    :param hypervisors: in the order of the option uris.
     """
     taken, named = set(), []
     for facts in hypervisors:
-        name = facts["hypervisor_hostname"]
-        if name in taken:
-            name = f"{name} ({facts['uri']})"
+        name = facts.name if facts.name not in taken else f"{facts.name} ({facts.uri})"
         taken.add(name)
-        named.append({**facts, "hypervisor_hostname": name})
+        named.append(dataclasses.replace(facts, name=name))
     return named
 
 
@@ -380,9 +399,8 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
         },
         **{
             key: node.get(key)
-            for key in ("pools", "mounts", "addresses", "numa_cells", "pci_devices")
+            for key in ("pools", "mounts", "addresses", "numa_cells", "pci_devices", "domains")
         },
-        "domains": node.get("domains") or [],
     }
 
 
@@ -391,19 +409,19 @@ def _of_cells(cells: Sequence[Mapping[str, Any]] | None) -> list[int] | None:
     return sorted(cpu["id"] for cell in cells for cpu in cell["cpus"]) if cells else None
 
 
-def _online(hypervisor: Mapping[str, Any]) -> set[int]:
-    cpu = hypervisor.get("cpu") or {}
-    online = cpu.get("online")
-    return set(online) if online is not None else set(range(cpu.get("count") or 0))
+def _online(facts: HostFacts) -> set[int]:
+    online = facts.cpu.get("online")
+    return set(online) if online is not None else set(range(facts.cpu.get("count") or 0))
 
 
 def _inventories(
-    name: str, hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any]
+    facts: HostFacts, sets: CpuSets, options: Mapping[str, Any]
 ) -> dict[str, InventoryReport]:
+    name = facts.name
     cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
     inventories: dict[str, InventoryReport] = {}
     for resource, each in resource_classes.DISCOVERED.items():
-        total = fact_at(hypervisor, each.total) if each.total else cpus[resource]
+        total = fact_at(facts.reported, each.total) if each.total else cpus[resource]
         if not total:
             continue
         reserved = math.ceil((options.get(each.reserved) or 0) / each.reserved_unit)
@@ -428,12 +446,12 @@ def _inventories(
     return inventories
 
 
-def _cpu_sets(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> CpuSets:
+def _cpu_sets(facts: HostFacts, options: Mapping[str, Any]) -> CpuSets:
     """Divide the CPUs of a host by the options (N6).
 
     :raises DroverError: options that contradict each other, or a CPU that is not online.
     """
-    online = _online(hypervisor)
+    name, online = facts.name, _online(facts)
     sets: dict[str, set[int]] = {}
     for option in ("cpu_shared_set", "cpu_dedicated_set", "vcpu_pin_set"):
         if options.get(option) in (None, ""):

@@ -13,66 +13,57 @@ from .._common.errors import DroverError
 from .._common.validation import MOST, shown
 from .._records.node_fields import NODE_FIELDS, NUMBER, TEXT
 from . import checked_facts, hardware_facts, node
+from .facts import HostFacts
 from .hardware_facts import CPUS
 from .node import NodeReport
+from .node_options import NODE_OPTIONS
 
 _GIVEN = [each for each in NODE_FIELDS if each.given]
-_AMOUNTS = (
-    "vcpus",
-    "memory_mb",
-    "local_gb",
-    "reserved_host_cpus",
-    "reserved_host_memory_mb",
-    "reserved_host_disk_mb",
-    "hypervisor_version",
-    *(each.name for each in _GIVEN if each.types == NUMBER),
-)
+
+
+def _options(*kinds: str) -> list[str]:
+    """Return the names of the options of some types."""
+    return [name for name, spec in NODE_OPTIONS.items() if spec["type"] in kinds]
+
+
 _SIZES = {
     "memory_mb": sizes.MIB,
     "local_gb": sizes.GIB,
     "reserved_host_memory_mb": sizes.MIB,
     "reserved_host_disk_mb": sizes.MIB,
 }
-_RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
+_AMOUNTS = (
+    "vcpus",
+    *_SIZES,
+    *_options("int"),
+    "hypervisor_version",
+    *(each.name for each in _GIVEN if each.types == NUMBER),
+)
+_RATIOS = _options("float")
+#: The readers of these options accept other types too.
+_CPU_SETS = {"cpu_shared_set", "cpu_dedicated_set", "vcpu_pin_set"}
 _TEXTS = (
     "host",
     "hypervisor_hostname",
     "uri",
     "hypervisor_type",
-    "availability_zone",
-    "cell",
-    "migration_uri",
-    "migration_address",
-    "instances_path",
+    *(name for name in _options("str", "path") if name not in _CPU_SETS),
     *(each.name for each in _GIVEN if each.types == TEXT),
 )
 _STRUCTURES = {each.name: each.types for each in _GIVEN if each.types not in (NUMBER, TEXT)}
 _OTHERS = {
     "disk_available_least_gb",
     *_STRUCTURES,
-    "labels",
     "domains",
     "hypervisor",
     "traits",
     "pools",
     "mounts",
     "addresses",
-    "shared_pools",
-    "shared_block_devices",
-    "ip_pools",
-    "storage_pools",
-    "cpu_shared_set",
-    "cpu_dedicated_set",
-    "vcpu_pin_set",
-    "reserved_huge_pages",
-    "pci_device_specs",
-    "pci_report_in_placement",
-    "mdev_types",
-    "numa_report_in_placement",
     "numa_cells",
     "pci_devices",
 }
-KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
+KNOWN = {*_AMOUNTS, *_TEXTS, *_OTHERS, *NODE_OPTIONS}
 
 
 def reports(
@@ -101,14 +92,23 @@ def reports(
             }
         )
         _check(data, where)
-        facts = data.get("hypervisor") or node.flat_facts(data)
-        facts = (
-            {**facts, "domains": _checked(facts["domains"], where)}
-            if facts.get("domains")
-            else facts
+        found.setdefault(data["host"], []).append(
+            node.describe(_facts(data, where), {**options, **data})
         )
-        found.setdefault(data["host"], []).append(node.describe(facts, {**options, **data}))
     return found
+
+
+def _facts(data: Mapping[str, Any], where: str) -> HostFacts:
+    """Return the facts of a node after their check: its own, or those that follow from its figures."""
+    own = data.get("hypervisor")
+    if own is not None and not isinstance(own, dict):
+        raise DroverError(
+            f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {own!r}."
+        )
+    if own is not None:
+        return checked_facts.of_people(own, f"{where}, hypervisor", where)
+    facts = node.flat_facts(data)
+    return checked_facts.of_people(facts, f"Compute node {facts['hypervisor_hostname']}", where)
 
 
 def _check(data: Mapping[str, Any], where: str) -> None:
@@ -145,21 +145,3 @@ def _check(data: Mapping[str, Any], where: str) -> None:
             f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not {shown(cells)}."
         )
     hardware_facts.cells(cells, where)
-    facts = data.get("hypervisor")
-    if facts is not None:
-        if not isinstance(facts, dict):
-            raise DroverError(
-                f"{where}: hypervisor must be a mapping as hypervisor_info returns it, not {facts!r}."
-            )
-        checked_facts.host(facts, f"{where}, hypervisor")
-
-
-def _checked(domains: Any, where: str) -> list[dict[str, Any]]:
-    """Return the checked domains of data from people. Nothing of them is mended or left out."""
-    if not isinstance(domains, list):
-        raise DroverError(f"{where}: domains must be a list, not {domains!r}.")
-    seen: set[str] = set()
-    return [
-        checked_facts.domain(each, f"{where}: domain {number}", seen)
-        for number, each in enumerate(domains, start=1)
-    ]

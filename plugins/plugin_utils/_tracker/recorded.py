@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from .._placement import providers
@@ -46,3 +46,16 @@ def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[s
                 key: each[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")
             }
     return found
+
+
+def changes(
+    connection: Connection, hosts: Collection[str], before: Mapping[str, dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any] | None, dict[str, Any] | None]]:
+    """Yield the name and both records of each host with another record than before.
+
+    :param before: the result of of_hosts() before the discovery.
+    """
+    after = of_hosts(connection, hosts)
+    for host in sorted(hosts):
+        if before.get(host) != after.get(host):
+            yield host, before.get(host), after.get(host)

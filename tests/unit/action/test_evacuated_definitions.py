@@ -11,6 +11,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils._restart import restart
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -21,13 +22,15 @@ RULES = ["many_down", "just_started", "too_early", "quiet_time"]
 
 
 def discover(url, *hosts, **more):
+    """Discover hosts, and return the result of the last one."""
     for host in hosts:
-        run(
+        found = run(
             "compute_node",
             {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS},
             store_url=url,
             **more,
         )
+    return found
 
 
 def evacuate(url, host):
@@ -161,6 +164,26 @@ def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
         "kvm1",
         "_domain_restart",
     ) not in asked(there)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "words"),
+    [
+        ("failed", "no space is left.", "app, which was evacuated, was not removed: no space is left. While"),
+        ("running", "", "app, which was evacuated, was started there while"),
+    ],
+)  # fmt: skip
+def test_a_removal_that_fails_is_said(url, there, capsys, monkeypatch, status, message, words):
+    """The definition stays, in the record too, and a later discovery removes it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(restart, "_forget_alone", lambda *dummy: (status, message))
+        found = discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
+    (warning,) = found["warnings"]
+    assert warning.startswith("kvm1: ") and words in warning
+    assert found["stale"] == ["app"] and "removed the stale definition" not in said(capsys)
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm2", "running")]
 
 
 def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsys):

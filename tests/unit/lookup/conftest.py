@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
+from ansible_collections.drover.compute.tests.unit.store import fleets
 
 # The name is assigned, not only imported: pylint would report an unused import.
 postgres = server.postgres
@@ -34,7 +35,7 @@ def report(host, memory_mb, *domains, **options):
     facts = node.flat_facts(
         {"host": host, "vcpus": 4, "memory_mb": memory_mb, "local_gb": 50, "domains": list(domains)}
     )
-    return [node.describe(facts, {"reserved_host_memory_mb": 0, **options})]
+    return [fleets.described(facts, {"reserved_host_memory_mb": 0, **options})]
 
 
 @pytest.fixture

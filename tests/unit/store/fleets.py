@@ -20,7 +20,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances im
     instances_for_plans,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    checked_facts,
+    node,
+    node_data,
+    record,
+)
 
 NOW = 1_800_000_000.0
 RACE_SECONDS = 60
@@ -41,6 +46,12 @@ def host(name, *domains, vcpus=4, memory_mb=4096, local_gb=100, **more):
     """Return a compute node as compute_node takes it in a list of nodes; without over-commitment."""
     size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
     return {"host": name, "cpu_allocation_ratio": 1.0, "domains": list(domains), **size, **more}
+
+
+def described(facts, options):
+    """Return the compute node of a host with these facts, in the form of the store."""
+    where = f"Compute node {facts['hypervisor_hostname']}"
+    return node.describe(checked_facts.of_people(facts, where, where), options)
 
 
 def discover(url, *nodes, now=NOW, **options):

@@ -30,7 +30,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances im
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
-    node,
     node_data,
     pools_listing,
     record_device,
@@ -536,7 +535,7 @@ def test_a_pool_that_the_host_does_not_have_is_said(prepared_url):
 )
 def test_a_pool_that_libvirt_cannot_have_is_said_with_its_package(facts, remedy):
     reported = {"hypervisor_hostname": "kvm1", "cpu": {"count": 2}, "memory_mb": 1024, **facts}
-    (warning,) = node.describe(reported, {"host": "kvm1", "storage_pools": ["vms"]})["warnings"]
+    (warning,) = fleets.described(reported, {"host": "kvm1", "storage_pools": ["vms"]})["warnings"]
     assert "names the pool vms, which the host does not have" in warning and warning.endswith(
         remedy
     )
@@ -809,7 +808,7 @@ def test_f22_space_that_counts_twice_is_said(which):
         "storage": storage,
         "pools": pools,
     }
-    warnings = node.describe(reported, {"host": "kvm1", "storage_pools": ["ssd", "hdd"]})[
+    warnings = fleets.described(reported, {"host": "kvm1", "storage_pools": ["ssd", "hdd"]})[
         "warnings"
     ]
     assert len(warnings) == len(words) and all(

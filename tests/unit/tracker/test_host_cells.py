@@ -8,7 +8,8 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, node
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells
+from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.tracker.machines import (
     CELLS,
     domain,
@@ -20,7 +21,7 @@ SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
 
 
 def described(*domains, **options):
-    return node.describe(facts(*domains), {"host": "kvm1", **options})
+    return fleets.described(facts(*domains), {"host": "kvm1", **options})
 
 
 def cells(*domains, **options):
@@ -116,7 +117,7 @@ def test_pages_that_others_have_are_reserved():
         1024,
         "<numatune><memory mode='strict' nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>",
     )
-    reports = [node.describe({**facts(*guests), "numa_cells": used}, {"host": "kvm1", **more}) for guests, more in (
+    reports = [fleets.described({**facts(*guests), "numa_cells": used}, {"host": "kvm1", **more}) for guests, more in (
         ([guest], {}), ([guest], {"reserved_huge_pages": "node:0,size:2048,count:600"}), ([{**guest, "state": "shutoff"}], {}))]  # fmt: skip
     assert [each["columns"]["numa_cells"][0]["pages"][1]["reserved"] for each in reports] == [
         512,
@@ -179,7 +180,7 @@ def test_pins_in_legacy_mode_take_cpus_and_no_pcpu():
 
 
 def test_a_host_that_tells_no_cells():
-    report = node.describe(
+    report = fleets.described(
         {**facts(domain("a", 2, 64, pins(1, 9))), "numa_cells": []}, {"host": "kvm1"}
     )
     assert report["columns"]["numa_cells"] is None

@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node
+from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.tracker import machines
 
 DEVICES = machines.devices()
 
 
 def described(**options):
-    return node.describe(machines.facts(**DEVICES), {"host": "kvm1", **options})
+    return fleets.described(machines.facts(**DEVICES), {"host": "kvm1", **options})
 
 
 def addresses(*specs):

@@ -8,7 +8,11 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, node_data
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    checked_facts,
+    node,
+    node_data,
+)
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
 WEB = {"uuid": uuid_of("web"), "name": "web"}
@@ -152,10 +156,10 @@ def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
 
 def test_several_uris_of_one_machine_get_names_of_their_own():
     facts = [
-        {"hypervisor_hostname": name, "uri": f"test:///{number}"}
+        checked_facts.host({"hypervisor_hostname": name, "uri": f"test:///{number}"}, name)
         for number, name in enumerate("aab")
     ]
-    found = [each["hypervisor_hostname"] for each in node.distinct_names(facts)]
+    found = [each.name for each in node.distinct_names(facts)]
     assert found == ["a", "a (test:///1)", "b"]
 
 

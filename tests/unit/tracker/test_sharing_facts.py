@@ -14,7 +14,8 @@ from ansible_collections.drover.compute.plugins.module_utils._files import mount
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._storage import shared_storage
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import sharing_facts
+from ansible_collections.drover.compute.tests.unit.store import fleets
 
 POOL = "<pool type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
 # The forms of libvirt's formatstorage documentation.
@@ -167,7 +168,7 @@ def facts(pools=(), path="/srv/vms/images", total=100, shared_id=None):
 
 
 def shared(hypervisor, **options):
-    return node.describe(hypervisor, options)["columns"]["facts"].get("shared_storage")
+    return fleets.described(hypervisor, options)["columns"]["facts"].get("shared_storage")
 
 
 NFS = {"name": "nfs", "path": "/srv/vms", "shared_id": "nfs:s:/e", "state": "running"}
@@ -216,22 +217,22 @@ def test_pools_that_are_equal_by_chance_are_not_one():
 
 
 def test_declared_pools_are_marked_in_the_facts():
-    pools = node.describe(facts([NFS, LOCAL]), {"shared_pools": {"nfs": "x"}})["columns"]["facts"][
-        "pools"
-    ]
+    pools = fleets.described(facts([NFS, LOCAL]), {"shared_pools": {"nfs": "x"}})["columns"][
+        "facts"
+    ]["pools"]
     assert [pool["shared_id"] for pool in pools] == ["declared:x", None]
 
 
 def test_a_declared_pool_that_is_not_there_is_told():
-    (warning,) = node.describe(facts([NFS]), {"shared_pools": ["nsf"]})["warnings"]
+    (warning,) = fleets.described(facts([NFS]), {"shared_pools": ["nsf"]})["warnings"]
     assert "kvm1" in warning and "nsf" in warning and "it has nfs" in warning
-    assert node.describe(facts([NFS]), {"shared_pools": ["nfs"]})["warnings"] == []
+    assert fleets.described(facts([NFS]), {"shared_pools": ["nfs"]})["warnings"] == []
 
 
 @pytest.mark.parametrize("value", ["nfs", 1, [1], [""], {"nfs": 1}, {"nfs": None}, ["x" * 1001]])
 def test_a_bad_declaration(value):
     with pytest.raises(DroverError, match="Compute node kvm1: shared_pools must be"):
-        node.describe(facts(), {"shared_pools": value})
+        fleets.described(facts(), {"shared_pools": value})
 
 
 def test_the_uuid_is_the_same_in_every_run():
@@ -306,4 +307,4 @@ def test_the_same_addresses_in_another_spelling_are_the_same():
 )
 def test_bad_pools_of_addresses(value, message):
     with pytest.raises(DroverError, match=message):
-        node.describe(facts(), {"ip_pools": value})
+        fleets.described(facts(), {"ip_pools": value})
