@@ -31,7 +31,7 @@ from .._store.database import bulk
 from .._store.hosts import compute_nodes
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instances, orders
-from .._tracker import domain, record, storage_pools
+from .._tracker import domain, record_domain, storage_pools
 from . import starting, used_files
 from .ports import Hand, Ports
 from .removing import Removing
@@ -457,7 +457,7 @@ class Building:
             )
         try:
             with self.store.write(together=True) as connection:
-                record.record_built(
+                record_domain.record_built(
                     connection, uuid, self.host, domain.describe(facts), time.time()
                 )
                 orders.end(connection, uuid, order)

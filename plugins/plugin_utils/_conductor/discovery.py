@@ -26,7 +26,16 @@ from .._store.engine import Connection
 from .._store.hosts import compute_nodes, continuity, power, services
 from .._store.instances import occupancy
 from .._store.runs import leases
-from .._tracker import checked_facts, host_changes, node, node_data, record, recorded
+from .._tracker import (
+    checked_facts,
+    ended_moves,
+    host_changes,
+    node,
+    node_data,
+    record,
+    recorded,
+    second_names,
+)
 from .._tracker.facts import CheckedReport
 from .._tracker.node import NodeReport
 from . import discovery_words
@@ -91,7 +100,7 @@ class HostDiscovery:
             reports = {self._host: self._described(self._request.reading, options)}
         try:
             found, forgotten = self._record(reports)
-        except record.SecondName as problem:
+        except second_names.SecondName as problem:
             # The host must not count beside its other name.
             self._record_down(str(problem), ran_there=False)
             raise
@@ -185,7 +194,7 @@ class HostDiscovery:
         with self._store.write() as connection:
             before = recorded.of_hosts(connection, reports) if diff else {}
             machine_before = _machine(connection, self._host) if exchanged else ""
-            record.refuse_second_names(connection, reports)
+            second_names.refuse(connection, reports)
             if exchanged:
                 self._refuse_exchange(connection, reports[self._host])
             now = clock.now(connection)
@@ -195,7 +204,7 @@ class HostDiscovery:
                 host: sum(len(each["domains"]) for each in nodes) for host, nodes in reports.items()
             }
             forgotten = continuity.forgotten(connection, domains)
-            record.end_moved_back(connection, self._evacuated, self._absent, now)
+            ended_moves.end_moved_back(connection, self._evacuated, self._absent, now)
             found = record.record(connection, reports, now)
             if diff:
                 found["diff"] = list(recorded.changes(connection, reports, before))

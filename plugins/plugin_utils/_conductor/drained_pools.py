@@ -17,13 +17,13 @@ from .._common import capacity_rule
 from .._common.errors import DroverError, natural
 from .._common.validation import did_you_mean
 from .._placement import allocations, pool_drains, providers
+from .._placement.shared_pools import DISK
 from .._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
 from .._store.engine import Connection
 from .._store.hosts import pool_domains
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.hosts.pool_domains import DomainFacts, NodeFacts
 from .._tracker import record_pools, sharing_facts, storage_pools
-from .._tracker.record_sharing import DISK
 
 _RUNNING = ("running", "degraded")
 

@@ -19,7 +19,7 @@ from .._store.hosts import continuity
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import drained, instance_lookup, orders
 from .._store.runs import actions
-from .._tracker import domain, record
+from .._tracker import domain, record_domain
 from . import starting
 from .ports import Hand, Ports
 from .removing import Removing
@@ -241,7 +241,7 @@ class Operations:
             return
         with self.store.write(together=True) as connection:
             for facts in [each["domain"] for each in answers if each["domain"]]:
-                record.record_seen(
+                record_domain.record_seen(
                     connection, facts["uuid"], self.host, domain.describe(facts), time.time()
                 )
             note = power_state or "settings changed"

@@ -27,7 +27,7 @@ from .._store.engine import Connection
 from .._store.hosts import numa
 from .._store.instances import instance_lookup, migrations_open
 from .._store.runs import decisions
-from .._tracker import domain, record
+from .._tracker import domain, record_domain
 from . import refusals, starting, used_files
 from .ports import Hand, Ports
 from .resize_destination import find_destination, size_of, wanted_size
@@ -293,7 +293,7 @@ class ResizeSteps:
             hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted."
         )
         with self._store.write(together=True) as connection:
-            record.record_seen(
+            record_domain.record_seen(
                 connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
             )
             migration_claims.note(
@@ -327,7 +327,7 @@ class ResizeSteps:
             migration_claims.undo(
                 connection, resize["migration"], proof, message or "undone", self._clock.time()
             )
-            record.record_seen(
+            record_domain.record_seen(
                 connection,
                 resize["uuid"],
                 resize["source"],
@@ -392,7 +392,7 @@ class ResizeSteps:
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
             with self._store.write(together=True) as connection:
-                record.record_seen(
+                record_domain.record_seen(
                     connection,
                     resize["uuid"],
                     host,
@@ -462,7 +462,7 @@ class ResizeSteps:
                 migration_claims.revert(
                     connection, resize["migration"], proof, facts["state"], self._clock.time()
                 )
-                record.record_seen(
+                record_domain.record_seen(
                     connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
                 )
             self._say(

@@ -52,6 +52,8 @@ def write(
     children = {uuid: child for each in wanted.values() for uuid, child in each.items()}
     query = bulk.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id, table.c.root_id)
     below = bulk.among(connection, query, table.c.root_id, wanted)
+    if not children and not below:
+        return False
     parents = {row.uuid: row.parent_id for row in below}
     ids = providers.ensure(connection, {uuid: child.name for uuid, child in children.items()})
     places = {

@@ -147,6 +147,12 @@ def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> 
     return connection.execute(query).one_or_none()
 
 
+def classes(connection: Connection, uuids: Collection[str]) -> list[tuple[str, str]]:
+    """Return the resource classes of sharing providers that exist: pairs of uuid and class."""
+    by_id = {key: uuid for uuid, key in providers.ids(connection, uuids).items()}
+    return [(by_id[row.provider_id], row.name) for row in providers.inventories(connection, by_id)]
+
+
 def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str, int], bool]:
     """Make sharing providers, each a root in its own aggregate, or update their inventories.
 
@@ -298,9 +304,11 @@ def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
         )
     }
     empty = set(ours) - set(count_members(connection, ours))
-    used = allocations.used_providers(connection, [ours[uuid] for uuid in empty])
-    unused = {uuid for uuid in empty if ours[uuid] not in used}
-    providers.remove(connection, [ours[uuid] for uuid in unused])
+    unused: set[str] = set()
+    if empty:
+        used = allocations.used_providers(connection, [ours[uuid] for uuid in empty])
+        unused = {uuid for uuid in empty if ours[uuid] not in used}
+        providers.remove(connection, [ours[uuid] for uuid in unused])
     query = sa.select(table.c.aggregate_id, aggregates.c.uuid).join(
         aggregates, aggregates.c.id == table.c.aggregate_id
     )

@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import labels, resource_classes, storage_identity
+from .._migrations import policy as move_policy
+from .._store.instances.files import Use
 from . import checked_facts
 
 # The facts in the column facts; other facts have their own columns.
@@ -41,7 +43,7 @@ class DomainReport(TypedDict):
     - columns: the columns of the table domains.
     - resources: {class: amount}; DISK_GB is None if a size is not known.
     - metadata: drover's metadata.
-    - labels: the labels in the metadata.
+    - labels: the labels in the metadata; policy: the move policy there, or None.
     - warnings: sentences for people.
     """
 
@@ -49,6 +51,7 @@ class DomainReport(TypedDict):
     resources: dict[str, Any]
     metadata: dict[str, Any]
     labels: dict[str, str]
+    policy: dict[str, Any] | None
     warnings: list[str]
 
 
@@ -87,6 +90,7 @@ def describe(facts: Any) -> DomainReport:
         },
         "metadata": metadata,
         "labels": found,
+        "policy": move_policy.from_metadata(metadata, f"Instance {facts['name']}"),
         "warnings": warnings,
     }
 
@@ -102,16 +106,17 @@ def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
     return key == "fixed_snapshots" and bool(facts.get("snapshots")) and facts.get(key) == []
 
 
-def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:
-    """Return the files that a domain needs, see store.files.
+def needs(domain: DomainReport, node: Mapping[str, Any]) -> set[Use]:
+    """Return the files that a domain needs, and note if it has local disks.
 
-    :returns: a set of (path, identity or None, True if the domain writes to it).
-    :param columns: the columns of the table domains, from describe().
+    :param node: the facts of the node that shows it.
     """
-    facts = columns["facts"]
+    facts = domain["columns"]["facts"]
+    disks = storage_identity.all_disks(facts)
+    domain["columns"]["local_disks"] = bool(storage_identity.local_disks(disks, node))
     uses = [(disk, is_written(disk)) for disk in facts.get("disks") or ()]
     uses += [(each, bool(each.get("written"))) for each in facts.get("other_files") or ()]
-    found: set[tuple[str, str | None, bool]] = set()
+    found: set[Use] = set()
     for use, writes in uses:
         path = use.get("path") or (
             use.get("source") if kinds.disk(use.get("type", "file")).is_path else None

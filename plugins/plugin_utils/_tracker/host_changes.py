@@ -18,7 +18,7 @@ from .._store.engine import Connection
 from .._store.hosts import aggregates, compute_nodes, host_names, rolling, services, storage_fences
 from .._store.instances import evacuations, instances, migrations_open
 from .._store.runs import leases
-from . import record
+from . import record, retirement
 
 
 def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _take_over(connection: Connection, host: str, new_name: str) -> None:
             )
     aggregates.leave(connection, new_name)
     nodes = compute_nodes.by_host(connection, [new_name])
-    record.retire(connection, nodes)
+    retirement.retire(connection, nodes)
     services.remove_without_nodes(connection, [new_name])
 
 

@@ -26,6 +26,7 @@ from .._common import labels, resource_classes, validation
 from .._common.errors import DroverError, require, some
 from .._numa import pinning
 from .._numa.cpu_sets import parse_cpu_set
+from .._placement.node_providers import NodeInventory
 from .._records.node_fields import NODE_FIELDS, fact_at
 from . import (
     domain,
@@ -61,17 +62,6 @@ NODE_FACTS = (
 )
 
 
-class InventoryReport(TypedDict):
-    """An inventory as its host reports it; an allocation_ratio of None keeps the stored ratio."""
-
-    total: int
-    reserved: int
-    min_unit: int
-    max_unit: int
-    step_size: int
-    allocation_ratio: float | None
-
-
 class CpuSets(NamedTuple):
     """The CPUs of a host by their use.
 
@@ -95,7 +85,7 @@ class NodeReport(TypedDict):
     #: The columns of the table compute_nodes.
     columns: dict[str, Any]
     #: The inventories by resource class.
-    inventories: dict[str, InventoryReport]
+    inventories: dict[str, NodeInventory]
     traits: set[str]
     domains: list[domain.DomainReport]
     #: The columns of the tables pci_devices, mdev_types and mdevs, without the node.
@@ -416,10 +406,10 @@ def _online(facts: HostFacts) -> set[int]:
 
 def _inventories(
     facts: HostFacts, sets: CpuSets, options: Mapping[str, Any]
-) -> dict[str, InventoryReport]:
+) -> dict[str, NodeInventory]:
     name = facts.name
     cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
-    inventories: dict[str, InventoryReport] = {}
+    inventories: dict[str, NodeInventory] = {}
     for resource, each in resource_classes.DISCOVERED.items():
         total = fact_at(facts.reported, each.total) if each.total else cpus[resource]
         if not total:

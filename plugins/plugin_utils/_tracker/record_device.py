@@ -10,14 +10,17 @@ from typing import Any
 
 from .._common.errors import DroverError
 from .._placement import allocations, inventory, providers, quotas
+from .._placement.shared_pools import DISK
 from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.instances import files
 from .._store.instances import instances as instance_rows
 from .._store.schema import tables
-from . import domain, record, record_hardware, record_pools, record_sharing
+from . import domain, record_domain, record_pools
 from .domain import DomainReport
-from .record_sharing import DISK
+from .record_amounts import Amounts, Places
+from .record_hardware import Hardware
+from .sharing_facts import uuid_of
 
 
 def claim(
@@ -32,10 +35,10 @@ def claim(
     """
     foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
-    files.reserve(connection, node.id, uuid, domain.files(foreseen["columns"], node.facts or {}))
+    files.reserve(connection, node.id, uuid, domain.needs(foreseen, node.facts or {}))
     held = allocations.read(connection, [uuid]).get(uuid, {})
     has = allocations.total(held)
-    pools = record_pools.Pools(connection, {node.id: node.facts or {}})
+    pools = record_pools.Pools(connection, {node.id: node})
     wanted, of_node, dummy = pools.divide(node.id, foreseen, has)
     wanted = {**wanted, DISK: of_node or 0}
     more = {
@@ -47,7 +50,7 @@ def claim(
         return
     own, disk = _providers(connection, node)
     places = {
-        name: pools.provider(node.id, name)
+        name: pools.ids.get(node.id, {}).get(name)
         or next((key for key, amounts in held.items() if name in amounts), disk.get(own, own))
         for name in more
     }
@@ -92,15 +95,19 @@ def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now
     if node is None or node.host != host:
         return
     report = domain.describe(facts)
-    record.record_seen(connection, uuid, host, report, now)
+    record_domain.record_seen(connection, uuid, host, report, now)
     known = instance_rows.concerned(connection, [uuid], [])
     own, disk = _providers(connection, node)
-    hardware = record_hardware.Hardware(connection, {node.id: [report]})
-    pools = record_pools.Pools(connection, {node.id: node.facts or {}})
-    record.write_taken(
-        connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware, pools
-    )
-    hardware.write_one(node.id, uuid, report)
+    groups = instance_rows.group_ids(connection)
+    hardware = Hardware.of_node(connection, node, report)
+    pools = record_pools.Pools(connection, {node.id: node})
+    here = {uuid: (node.id, report)}
+    places = Places({node.id: own}, disk, hardware, pools)
+    amounts = Amounts(connection, known, here, places, groups)
+    owners = {uuid: (each["project"], each["user"]) for uuid, each in amounts.columns.items()}
+    allocations.replace(connection, amounts.claims, now, owners=owners)
+    instance_rows.write(connection, amounts.columns, known, now)
+    hardware.write_one()
 
 
 def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) -> Any:
@@ -116,7 +123,7 @@ def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) 
 def _providers(connection: Connection, node: Any) -> tuple[int, Mapping[int, int]]:
     """Return the provider of a node, and dict id -> id of its sharing provider of disk."""
     shared = (node.facts or {}).get("shared_storage")
-    pool = record_sharing.uuid_of(shared["id"]) if shared else None
+    pool = uuid_of(shared["id"]) if shared else None
     ids = providers.ids(connection, [node.uuid, *([pool] if pool else [])])
     own = ids[node.uuid]
     return own, {own: ids[pool]} if pool in ids else {}

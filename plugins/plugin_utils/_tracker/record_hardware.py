@@ -5,260 +5,224 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .._common.errors import node_label
 from .._numa import device_providers
 from .._placement import discovered_children, one_time_use, provider_uuids, providers
 from .._records.claims import Resources
 from .._store.engine import Connection
-from .._store.hosts import compute_nodes, devices, numa
+from .._store.hosts import devices, numa
 from . import host_cells, host_devices, nested_providers, record_pools
 from .domain import DomainReport
-from .node import NodeKey, NodeRows, Nodes
+from .node import NodeReport
 
 #: Domains by the id of the node that shows them, and by uuid.
 Shown = Mapping[int, Mapping[str, DomainReport]]
 
 
-def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool:
-    """Write the devices of nodes that domains may get.
+def children(
+    node: NodeReport, uuid: str, name: str, before: Mapping[str, Any] | None
+) -> dict[str, discovered_children.Child]:
+    """Return the providers of devices and pools below the provider of a node, by their uuids.
 
-    :returns: True if anything changed. The number of mediated devices that can still be made does
-        not count, because it changes by itself.
+    :param uuid: the uuid of the node; ``name`` is the name of its provider.
+    :param before: the facts of its last discovery; None for a new node.
     """
-    ids = {key: rows[key].id for key in wanted}
-    changed = devices.write_pci(
-        connection, {ids[key]: node["pci_devices"] for key, node in wanted.items()}
-    )
-    changed |= devices.write_mdev_types(
-        connection, {ids[key]: node["mdev_types"] for key, node in wanted.items()}
-    )
-    devices.write_mdevs(connection, {ids[key]: node["mdevs"] for key, node in wanted.items()})
-    return changed
-
-
-def write_nested(
-    connection: Connection,
-    wanted: Nodes,
-    rows: NodeRows,
-    roots: Mapping[NodeKey, int],
-    before: NodeRows,
-) -> bool:
-    """Write the providers of devices below the providers of nodes.
-
-    :param roots: {key of a node: id of its provider}.
-    :returns: True if anything changed. The number of mediated devices that can still be made does
-        not count, because it changes by itself.
-    """
-    children: dict[int, dict[str, discovered_children.Child]] = {}
-    names = {roots[key]: (rows[key].uuid, f"{node_label(*key)}_") for key in wanted}
-    for key, node in wanted.items():
-        known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
-        uuid, name = names[roots[key]]
-        children[roots[key]] = {
-            provider_uuids.uuid_of(uuid, each["key"]): discovered_children.Child(
-                f"{name}{each['name']}",
-                provider_uuids.uuid_of(uuid, each["parent"]) if each["parent"] else None,
-                each["resource_class"],
-                each["total"],
-                each["traits"],
-                frozenset(known.get(each["key"], ())),
-                None if nested_providers.ONE_TIME_USE in each["traits"] else 0,
-            )
-            for each in node["nested"]
-        } | record_pools.children(node, uuid, name, known)
-
-    def is_ours(root: int, uuid: str, name: str) -> bool:
-        # Such a uuid is made from the name.
-        key = name.removeprefix(names[root][1])
-        return uuid in (provider_uuids.uuid_of(names[root][0], each) for each in (key, key.lower()))
-
-    return discovered_children.write(connection, children, is_ours)
+    known = (before or {}).get("nested_providers") or {}
+    return {
+        provider_uuids.uuid_of(uuid, each["key"]): discovered_children.Child(
+            f"{name}_{each['name']}",
+            provider_uuids.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+            each["resource_class"],
+            each["total"],
+            each["traits"],
+            frozenset(known.get(each["key"], ())),
+            None if nested_providers.ONE_TIME_USE in each["traits"] else 0,
+        )
+        for each in node["nested"]
+    } | record_pools.children(node, uuid, f"{name}_", known)
 
 
 class Hardware:
     """The cells and devices of nodes in the store now, for the parts that domains have.
 
-    :param shown: {node id: domains that it shows}.
+    :param nodes: {node id: its row}.
+    :param known: the devices of these nodes.
+    :param shown: {node id: domains that it shows, by uuid}.
+    :param resized: (node id, uuid) of consumers that keep their claim whatever they show: in a
+        resize they may show the other size.
     """
 
-    def __init__(self, connection: Connection, shown: Mapping[int, Iterable[DomainReport]]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        nodes: Mapping[int, Any],
+        known: devices.NodeDevices,
+        shown: Shown,
+        resized: Collection[tuple[int, str]] = (),
+    ) -> None:
         self._connection = connection
-        pci = devices.read_pci(connection, list(shown))
-        mdevs, kinds = (
-            devices.read_mdevs(connection, list(shown)),
-            devices.read_mdev_types(connection, list(shown)),
-        )
-        rows = compute_nodes.cells(connection, shown)
-        self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
-        # The facts of a host are large, and are needed only to find a vDPA device.
-        asking = [
-            node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)
-        ]
-        facts_of = {
-            key: facts.get("pci_devices") or []
-            for key, facts in compute_nodes.facts(connection, asking).items()
-        }
-        # The store has the interfaces of virtual functions.
-        self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
-        # {node: {address: uuid of the provider}}, for devices for one use only.
-        self._for_one_use = {
-            key: {
-                each["address"]: provider_uuids.provider_of(row.uuid, each)
-                for each in pci.get(key, ())
-                if one_time_use.is_marked(each)
-            }
-            for key, row in rows.items()
-        }
+        self._cells = {key: row.numa_cells or [] for key, row in nodes.items()}
+        #: {node: {address: uuid of the provider}}, for devices for one use only.
+        self.for_one_use: dict[int, dict[str, str]] = {}
+        for key, row in nodes.items():
+            for each in known.pci.get(key, ()):
+                if one_time_use.is_marked(each):
+                    uuid = provider_uuids.provider_of(row.uuid, each)
+                    self.for_one_use.setdefault(key, {})[each["address"]] = uuid
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
         self._nested: dict[int, set[str]] = {}
-        for key, row in rows.items():
+        for key, row in nodes.items():
+            pci, kinds = known.pci.get(key, ()), known.mdev_types.get(key, ())
             found = {
                 each["address"]: (
                     provider_uuids.provider_of(row.uuid, each),
                     device_providers.class_of(each),
                 )
-                for each in pci.get(key, ())
+                for each in pci
                 if device_providers.is_reported(each)
             }
-            classes = {
-                (kind["parent"], kind["type"]): kind["resource_class"]
-                for kind in kinds.get(key, ())
-            }
-            for mdev in mdevs.get(key, ()):
+            classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds}
+            for mdev in known.mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
                     provider = provider_uuids.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
-            keys = {device_providers.key_of(each) for each in pci.get(key, ())} | {
-                kind["parent"] for kind in kinds.get(key, ())
-            }
+            keys = {device_providers.key_of(each) for each in pci}
+            keys |= {kind["parent"] for kind in kinds}
             self._amounts[key] = found
             self._nested[key] = {provider_uuids.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
+        #: (node, uuid) of all domains.
+        self.shown = {(key, uuid) for key, domains in shown.items() for uuid in domains}
+        #: {node: {uuid: cells of the domain}}, and {node: {device: uuids of its owners}}.
+        self.cells: dict[int, dict[str, list[dict[str, Any]]]] = {}
+        self.owners: dict[int, dict[str, list[str]]] = {}
+        # {(node, uuid): dedicated CPUs, and other dedicated CPUs} of domains with pins.
+        self._pinned: dict[tuple[int, str], tuple[int, int]] = {}
+        # {(node, uuid): devices} of domains with devices.
+        self._owned: dict[tuple[int, str], list[str]] = {}
+        for key, domains in shown.items():
+            self._add_domains(key, domains, nodes.get(key), known.pci.get(key, ()), resized)
 
-    def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
-        """Return the amounts of a domain, with PCPU in place of VCPU for its dedicated CPUs.
+    @classmethod
+    def of_node(cls, connection: Connection, node: Any, domain: DomainReport) -> Hardware:
+        """Read the devices of one node, for one domain that it shows.
 
-        They are not known on a host that keeps no CPUs for pinned vCPUs or reports no cells.
+        :param node: the row of the node.
         """
-        dummy, pinned, others = self._use(node, domain)
-        if not any(set(cell["pcpus"]) - set(cell["cpus"]) for cell in self._cells.get(node, ())):
-            return resources
-        return {**resources, "VCPU": resources.get("VCPU", 0) - pinned, "PCPU": pinned + others}
+        shown = {node.id: {domain["columns"]["uuid"]: domain}}
+        return cls(connection, {node.id: node}, devices.read_all(connection, [node.id]), shown)
 
-    def nested(self, node: int, domain: DomainReport) -> tuple[set[int], dict[int, Resources]]:
-        """Return the ids of a node's providers of devices, and the amounts of a domain there."""
+    def _add_domains(
+        self,
+        node: int,
+        domains: Mapping[str, DomainReport],
+        row: Any | None,
+        pci: Sequence[Mapping[str, Any]],
+        resized: Collection[tuple[int, str]],
+    ) -> None:
+        """Find the cells and devices that the domains of a node have."""
+        cells, owners = self.cells.setdefault(node, {}), self.owners.setdefault(node, {})
+        # The store has the interfaces of virtual functions; only the facts have vDPA devices.
+        known = list(pci)
+        if row is not None and any(_has_vdpa(each) for each in domains.values()):
+            known = [*((row.facts or {}).get("pci_devices") or ()), *pci]
+        for uuid, domain in sorted(domains.items()):
+            facts = domain["columns"]["facts"]
+            shown: list[dict[str, Any]] = []
+            if facts.get("numa") or facts.get("next_start_cpus"):
+                shown, pinned, others = _use(domain, self._cells.get(node, []))
+                self._pinned[node, uuid] = (pinned, others)
+            if (node, uuid) not in resized:
+                cells[uuid] = shown
+            if facts.get("hostdevs") or any(
+                nic.get("type") == "direct" for nic in facts.get("interfaces") or ()
+            ):
+                parts = {key: facts.get(key) for key in ("hostdevs", "interfaces")}
+                owned = sorted(host_devices.owners([{"uuid": uuid, **parts}], known))
+                self._owned[node, uuid] = owned
+                for device in owned:
+                    owners.setdefault(device, []).append(uuid)
+
+    def part(
+        self, node: int, domain: DomainReport, resources: Resources
+    ) -> tuple[Resources, set[int], dict[int, Resources]]:
+        """Return the amounts of a domain on its node and on the providers of devices there.
+
+        :param resources: the amounts that its host shows.
+        :returns: the amounts, with PCPU in place of VCPU for its dedicated CPUs; the ids of the
+            providers of devices of the node; and the amounts of the domain there.
+        """
+        key = (node, domain["columns"]["uuid"])
+        # Dedicated CPUs are not known on a host that keeps no CPUs for pinned vCPUs or reports no
+        # cells.
+        if any(set(cell["pcpus"]) - set(cell["cpus"]) for cell in self._cells.get(node, ())):
+            pinned, others = self._pinned.get(key, (0, 0))
+            vcpus = resources.get("VCPU", 0) - pinned
+            resources = {**resources, "VCPU": vcpus, "PCPU": pinned + others}
         own = {self._ids[uuid] for uuid in self._nested.get(node, ()) if uuid in self._ids}
         taken: dict[int, Resources] = {}
-        for device in self._devices(node, domain):
+        for device in self._owned.get(key, ()):
             uuid, name = self._amounts.get(node, {}).get(device, (None, ""))
             if uuid in self._ids:
                 amounts = taken.setdefault(self._ids[uuid], {})
                 amounts[name] = amounts.get(name, 0) + 1
-        return own, taken
+        return resources, own, taken
 
-    def write_use(
-        self,
-        shown: Shown,
-        keep: Collection[tuple[int, str]],
-        resized: Collection[tuple[int, str]] = (),
-    ) -> bool:
-        """Record the cells and devices of their nodes that domains have.
-
-        Their consumers must exist.
-
-        :param shown: all domains of these nodes.
-        :param keep: (node id, uuid) of consumers that keep their cells and devices: claimed, and
-            not shown yet.
-        :param resized: consumers that keep their claim whatever they show: in a resize they may
-            show the other size.
-        """
-        keep = (
-            set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}
-        ).union(resized)
-        cells = {
-            node: {
-                uuid: self._use(node, each)[0]
-                for uuid, each in domains.items()
-                if (node, uuid) not in resized
-            }
-            for node, domains in shown.items()
-        }
-        owners: dict[int, dict[str, list[str]]] = {}
-        for node, domains in shown.items():
-            of_node = owners.setdefault(node, {})
-            for uuid, each in sorted(domains.items()):
-                for device in self._devices(node, each):
-                    of_node.setdefault(device, []).append(uuid)
-        changed = numa.write(self._connection, cells, keep)
-        changed |= devices.set_owners(self._connection, owners, keep)
-        return self._reserve_used(shown) or changed
-
-    def _reserve_used(self, nodes: Collection[int]) -> bool:
-        """Reserve the devices for one use only that have an owner. Return True if one is new."""
-        for_one_use = {
-            key: found for key, found in self._for_one_use.items() if found and key in nodes
-        }
-        if not for_one_use:
-            return False
+    def reserve_used(self) -> bool:
+        """Reserve the devices for one use only that have an owner; return True if one is new."""
         owned = {
             key: {each["address"] for each in rows if each["owner"]}
-            for key, rows in devices.read_pci(self._connection, list(for_one_use)).items()
+            for key, rows in devices.read_pci(self._connection, list(self.for_one_use)).items()
         }
         used = {
             uuid
-            for key, found in for_one_use.items()
+            for key, found in self.for_one_use.items()
             for address, uuid in found.items()
             if address in owned.get(key, ())
         }
         return one_time_use.reserve(self._connection, used)
 
-    def write_one(self, node: int, uuid: str, domain: DomainReport) -> None:
-        """Record the cells and devices of one domain, and change nothing of the other domains."""
+    def write_one(self) -> None:
+        """Record the cells and devices of the shown domains, and change nothing of the others."""
+        nodes = list(self.cells)
+        known = devices.read_all(self._connection, nodes)
         others = {
-            (node, each["uuid"]) for each in numa.read(self._connection, [node]).get(node, ())
+            (node, each["uuid"])
+            for node, rows in numa.read(self._connection, nodes).items()
+            for each in rows
         }
-        owners = [
-            each["owner"] for each in devices.read_pci(self._connection, [node]).get(node, ())
-        ]
-        owners += [
-            each["owner"] for each in devices.read_mdevs(self._connection, [node]).get(node, ())
-        ]
-        others |= {(node, each) for each in owners if each}
-        self.write_use({node: {uuid: domain}}, others - {(node, uuid)})
+        others |= {
+            (node, str(each["owner"]))
+            for owned in (known.pci, known.mdevs)
+            for node, rows in owned.items()
+            for each in rows
+            if each["owner"]
+        }
+        keep = others - self.shown
+        numa.write(self._connection, self.cells, keep)
+        devices.set_owners(self._connection, self.owners, keep)
+        if self.for_one_use:
+            self.reserve_used()
 
-    def _use(self, node: int, domain: DomainReport) -> tuple[list[dict[str, Any]], int, int]:
-        known = domain["columns"]["facts"]
-        if not known.get("numa") and not known.get("next_start_cpus"):
-            return [], 0, 0
-        amounts = domain["resources"]
-        facts = {
-            "numa": known.get("numa"),
-            "next_start_cpus": known.get("next_start_cpus"),
-            "vcpus": amounts.get("VCPU"),
-            "memory_mb": amounts.get("MEMORY_MB"),
-        }
-        return host_cells.cells_of_domain(facts, self._cells.get(node, ()))
 
-    def _devices(self, node: int, domain: DomainReport) -> list[str]:
-        """Return the PCI addresses and the uuids of mediated devices of a domain."""
-        facts = domain["columns"]["facts"]
-        each = {
-            "uuid": domain["columns"]["uuid"],
-            **{key: facts.get(key) for key in ("hostdevs", "interfaces")},
-        }
-        if not each["hostdevs"] and not any(
-            nic.get("type") == "direct" for nic in each["interfaces"] or ()
-        ):
-            return []
-        return sorted(host_devices.owners([each], self._known.get(node, ())))
+def _use(
+    domain: DomainReport, cells: Sequence[host_cells.Cell]
+) -> tuple[list[dict[str, Any]], int, int]:
+    """Return the cells of a domain, see host_cells.cells_of_domain()."""
+    known, amounts = domain["columns"]["facts"], domain["resources"]
+    facts = {
+        "numa": known.get("numa"),
+        "next_start_cpus": known.get("next_start_cpus"),
+        "vcpus": amounts.get("VCPU"),
+        "memory_mb": amounts.get("MEMORY_MB"),
+    }
+    return host_cells.cells_of_domain(facts, cells)
 
 
 def _has_vdpa(domain: DomainReport) -> bool:
-    return any(
-        each.get("type") == "vdpa" for each in domain["columns"]["facts"].get("hostdevs") or ()
-    )
+    hostdevs = domain["columns"]["facts"].get("hostdevs") or ()
+    return any(each.get("type") == "vdpa" for each in hostdevs)

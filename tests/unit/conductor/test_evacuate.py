@@ -52,7 +52,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import ended_moves
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
@@ -735,7 +735,7 @@ def back_at_its_source(world):
             uuid_of(name): certainty.is_absent(behind[uuid_of(name)]["host"], look)
             for name in NAMES
         }
-        record.end_moved_back(connection, behind, absent, time.time())
+        ended_moves.end_moved_back(connection, behind, absent, time.time())
     return fleets.discover(world.url, back, now=time.time())
 
 

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import files
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_domain
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 
@@ -380,7 +380,7 @@ def test_files_go_with_the_instance(prepared_url):
     assert seen(prepared_url) == {"kvm1": {("/b", None)}, "kvm2": {("/a", None)}}
     with Store.open(prepared_url).write() as connection:
         told = domain_facts.describe(vm("web", disk("/a2"), vcpus=1))
-        record.record_seen(connection, uuid_of("web"), "kvm2", told, NOW)
+        record_domain.record_seen(connection, uuid_of("web"), "kvm2", told, NOW)
     assert seen(prepared_url)["kvm2"] == {("/a2", None)}
     with Store.open(prepared_url).write(together=True) as connection:
         claims.forget(connection, [uuid_of("db")], certainty.word("a test"), NOW)

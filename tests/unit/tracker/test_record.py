@@ -36,7 +36,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.schema impor
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     domain as tracker_domain,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    node,
+    record,
+    record_domain,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
     domain,
@@ -726,16 +730,22 @@ def test_recording_what_was_built(prepared_url):
     fleets.claim(prepared_url, selection("web", "kvm1"))
     built = tracker_domain.describe(domain("web"))
     assert (
-        in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW)
+        in_store(
+            prepared_url, record_domain.record_built, uuid_of("web"), "kvm1", built, fleets.NOW
+        )
         is True
     )
     assert (
-        in_store(prepared_url, record.record_built, uuid_of("web"), "kvm1", built, fleets.NOW)
+        in_store(
+            prepared_url, record_domain.record_built, uuid_of("web"), "kvm1", built, fleets.NOW
+        )
         is False
     )
     assert told(fleets.discover(prepared_url, host("kvm1", domain("web")))) == {}
     with pytest.raises(DroverError, match="built on kvm2, but the store has its claim on kvm1"):
-        in_store(prepared_url, record.record_built, uuid_of("web"), "kvm2", built, fleets.NOW)
+        in_store(
+            prepared_url, record_domain.record_built, uuid_of("web"), "kvm2", built, fleets.NOW
+        )
 
 
 # Odd and large

@@ -17,7 +17,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.attention i
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    node_data,
+    record,
+    record_domain,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -150,7 +154,7 @@ def test_walk_f08_what_a_person_has_stopped_is_not_named_any_more(url):
     (report,) = node_data.reports([host("kvm1", off("web1"))], "unused", {})["kvm1"]
     with Store.open(url).write() as connection:
         (shown,) = report["domains"]
-        record.record_seen(connection, uuid_of("web1"), "kvm1", shown, fleets.NOW)
+        record_domain.record_seen(connection, uuid_of("web1"), "kvm1", shown, fleets.NOW)
     assert "web1," not in of_store(url)[0] and "web2, web10" in of_store(url)[0]
 
 

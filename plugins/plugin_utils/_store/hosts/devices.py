@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..._common.errors import DroverError
 from ..._records.claims import ClaimedMdev
@@ -17,6 +17,23 @@ from ..database.sql import Connection, Row, Select, sa
 from ..schema import tables
 
 Rows = Mapping[int, Sequence[Mapping[str, Any]]]
+
+
+class NodeDevices(NamedTuple):
+    """The devices of nodes by the id of the node."""
+
+    pci: dict[int, list[PciDevice]]
+    mdevs: dict[int, list[Mdev]]
+    mdev_types: dict[int, list[MdevType]]
+
+
+def read_all(connection: Connection, node_ids: Collection[int]) -> NodeDevices:
+    """Read all devices of nodes."""
+    return NodeDevices(
+        read_pci(connection, node_ids),
+        read_mdevs(connection, node_ids),
+        read_mdev_types(connection, node_ids),
+    )
 
 
 def read_pci(
@@ -136,6 +153,18 @@ def _rows(
         if node_ids is None
         else bulk.among(connection, query, table.c.compute_node_id, node_ids)
     )
+
+
+def write_all(connection: Connection, pci: Rows, mdev_types: Rows, mdevs: Rows) -> bool:
+    """Replace the devices of nodes that domains may get: {node id: columns}.
+
+    :returns: True if anything changed. The number of mediated devices that can still be made does
+        not count, because it changes by itself.
+    """
+    changed = write_pci(connection, pci)
+    changed |= write_mdev_types(connection, mdev_types)
+    write_mdevs(connection, mdevs)
+    return changed
 
 
 def write_pci(connection: Connection, wanted: Rows) -> bool:

@@ -31,6 +31,8 @@ SNAPSHOTTING, DELETING_SNAPSHOT = "snapshotting", "deleting_snapshot"
 SNAPSHOTS = (SNAPSHOTTING, DELETING_SNAPSHOT)
 #: The task states in which the image with the newest data of a disk may change.
 DISK_CHANGES = (*MOVING_DISKS, *SNAPSHOTS)
+#: The orders of an instance with a new or larger disk that its host may not show yet.
+UNSEEN_DISKS = (ATTACHING, EXTENDING, *MOVING_DISKS)
 #: The orders that only the host of the instance can end. Such an order ends also when that host is
 #: dead and the instance was restarted elsewhere.
 ENDED_BY_EVACUATION = (*DEVICES, *DISK_CHANGES)

@@ -28,22 +28,17 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 def mark(
     connection: Connection,
-    here: Mapping[str, tuple[int, Mapping[str, Any]]],
+    off: Mapping[str, tuple[int, Mapping[str, Any]]],
     before: Mapping[int, Mapping[str, Any]],
     facts: Mapping[int, Mapping[str, Any]],
     now: float,
 ) -> list[str]:
     """Mark domains of a report that went down with their host, before the report is written; return their uuids.
 
-    :param here: {uuid: (node id, domain)} of the domains that are at their place in the store;
-        their facts are completed.
+    :param off: {uuid: (node id, domain)} of the domains that are off, and at their place in the
+        store; their facts are completed.
     :param before: {node id: facts} of the last report. facts: the facts of this report.
     """
-    off = {
-        uuid: (node, domain)
-        for uuid, (node, domain) in here.items()
-        if domain["columns"]["state"] == OFF
-    }
     known = _last(connection, off)
     found = []
     for uuid, (node, domain) in off.items():
