@@ -104,7 +104,7 @@ class HostDiscovery:
             # The host must not count beside its other name.
             self._record_down(str(problem), ran_there=False)
             raise
-        if self._request.alone:
+        if self._request.alone and self._request.reading is not None:
             for line in discovery_words.lines(self._host, found):
                 self._ports.say(line)
         warnings = [

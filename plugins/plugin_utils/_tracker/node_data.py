@@ -99,7 +99,7 @@ def reports(
 
 
 def _facts(data: Mapping[str, Any], where: str) -> HostFacts:
-    """Return the facts of a node after their check: its own, or those that follow from its figures."""
+    """Return the facts of a node after their check; figures alone become facts first."""
     own = data.get("hypervisor")
     if own is not None and not isinstance(own, dict):
         raise DroverError(

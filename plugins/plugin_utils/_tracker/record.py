@@ -70,8 +70,9 @@ class Record:
         hosts = {self._rows[key].id: key[0] for key in walk.nodes}
         hosts.update({row.id: key[0] for key, row in self._gone.items()})
         instances = Instances(connection, hosts, reported, self._now)
+        files = {self._rows[key].id: files for key, files in walk.files.items()}
         instances.write_shown(
-            {self._rows[key].id: files for key, files in walk.files.items()},
+            files | {row.id: {} for row in gone},
             {row.id: row.facts or {} for row in self._before.values()},
             {self._rows[key].id: node["columns"]["facts"] for key, node in walk.nodes.items()},
         )

@@ -90,7 +90,7 @@ class Instances:
         """Write the domains and their files.
 
         :param needs: {node id: {uuid: files}}.
-        :param facts_before: {node id: facts} of the last reports; ``facts`` are those of these.
+        :param facts_before: {node id: facts} of the last reports; ``facts`` has the new ones.
         """
         connection = self._connection
         leaving = [
