@@ -619,9 +619,7 @@ SAME_EVERYWHERE = {
 
 @functools.lru_cache(maxsize=4096)
 def name_of(place: str) -> Name | None:
-    """Return the row of a place, such as ``devices/disk/source@file``; None if the table has
-    none.
-    """
+    """Return the row of a place, such as ``devices/disk/source@file``; None if the table has none."""
     return next((each for each in NAMES if _pattern(each.place).fullmatch(place)), None)
 
 

@@ -36,8 +36,8 @@ class Image(NamedTuple):
     """The image of a disk.
 
     size: virtual, in bytes. needs: the bytes that a copy takes now. backing, backing_format: of the
-    file behind it that the copy keeps; None if the
-    copy has all data. options: of qemu-img create, as -o takes them. is_device: it is a block device.
+    file behind it that the copy keeps; None if the copy has all data. options: of qemu-img create,
+    as -o takes them. is_device: it is a block device.
     """
 
     path: str

@@ -388,9 +388,7 @@ def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | N
 
 
 def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
-    """Return dict uuid -> statistics of some domains and their disks; empty if the driver has
-    none.
-    """
+    """Return dict uuid -> statistics of some domains and their disks; empty if the driver has none."""
     wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
         pairs = conn.domainListGetStats(

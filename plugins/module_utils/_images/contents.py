@@ -7,8 +7,7 @@
 Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs
 or by ``qemu-img convert``, has only the data that the guest sees, not the other content of the
 image; a merge into the image below is such a copy. A copy of the whole file has all that is in the
-file. Extended
-attributes do not count: libvirt labels each copy again. Source:
+file. Extended attributes do not count: libvirt labels each copy again. Source:
 https://www.qemu.org/docs/master/interop/qcow2.html.
 """
 

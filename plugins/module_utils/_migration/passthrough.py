@@ -38,9 +38,7 @@ def names(devices: Mapping[str, Any]) -> set[str]:
 
 
 def made_there(devices: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the mediated devices that the other host must have, each with uuid, parent and
-    type.
-    """
+    """Return the mediated devices that the other host must have, each with uuid, parent and type."""
     return [each["there"] for each in devices["mdevs"]]
 
 

@@ -4,8 +4,8 @@
 
 """The check that an instance can move with its snapshots.
 
-Private to the collection. It can if all of them are external and without memory, and the destination sees all their images. Their records go
-along, see module _snapshots.records.
+Private to the collection. It can if all of them are external and without memory, and the
+destination sees all their images. Their records go along, see module _snapshots.records.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
 """The files of an instance and the way of each file to the destination.
 
 Private to the collection. ``_ownership.sameness`` finds the storage that is the same on both hosts,
-and
-``_ownership`` decides which files may be removed. A file that is at the destination already is
+and ``_ownership`` decides which files may be removed. A file that is at the destination already is
 never overwritten, and a local file at the source goes only after the instance was verified there.
 """
 
@@ -100,8 +99,7 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
 
 def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
     """Return the reason why QEMU cannot copy a disk of a running guest: without the page cache, the
-    size of
-    its copy must be a multiple of BLOCK.
+    size of its copy must be a multiple of BLOCK.
 
     QEMU finds the block size of a file by reading it. The file at the destination is empty, where each read succeeds, so it takes the largest one,
     and does not open a raw image of another size for writing ("Block node is read-only").

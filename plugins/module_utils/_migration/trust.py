@@ -43,8 +43,7 @@ class TrustProblem(Exception):
 
 class Destination(NamedTuple):
     """The destination of an SSH connection. user: empty for the name of the account that connects.
-    port: None for the
-    port of SSH's configuration.
+    port: None for the port of SSH's configuration.
     """
 
     user: str

@@ -5,10 +5,9 @@
 """One move of one instance, from the checks to the verification.
 
 Private to the collection. A worker runs in a separate process (see ``_files.detach``). At every
-step it
-reads the place of the instance from libvirt; the record only adds facts that libvirt cannot know.
-The source is the truth until the instance was seen at the destination and gone from the source. If
-two hosts disagree, nothing is ever "repaired".
+step it reads the place of the instance from libvirt; the record only adds facts that libvirt cannot
+know. The source is the truth until the instance was seen at the destination and gone from the
+source. If two hosts disagree, nothing is ever "repaired".
 """
 
 from __future__ import annotations
@@ -595,8 +594,7 @@ class Worker:
 
     def _resume_post_copy(self) -> str:
         """Continue a post-copy that broke off, because the network between the hosts may work
-        again;
-        return the verdict.
+        again; return the verdict.
         """
         self._acknowledge("following")
         self.save(phase="migrating", status="running")

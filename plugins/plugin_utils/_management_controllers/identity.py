@@ -38,8 +38,7 @@ def refusal(
     owner: str | None,
 ) -> str | None:
     """Return the reason why a driver belongs to another machine than the host, None if it belongs
-    to the host
-    or if this is unknown.
+    to the host or if this is unknown.
 
     :param uuids: the forms of the uuid that it reports, the usual one first.
     :param expected: the machine of the host in the store.

@@ -81,10 +81,9 @@ class BestMove:
     """A search for the move with the greatest gain minus cost.
 
     As a first approximation, the change of the score is a sum of one term for the source and one
-    for the
-    destination. So the best sources and the best destinations are found separately, without a table
-    of all pairs, and only pairs of these are compared exactly. In a small fleet these are all
-    pairs.
+    for the destination. So the best sources and the best destinations are found separately, without
+    a table of all pairs, and only pairs of these are compared exactly. In a small fleet these are
+    all pairs.
 
     :param items: the items that may move.
     """

@@ -45,9 +45,7 @@ def is_to_shut_down(instance: PlannedInstance) -> bool:
 
 
 def why_keep_running(instance: PlannedInstance) -> str | None:
-    """Return the reason why a shutdown of the instance would lose something, None if it would
-    not.
-    """
+    """Return the reason why a shutdown of the instance would lose something, None if it would not."""
     if instance.get("state") not in LIVE_STATES:
         return None
     return next(
@@ -142,8 +140,7 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
 
 def _why_bound(instance: PlannedInstance) -> str | None:
     """Return the reason why an instance is bound to its host, by both of its definitions; None if
-    it is
-    not.
+    it is not.
     """
     kept = ("never", "off" if is_live(instance) else "live")
     return (
@@ -158,8 +155,7 @@ def _clause(binding: Binding) -> str:
 
 def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
     """Return the reason why its snapshots keep an instance from moving. External snapshots allow a
-    move if no
-    image of them has to be copied.
+    move if no image of them has to be copied.
     """
     if not instance.get("snapshots"):
         return None

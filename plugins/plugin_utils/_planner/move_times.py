@@ -179,8 +179,7 @@ def _memory_seconds(memory_mb: float, rate: float, dirty: float) -> tuple[float,
     A live migration copies the memory, then repeatedly the memory that was dirtied during the last
     copy, until it can send the rest while the guest is paused. A guest that dirties memory faster
     than the link carries it never reaches that state: it counts with the time of one copy, and
-    needs a
-    limit, post-copy or auto-converge.
+    needs a limit, post-copy or auto-converge.
 
     :param memory_mb: MiB.
     :param rate, dirty: MiB per second.

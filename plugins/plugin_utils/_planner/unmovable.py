@@ -141,8 +141,7 @@ class Explainer:
 
     def _refusals(self, given: Collection[str]) -> str:
         """Return the reason why nodes are excluded. Equal reasons appear once, also if they differ
-        only in the
-        name of the host.
+        only in the name of the host.
         """
         states = self._states
         reasons = (

@@ -153,8 +153,7 @@ class Filtering:
 
     def reason(self, name: str, index: int) -> str | None:
         """Return the reason why a limit or pre-filter rejects a row, in words; None if its name
-        says
-        everything.
+        says everything.
         """
         asked = traits_asked(name, self._spec, self._policy.options)
         return (

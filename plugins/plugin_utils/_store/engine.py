@@ -4,9 +4,8 @@
 """Opening the store: one URL in, transactions out, on SQLite and PostgreSQL alike.
 
 On PostgreSQL one connection is kept between transactions, because making one costs more than a
-claim.
-Ansible forks a process per task, and a connection that crosses a fork is shared by two processes
-(measured: lost rows and a hang): a process drops the connections of another one, see
+claim. Ansible forks a process per task, and a connection that crosses a fork is shared by two
+processes (measured: lost rows and a hang): a process drops the connections of another one, see
 _drop_foreign().
 """
 
@@ -30,10 +29,10 @@ from .schema import schema, sqlite
 CONNECT_TIMEOUT = 15
 # PostgreSQL's lock for writers: exclusive for Store.write(), shared for Store.write(together=True).
 ADVISORY_LOCK = 0x64726F766572
-# A client that stops in the middle of a step (a suspended laptop, a controller that lost its power) blocks all
-# writers until the server ends its transaction. Limits of the URL, the role or the server have priority.
-# They are set for the transaction only, because a pooler may give the connection to another client
-# after it.
+# A client that stops in the middle of a step (a suspended laptop, a controller that lost its power)
+# blocks all writers until the server ends its transaction. Limits of the URL, the role or the
+# server have priority. They are set for the transaction only, because a pooler may give the
+# connection to another client after it.
 LIMITS = {"lock_timeout": "60s", "idle_in_transaction_session_timeout": "120s"}
 _SET_LIMITS = ", ".join(
     f"set_config('{name}', CASE current_setting('{name}') WHEN '0' THEN '{value}' ELSE current_setting('{name}') END, true)"

@@ -10,8 +10,7 @@ policy reads for this request; a request made from the mapping that users write,
 express it. The answer comes from our filter, or from our weighing of all hosts at once.
 
 Nova's own filters and weighers are not in use, except the handler that calls one filter after the
-other.
-ASKED counts the calls of our engine; a test without a call does not count.
+other. ASKED counts the calls of our engine; a test without a call does not count.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ INVALID_AUTHENTICATION_ALGORITHM = 0x04
 
 class IpmiSession(serversession.ServerSession):
     """A session of pyghmi's server, which knows only SHA-1 and uses it for every request. Its
-    client begins with SHA-256, and takes SHA-1 if the BMC has nothing better, because some have."""
+    client begins with SHA-256, and takes SHA-1 if the BMC has nothing better, because some have.
+    """
 
     def create_open_session_response(self, request: bytes) -> bytearray:
         response = super().create_open_session_response(request)

@@ -29,8 +29,8 @@ class Group:
     one provider.
 
     required and member_of: a provider needs one name (a trait, the uuid of an aggregate) of each
-    set. forbidden and outside:
-    names that a provider must not have or be in. in_tree: the uuid of a provider.
+    set. forbidden and outside: names that a provider must not have or be in. in_tree: the uuid of a
+    provider.
     """
 
     suffix: str = ""

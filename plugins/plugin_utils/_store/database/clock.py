@@ -28,8 +28,8 @@ def now(connection: Connection) -> float:
 
 
 def refuse_other_time(connection: Connection) -> None:
-    """Raise DroverError if this controller's clock differs from the database's, because its
-    times would mislead other controllers.
+    """Raise DroverError if this controller's clock differs from the database's, because its times
+    would mislead other controllers.
     """
     off = time.time() - now(connection)
     if abs(off) > TOLERANCE:

@@ -184,9 +184,7 @@ def refuse_open(rows: Iterable[Row]) -> None:
 
 
 def unseen(connection: Connection, uuid: str, node_id: int | None) -> None:
-    """Forget the domain of an unfinished build, because its hypervisor has proven that it is
-    gone.
-    """
+    """Forget the domain of an unfinished build, because its hypervisor has proven that it is gone."""
     domains = tables.domains
     connection.execute(
         sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == node_id)

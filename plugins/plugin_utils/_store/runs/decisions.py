@@ -161,9 +161,9 @@ def kept(explanation: Any) -> dict[str, Any] | None:
 
     :param explanation: the explanation of a selection or of NoValidHost; a playbook may have
         changed it.
-    :returns: hosts (their number), filters [{name, before, after, rejected}] that rejected
-        hosts, and top (the best hosts with the weighers that changed their weight); None if it is
-        no explanation. The message of a refusal has the nearest misses.
+    :returns: hosts (their number), filters [{name, before, after, rejected}] that rejected hosts,
+        and top (the best hosts with the weighers that changed their weight); None if it is no
+        explanation. The message of a refusal has the nearest misses.
     """
     try:
         found: dict[str, Any] = {
