@@ -132,7 +132,7 @@ class EvacuatedDefinitions:
         )
 
     def _remove(self, uri: str, uuids: list[str]) -> set[str]:
-        """Remove definitions, and say what became of each.
+        """Remove definitions, and say the result of each removal.
 
         :returns: the uuids of the definitions that are gone.
         :raises DroverError: the host did not carry out the order.
