@@ -70,9 +70,9 @@ def of_page(source):
 
 
 def of_yaml(source):
-    """Yield the line and the text of each comment."""
+    """Yield the line and the text of each comment and of each name of a task."""
     for number, line in enumerate(source.splitlines(), 1):
-        found = re.match(r"\s*# ?(.*)", line)
+        found = re.match(r"\s*(?:#|- name:) ?(.*)", line)
         if found:
             yield number, found.group(1)
 
