@@ -22,6 +22,7 @@ import yaml
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests import deprecations
+from ansible_collections.drover.compute.tests.unit import ansible_process
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -193,10 +194,12 @@ def command(folder, *words, url=None, environment=None):
         if name in os.environ
     }
     programs = os.path.dirname(sys.executable)
-    done = subprocess.run(
-        [os.path.join(programs, words[0]), *words[1:]],
-        cwd=folder,
-        env={
+    # The name of Ansible's command "ansible" is "adhoc" there.
+    name = words[0].removeprefix("ansible-").replace("ansible", "adhoc")
+    status, output = ansible_process.run(
+        folder,
+        [name, *words[1:]],
+        {
             **kept,
             "PATH": f"{programs}:{kept['PATH']}",
             "HOME": os.fspath(folder),
@@ -208,14 +211,9 @@ def command(folder, *words, url=None, environment=None):
             **({"DROVER_STORE_URL": url} if url else {}),
             **(environment or {}),
         },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
     )
-    deprecations.refuse(done.stdout)
-    return done
+    deprecations.refuse(output)
+    return subprocess.CompletedProcess(words, status, output)
 
 
 def write_play(folder, found):

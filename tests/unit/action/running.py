@@ -9,8 +9,6 @@ import importlib
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import types
 
 import pytest
@@ -21,6 +19,7 @@ from ansible.playbook.task import Task
 from ansible.template import Templar
 
 from ansible_collections.drover.compute.tests import deprecations
+from ansible_collections.drover.compute.tests.unit import ansible_process
 
 PACKAGE = "ansible_collections.drover.compute.plugins.action"
 
@@ -126,21 +125,16 @@ def ansible(folder, command, *words, environment=None):
         for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG")
         if name in os.environ
     }
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible", command, *words],
-        cwd=folder,
-        env={
+    status, output = ansible_process.run(
+        folder,
+        [command, *words],
+        {
             **kept,
             "HOME": str(folder),
             "LC_ALL": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             **(environment or {}),
         },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
     )
-    deprecations.refuse(done.stdout)
-    return done.returncode, done.stdout
+    deprecations.refuse(output)
+    return status, output

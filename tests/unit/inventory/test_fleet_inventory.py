@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 
 import pytest
@@ -25,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
 from ansible_collections.drover.compute.plugins.plugin_utils._store.reports import hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests import deprecations
-from ansible_collections.drover.compute.tests.unit import examples
+from ansible_collections.drover.compute.tests.unit import ansible_process, examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
 
@@ -76,32 +74,19 @@ def inventory(folder, url, *options, environment=None, **settings):
         for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG")
         if name in os.environ
     }
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ansible",
-            "inventory",
-            "-i",
-            "fleet.drover.yml",
-            *(options or ["--list"]),
-        ],
-        cwd=folder,
-        env={
+    status, output = ansible_process.run(
+        folder,
+        ["inventory", "-i", "fleet.drover.yml", *(options or ["--list"])],
+        {
             **kept,
             "HOME": str(folder),
             "LC_ALL": "C.UTF-8",
             "DROVER_STORE_URL": url,
             **(environment or {}),
         },
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
     )
-    deprecations.refuse(done.stdout)
-    return done.returncode, done.stdout
+    deprecations.refuse(output)
+    return status, output
 
 
 def listed(folder, url, **settings):
