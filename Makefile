@@ -10,8 +10,8 @@ LAB := tests/lab/lab
 # Another one has another ansible-core: tests/setup/core-versions.sh makes it.
 ENVIRONMENT := .venv
 PYTEST := $(ENVIRONMENT)/bin/pytest -q -n 2
-QUICK := $(addprefix tests/unit/,planner scheduler definitions report tracker module_utils modules conductor candidates \
-	test_certainty.py test_laws.py test_layering.py test_removals.py test_rules_cited.py)
+QUICK := $(addprefix tests/unit/,planner scheduler definitions report tracker module_utils modules conductor candidates common evacuation) \
+	$(addprefix tests/properties/,hosts scheduling test_laws.py test_layering.py test_removals.py test_rules_cited.py)
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | \
@@ -44,7 +44,7 @@ quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under
 	$(PYTEST) --dist worksteal -m 'not long' -k 'not postgresql' $(QUICK)
 
 test-unit: ready  ## unit tests, the store on SQLite; a sample of those of which there are many: on PostgreSQL, of each playbook, the fault matrix, the scenarios
-	$(PYTEST) -m 'not long' --one-in 48 tests/unit
+	$(PYTEST) -m 'not long' --one-in 48 tests/unit tests/properties
 	$(PYTEST) --one-in 400 tests/matrix tests/scenarios
 
 test-matrix: ready  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
@@ -59,7 +59,7 @@ test-lab: ready  ## the playbooks on real hypervisors
 
 test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab; pylint
 	@$(SETUP) browser events storage hosts
-	$(PYTEST) tests/unit
+	$(PYTEST) tests/unit tests/properties
 	$(PYTEST) tests/scenarios
 	$(PYTEST) --dist worksteal -m long tests/lab
 	tests/setup/odd_machine.sh

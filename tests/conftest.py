@@ -21,91 +21,103 @@ SAMPLED = (
     "tests/matrix/test_matrix.py::test_cell[",
     "tests/scenarios/test_scenarios.py::test_scenario[",
     "tests/scenarios/test_order.py::test_a_change_in_the_order_changes_a_scenario[",
-    "tests/unit/test_layering.py::test_contract_breaks[",
+    "tests/properties/test_layering.py::test_contract_breaks[",
     # Each has runs of ansible-playbook, or long waits.
     "tests/unit/action/test_aggregate_and_flavor.py::",
     "tests/unit/action/test_alignment.py::",
     "tests/unit/action/test_bmc_power.py::",
-    "tests/unit/action/test_delegation.py::",
-    "tests/unit/action/test_discover_max_age.py::",
-    "tests/unit/action/test_failures_are_short.py::",
-    "tests/unit/action/test_hanging_host.py::",
+    "tests/unit/ansible_border/test_delegation.py::",
+    "tests/properties/playbooks/test_discover_max_age.py::",
+    "tests/properties/playbooks/test_failures_are_short.py::",
+    "tests/properties/playbooks/test_hanging_host.py::",
     "tests/unit/action/test_instance_labels.py::",
-    "tests/unit/action/test_limit.py::",
+    "tests/properties/playbooks/test_limit.py::",
     "tests/unit/action/test_metrics.py::",
     "tests/unit/action/test_migration_trust_",
-    "tests/unit/action/test_no_selector.py::",
-    "tests/unit/action/test_notify.py::",
-    "tests/unit/action/test_other_machine.py::test_no_operation_touches_it[",
-    "tests/unit/action/test_place_looks_everywhere.py::",
-    "tests/unit/action/test_plans_as_modules.py::",
+    "tests/properties/playbooks/test_notify.py::",
+    "tests/properties/playbooks/test_other_machine.py::test_no_operation_touches_it[",
+    "tests/properties/playbooks/test_place_looks_everywhere.py::",
+    "tests/properties/playbooks/test_plans_as_modules.py::",
     "tests/unit/action/test_resize_of_pinned.py::",
     "tests/unit/action/test_resize_without_domain.py::",
     "tests/unit/action/test_rolling_role.py::",
-    "tests/unit/action/test_start_looks_everywhere.py::",
-    "tests/unit/action/test_tags.py::",
-    "tests/unit/action/test_wrong_input.py::",
-    "tests/unit/events/test_source.py::",
-    "tests/unit/inventory/test_fleet_inventory.py::",
-    "tests/unit/module_utils/test_files.py::",
-    "tests/unit/simulation/test_losses_agree.py::",
-    "tests/unit/store/test_least_privilege.py::",
-    "tests/unit/test_pages_current.py::test_output_is_what_the_command_prints[",
-    "tests/unit/test_security.py::",
+    "tests/properties/playbooks/test_start_looks_everywhere.py::",
+    "tests/properties/playbooks/test_tags.py::",
+    "tests/properties/playbooks/test_wrong_input.py::",
+    "tests/properties/test_event_source.py::",
+    "tests/unit/inventory/test_fleet.py::",
+    "tests/unit/module_utils/files/test_access.py::",
+    "tests/properties/scheduling/test_losses_agree.py::",
+    "tests/properties/store/test_least_privilege.py::",
+    "tests/properties/test_pages_current.py::test_output_is_what_the_command_prints[",
+    "tests/properties/test_security.py::",
 )
 
 #: Files that take long too, with runs of ansible-playbook or many stores. A run with a sample tries
 #: one in eight of their tests.
 PLAYED = (
-    "tests/unit/action/test_actions.py::",
-    "tests/unit/action/test_dead_master.py::test_f",
-    "tests/unit/action/test_decisions_of_tasks.py::",
+    "tests/properties/playbooks/test_actions.py::",
+    "tests/properties/playbooks/test_dead_master.py::test_f",
+    "tests/properties/playbooks/test_decisions_of_tasks.py::",
     "tests/unit/action/test_definitions_kept.py::",
-    "tests/unit/action/test_delegated_connection.py::",
-    "tests/unit/action/test_disk_growth.py::",
-    "tests/unit/action/test_evacuated_definitions.py::",
+    "tests/properties/playbooks/test_delegated_connection.py::",
+    "tests/properties/playbooks/test_disk_growth.py::",
+    "tests/properties/playbooks/test_evacuated_definitions.py::",
     "tests/unit/action/test_evacuate_check.py::",
-    "tests/unit/action/test_foreign_variables.py::test_walk_f03",
+    "tests/unit/ansible_border/test_foreign_variables.py::test_walk_f03",
     "tests/unit/action/test_host_leaves.py::test_walk_f10_the_playbooks",
-    "tests/unit/action/test_hostile_variables.py::",
-    "tests/unit/action/test_instance_devices.py::",
-    "tests/unit/action/test_instances.py::",
-    "tests/unit/action/test_instances_of_the_fleet.py::",
-    "tests/unit/action/test_known_variables.py::",
+    "tests/properties/playbooks/test_hostile_variables.py::",
+    "tests/properties/playbooks/test_instance_devices.py::",
+    "tests/unit/action/test_instance.py::",
+    "tests/properties/playbooks/test_instances_of_the_fleet.py::",
+    "tests/unit/ansible_border/test_known_variables.py::",
     "tests/unit/action/test_lease.py::",
-    "tests/unit/action/test_own_host_keeps_its_power.py::",
-    "tests/unit/action/test_providers.py::",
-    "tests/unit/action/test_questions.py::",
-    "tests/unit/action/test_report_module.py::",
-    "tests/unit/action/test_silent_hosts.py::",
-    "tests/unit/action/test_simulate_module.py::",
-    "tests/unit/action/test_stale_while_unread.py::",
-    "tests/unit/action/test_statements.py::",
-    "tests/unit/action/test_store_module.py::",
-    "tests/unit/action/test_store_url.py::",
-    "tests/unit/action/test_terminal.py::",
-    "tests/unit/action/test_who_did_what.py::",
-    "tests/unit/candidates/test_candidate_properties.py::",
+    "tests/properties/playbooks/test_own_host_keeps_its_power.py::",
+    "tests/unit/action/test_resource_provider.py::",
+    "tests/properties/playbooks/test_questions.py::",
+    "tests/unit/action/test_report.py::",
+    "tests/properties/playbooks/test_silent_hosts.py::",
+    "tests/unit/action/test_simulate.py::",
+    "tests/properties/playbooks/test_stale_while_unread.py::",
+    "tests/properties/playbooks/test_statements.py::",
+    "tests/unit/action/test_store.py::",
+    "tests/unit/ansible_border/test_options.py::",
+    "tests/unit/ansible_border/test_terminal.py::",
+    "tests/properties/playbooks/test_who_did_what.py::",
+    "tests/properties/scheduling/test_candidate_properties.py::",
     "tests/unit/conductor/",
-    "tests/unit/lookup/test_lookups.py::",
+    "tests/properties/lookups/test_lookups.py::",
     "tests/unit/migrations/test_limits.py::",
-    "tests/unit/numa/test_fit_properties.py::",
+    "tests/properties/scheduling/test_fit_properties.py::",
     "tests/unit/planner/test_drain_properties.py::",
-    "tests/unit/planner/test_plan_properties.py::",
+    "tests/properties/scheduling/test_plan_properties.py::",
+    "tests/properties/test_report_in_a_browser.py::",
+    "tests/properties/test_said_once.py::",
     "tests/unit/report/",
-    "tests/unit/scheduler/test_bad_",
-    "tests/unit/scheduler/test_more_properties.py::",
-    "tests/unit/store/test_audit.py::",
-    "tests/unit/store/test_claims.py::",
-    "tests/unit/store/test_everything_together.py::",
-    "tests/unit/store/test_pooler.py::",
+    "tests/properties/scheduling/test_bad_",
+    "tests/properties/scheduling/test_more_properties.py::",
+    "tests/unit/placement/test_audit.py::",
+    "tests/unit/placement/test_claims.py::",
+    "tests/properties/store/test_everything_together.py::",
+    "tests/properties/store/test_pooler.py::",
     "tests/unit/store/test_quotas.py::",
-    "tests/unit/store/test_resource_providers.py::",
-    "tests/unit/store/test_storage_pools.py::",
-    "tests/unit/store/test_store_engine.py::",
+    "tests/unit/placement/test_resource_providers.py::",
+    "tests/unit/tracker/test_storage_pools.py::",
+    "tests/unit/store/test_engine.py::",
     "tests/unit/store/test_transfer.py::",
-    "tests/unit/store/test_upgrades.py::",
-    "tests/unit/test_community_package.py::",
+    "tests/unit/store/test_revisions.py::",
+    "tests/properties/test_community_package.py::",
+)
+
+#: The tests of the store itself: they cover the differences between the databases.
+STORE = (
+    "tests/properties/store/",
+    "tests/unit/conductor/test_used_files.py::",
+    "tests/unit/migrations/",
+    "tests/unit/placement/",
+    "tests/unit/store/",
+    "tests/unit/tracker/test_pools_listing.py::",
+    "tests/unit/tracker/test_storage_pools.py::",
 )
 
 
@@ -141,7 +153,7 @@ def pytest_terminal_summary(terminalreporter):
 
 def _is_sampled(item):
     return any(each in item.nodeid for each in SAMPLED) or (
-        _is_on_postgresql(item) and "tests/unit/store/" in item.nodeid
+        _is_on_postgresql(item) and _is_of_the_store(item)
     )
 
 
@@ -157,8 +169,14 @@ def _is_on_postgresql(item):
     return given is not None and "postgresql" in given.params.values()
 
 
+def _is_of_the_store(item):
+    return any(each in item.nodeid for each in STORE)
+
+
 def _is_above_the_store(item):
-    return "tests/unit/" in item.nodeid and "tests/unit/store/" not in item.nodeid
+    return ("tests/unit/" in item.nodeid or "tests/properties/" in item.nodeid) and not (
+        _is_of_the_store(item)
+    )
 
 
 def in_sample(name, share):

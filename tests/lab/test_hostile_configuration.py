@@ -10,7 +10,7 @@ from test_fleet import Domain, said
 
 pytest_plugins = ["test_fleet"]
 
-#: The settings of tests/unit/action/test_hostile_configuration.py.
+#: The settings of tests/properties/playbooks/test_hostile_configuration.py.
 HOSTILE = {
     "ANSIBLE_STRATEGY": "free",
     "ANSIBLE_GATHERING": "implicit",

@@ -44,6 +44,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.mi
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+from ansible_collections.drover.compute.tests.properties.store.test_claims_spread import (
+    add_provider,
+    held,
+)
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance
 from ansible_collections.drover.compute.tests.scenarios.ports import (
@@ -57,10 +61,6 @@ from ansible_collections.drover.compute.tests.scenarios.resizing import Instance
 from ansible_collections.drover.compute.tests.scenarios.several import Several, several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
-from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import (
-    add_provider,
-    held,
-)
 
 
 class Scenario(Several, Instances, Maintenance):

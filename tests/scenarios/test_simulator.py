@@ -17,10 +17,10 @@ from ansible_collections.drover.compute.tests.scenarios.clock import BEGIN, Cloc
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.simulated import Domain, Fleet, Violation
 from ansible_collections.drover.compute.tests.scenarios.together import carry_out
-from ansible_collections.drover.compute.tests.unit.module_utils import test_migration as real
-from ansible_collections.drover.compute.tests.unit.module_utils import (
-    test_migration_options as real_options,
+from ansible_collections.drover.compute.tests.unit.module_utils.migration import (
+    test_options as real_options,
 )
+from ansible_collections.drover.compute.tests.unit.module_utils.migration import test_worker as real
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 fleet = real.fleet

@@ -22,15 +22,15 @@ cd "$(dirname "$0")/../.."
 
 SUPPORTED="2.17 2.18 2.19 2.20 2.21"
 # Where Ansible's own types, options and templates reach our code: what broke with one version alone.
-QUICK="tests/unit/filter tests/unit/lookup tests/unit/inventory"
+QUICK="tests/unit/filter tests/unit/lookup tests/unit/inventory tests/properties/lookups"
 # Without libvirt's binding.
-NEEDS_LIBVIRT="tests/unit/modules tests/unit/module_utils tests/unit/awx/test_jobs.py tests/unit/test_examples.py
-    tests/unit/test_hypervisors.py tests/unit/action/test_rolling_role.py"
+NEEDS_LIBVIRT="tests/unit/modules tests/unit/module_utils tests/properties/hosts tests/unit/awx/test_jobs.py tests/properties/test_examples.py
+    tests/properties/test_hypervisors.py tests/unit/action/test_rolling_role.py"
 
 say() { echo "core-versions: $*"; }
 
 [ -x .venv/bin/pytest ] || { say "no .venv: run tests/setup/setup.sh first" >&2; exit 2; }
-versions= tests=tests/unit quick= only_make= lab=
+versions= tests='tests/unit tests/properties' quick= only_make= lab=
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) tests=$QUICK quick=yes ;;

@@ -27,7 +27,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -gt 0 ] || set -- -m 'not long' --one-in 8 tests/unit
+[ $# -gt 0 ] || set -- -m 'not long' --one-in 8 tests/unit tests/properties
 if [ -z "${ODD_INSIDE:-}" ]; then
     unshare --mount --net --uts true 2>/dev/null || { echo "odd_machine: namespaces need root." >&2; exit 4; }
     # shellcheck disable=SC2086

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The examples of the documentation, as plays, and the place of the run of each.
 
-Used by tests/unit/test_examples.py and tests/lab/test_examples.py.
+Used by tests/properties/test_examples.py and tests/lab/test_examples.py.
 """
 
 from __future__ import annotations

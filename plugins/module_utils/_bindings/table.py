@@ -6,7 +6,7 @@
 the XML of a domain.
 
 Private to the collection. Sources: https://libvirt.org/formatdomain.html and the schema that
-libvirt installs (domaincommon.rng); tests/unit/module_utils/test_bindings_table.py compares the
+libvirt installs (domaincommon.rng); tests/unit/module_utils/bindings/test_table.py compares the
 table with the schema.
 
 A thing that the table calls harmless is harmless. All else binds the guest, also the additions of a

@@ -11,16 +11,8 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
-from ansible_collections.drover.compute.tests.unit import postgres as server
-from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
+from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
-
-# The name is assigned, not only imported: pylint would report an unused import.
-postgres = server.postgres
-store_url = server.store_url
-prepared_sqlite = prepared.prepared_sqlite
-prepared_postgres = prepared.prepared_postgres
-prepared_url = prepared.prepared_url
 
 
 @pytest.fixture

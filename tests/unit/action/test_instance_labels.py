@@ -17,7 +17,7 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
-from ansible_collections.drover.compute.tests.unit.action.test_instances import (
+from ansible_collections.drover.compute.tests.unit.action.test_instance import (
     acts,
     at,
     move,

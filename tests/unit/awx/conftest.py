@@ -11,10 +11,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.awx import shipped
-
-postgres = server.postgres
 
 
 @pytest.fixture(scope="session")

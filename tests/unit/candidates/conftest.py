@@ -8,14 +8,6 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.tests.unit import postgres as server
-from ansible_collections.drover.compute.tests.unit.store import prepared
-
-# The name is assigned, not only imported: pylint would report an unused import.
-postgres = server.postgres
-prepared_sqlite = prepared.prepared_sqlite
-prepared_postgres = prepared.prepared_postgres
-prepared_url = prepared.prepared_url
 
 
 @pytest.fixture(scope="module")

@@ -21,10 +21,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit.placement.test_sharing import held
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
-from ansible_collections.drover.compute.tests.unit.store.test_sharing import held
-from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import (
+from ansible_collections.drover.compute.tests.unit.tracker.test_storage_pools import (
     disk,
     guest,
     machine,

@@ -31,8 +31,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
     storage_fences,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
-from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
-from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk
+from ansible_collections.drover.compute.tests.unit.conductor import test_evacuation as test_evacuate
+from ansible_collections.drover.compute.tests.unit.conductor.test_evacuation import (
+    Hosts,
+    World,
+    disk,
+)
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain
 

@@ -11,13 +11,8 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
-from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 from ansible_collections.drover.compute.tests.unit.store import fleets
-
-# The name is assigned, not only imported: pylint would report an unused import.
-postgres = server.postgres
-store_url = server.store_url
 
 
 def domain(name, state="running", memory_mb=64, **more):

@@ -9,7 +9,11 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
+from ansible_collections.drover.compute.tests.properties.lookups.test_lookups import (
+    ask,
+    contents,
+    refusal,
+)
 
 SMALL = {"resources": {"VCPU": 1, "MEMORY_MB": 300}}
 

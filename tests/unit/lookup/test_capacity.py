@@ -13,8 +13,12 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import flavors
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+from ansible_collections.drover.compute.tests.properties.lookups.test_lookups import (
+    ask,
+    contents,
+    refusal,
+)
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
-from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
 
 
 def capacity(*terms, **options):

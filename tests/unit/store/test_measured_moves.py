@@ -29,9 +29,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances im
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances.instances_for_plans import (
     read_instances,
 )
+from ansible_collections.drover.compute.tests.unit.placement.test_sharing import on_pool
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
-from ansible_collections.drover.compute.tests.unit.store.test_sharing import on_pool
 
 GIB = 1024**3
 POLICY = Policy.from_mapping(None)

@@ -1,0 +1,10 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of lookups."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.tests.unit.lookup import conftest as shared
+
+fleet_url = shared.fleet_url

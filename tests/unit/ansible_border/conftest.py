@@ -1,0 +1,11 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures of plays: a fleet in a store, and its hypervisors."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.tests.unit.action import conftest as shared
+
+there = shared.there
+fleet_url = shared.fleet_url

@@ -1,0 +1,16 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stores for all tests of a module: a test names store_url or prepared_url."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.tests.unit import postgres as server
+from ansible_collections.drover.compute.tests.unit.store import prepared
+
+# The name is assigned, not only imported: pylint would report an unused import.
+postgres = server.postgres
+store_url = server.store_url
+prepared_sqlite = prepared.prepared_sqlite
+prepared_postgres = prepared.prepared_postgres
+prepared_url = prepared.prepared_url
