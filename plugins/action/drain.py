@@ -17,6 +17,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     ConductorAction,
     drain_request,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
+    DRAIN_PLAN_SPEC,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     policy_of,
 )
@@ -42,11 +45,11 @@ class ActionModule(ConductorAction):
         "destination_pool": {"type": "str"},
         "reason": {"type": "str", "default": DrainRequest.reason},
         "rounds": {"type": "int", "default": DrainRequest.rounds},
-        "extra_moves": {"type": "int", "default": 0},
+        **DRAIN_PLAN_SPEC,
         **DRAIN_SPEC,
         **STORE_SPEC,
     }
-    VARIABLES = ("extra_moves", *DRAIN_VARIABLES)
+    VARIABLES = (*DRAIN_PLAN_SPEC, *DRAIN_VARIABLES)
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         if args["pool"]:
@@ -72,7 +75,6 @@ class ActionModule(ConductorAction):
             args,
             args["reason"],
             args["rounds"],
-            args["extra_moves"],
             plan_only,
         )
         drain = Drain(self.ports(args, task_vars), request)

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
+    DRAIN_PLAN_SPEC,
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
@@ -25,7 +26,7 @@ class ActionModule(PlanInfo):
         "max_migrations": {"type": "int", "default": 2},
         "max_migrations_per_destination": {"type": "int"},
         "max_migrations_overall": {"type": "int"},
-        "extra_moves": {"type": "int", "default": 0},
+        **DRAIN_PLAN_SPEC,
         "solver_seconds": {"type": "float", "default": 0},
         "migration": {"type": "dict", "default": {}},
         "excluded": {"type": "dict", "default": {}},
@@ -35,7 +36,7 @@ class ActionModule(PlanInfo):
         "max_migrations",
         "max_migrations_per_destination",
         "max_migrations_overall",
-        "extra_moves",
+        *DRAIN_PLAN_SPEC,
         "solver_seconds",
         "migration",
         *PLAN_INFO_VARIABLES,

@@ -19,6 +19,16 @@ options:
     default: 2
 """
 
+    MOVES = r"""
+options:
+  extra_moves:
+    description:
+      - The number of instances of other hosts that may move to make room, if the host cannot be emptied otherwise.
+      - The variable C(drover_extra_moves) sets it too.
+    type: int
+    default: 0
+"""
+
     DRAIN = r"""
 options:
   max_migrations:
@@ -36,13 +46,6 @@ options:
     description: The most instances that move at a time in the fleet. The variable
       C(drover_max_migrations_overall) sets it too.
     type: int
-  extra_moves:
-    description:
-      - The most instances of other hosts that may move to free capacity, if these moves are
-        necessary.
-      - The variable C(drover_extra_moves) sets it too.
-    type: int
-    default: 0
   solver_seconds:
     description:
       - Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.

@@ -67,12 +67,6 @@ options:
     description: The maximum number of rounds of planning and moving. Only failed moves need another round.
     type: int
     default: 3
-  extra_moves:
-    description:
-      - The number of instances of other hosts that may move to make room, if the host cannot be emptied otherwise.
-      - The variable C(drover_extra_moves) sets it too.
-    type: int
-    default: 0
 attributes:
   check_mode:
     support: full
@@ -84,6 +78,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.plans.moves
   - drover.compute.migration_options.drain
   - drover.compute.migration_options.limits
   - drover.compute.scheduler

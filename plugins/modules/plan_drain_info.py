@@ -30,6 +30,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.scheduler.show
   - drover.compute.plans.drain
+  - drover.compute.plans.moves
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module

@@ -170,7 +170,6 @@ def drain_request(
     args: Mapping[str, Any],
     reason: str,
     rounds: int,
-    extra_moves: int = 0,
     plan_only: bool = False,
 ) -> DrainRequest:
     """Return the DrainRequest of a task with the options of DRAIN_SPEC.
@@ -179,7 +178,7 @@ def drain_request(
     """
     if rounds < 1:
         raise DroverError("rounds must be at least 1, or nothing would ever move.")
-    question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
+    question = DrainQuestion.of_options(policy, {"extra_moves": 0, **args})
     moves = MoveSettings(
         question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"]
     )

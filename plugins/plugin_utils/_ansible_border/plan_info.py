@@ -25,6 +25,9 @@ PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {
     **STORE_SPEC,
 }
 PLAN_INFO_VARIABLES = SCHEDULER_VARIABLES
+#: The options of the plan of a drain alone, which a rolling maintenance does not have, as in the
+#: fragment drover.compute.plans.moves. The variable ``drover_<option>`` also sets each of them.
+DRAIN_PLAN_SPEC: dict[str, dict[str, Any]] = {"extra_moves": {"type": "int", "default": 0}}
 
 
 class PlanInfo(DroverAction):
