@@ -12,15 +12,15 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   down_seconds:
-    description: A host that was seen up in the last so many seconds is not fenced.
+    description: A host that was seen up within this number of seconds is not fenced.
     type: int
     default: 60
   start_seconds:
-    description: No host is fenced within so many seconds after the start of this controller.
+    description: No host is fenced within this number of seconds after the start of this controller.
     type: int
     default: 300
   quiet_seconds:
-    description: No host is fenced within so many seconds after another one.
+    description: No host is fenced within this number of seconds after another one.
     type: int
     default: 180
   down_percent:

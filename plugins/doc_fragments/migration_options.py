@@ -204,7 +204,7 @@ class ModuleDocFragment:
 options:
   max_migrations:
     description:
-      - The most migrations at a time from one host. This limit, those below, and C(max_moving) of a server group count the migrations of
+      - The most migrations at a time from one host. All limits of migrations, and C(max_moving) of a server group, count the migrations of
         all runs in the store.
       - To lose no time between two moves, up to three times as many are opened in advance and wait in a queue on the hypervisor. This is
         not done if one of the two limits below is set.
@@ -212,10 +212,10 @@ options:
     type: int
     default: 2
   max_migrations_per_destination:
-    description: The most migrations at a time to one host. The variable C(drover_max_migrations_per_destination) sets it too.
+    description: The most migrations at a time to one host, over all runs. The variable C(drover_max_migrations_per_destination) sets it too.
     type: int
   max_migrations_overall:
-    description: The most migrations at a time in all. The variable C(drover_max_migrations_overall) sets it too.
+    description: The most migrations at a time in the fleet, over all runs. The variable C(drover_max_migrations_overall) sets it too.
     type: int
   max_wait:
     description:

@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
 )
+from ansible_collections.drover.compute.tests.pages import options
 from ansible_collections.drover.compute.tests.unit import examples
 
 PLAYBOOKS, ROLES, PLUGINS = (examples.ROOT / name for name in ("playbooks", "roles", "plugins"))
@@ -75,15 +75,13 @@ def of_playbook(name: str) -> frozenset[str]:
             found |= set(yaml.safe_load((PLAYBOOKS / file).read_text(encoding="utf-8")))
     for variable in found & set(_FILES_OF_USERS):
         found |= set(_declared(*_FILES_OF_USERS[variable]))
-    return frozenset(found & known_variables.KNOWN)
+    return frozenset(found & options.known())
 
 
 @functools.cache
 def of_hosts() -> frozenset[str]:
     """Return the variables that describe a host: the variables of the module that reads it."""
-    return _of_plugin("compute_node") & known_variables.KNOWN - {
-        f"{known_variables.PREFIX}store_url"
-    }
+    return _of_plugin("compute_node") & options.known() - {f"{options.PREFIX}store_url"}
 
 
 class _Scope(NamedTuple):
@@ -183,10 +181,7 @@ def _of_path(path: pathlib.Path, scope: _Scope) -> set[str]:
 
 def _declared(role: str, entry: str) -> Iterator[str]:
     """Return the options of an entry point of a role, by its argument specification."""
-    specs = yaml.safe_load(
-        (ROLES / role / "meta" / "argument_specs.yml").read_text(encoding="utf-8")
-    )["argument_specs"]
-    return iter(specs.get(entry, {}).get("options") or ())
+    return iter(options.of_role(role).get(entry, ()))
 
 
 def _of_plugins(text: str) -> Iterator[str]:
@@ -210,17 +205,15 @@ def _of_plugin(name: str) -> frozenset[str]:
                 if isinstance(variables, dict)
                 else [each if isinstance(each, str) else each[1] for each in variables]
             )
-            found |= {f"{known_variables.PREFIX}{each}" for each in pairs} | _constants(
-                module.__name__
-            )
+            found |= {f"{options.PREFIX}{each}" for each in pairs} | _constants(module.__name__)
             if kind != "filter":
-                found.add(f"{known_variables.PREFIX}store_url")
+                found.add(f"{options.PREFIX}store_url")
             if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
                 # It reads hosts, each with the variables that describe the host.
                 found |= _of_plugin("compute_node")
             # An action that writes to the store records the reason.
             if kind == "action" and not (name.endswith("_info") or name in _READ_ONLY):
-                found.add(f"{known_variables.PREFIX}reason")
+                found.add(f"{options.PREFIX}reason")
     return frozenset(found)
 
 

@@ -4,54 +4,39 @@
 """Pages made from the code: all variables, all playbooks, and the list of guides for
 docs.ansible.com.
 
-The description of a variable comes from the argument specification of a role, from the
-documentation of a plugin or of the module compute_node, or from the table of a page, in this order.
-A variable without a description is an error.
+The description of a variable comes from its option (see options.py), from the documentation of a
+plugin, or from the table of a page, in this order. A variable without a description is an error.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
+import functools
+import pathlib
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
-from ansible_collections.drover.compute.tests.pages import definitions, readers
+from ansible_collections.drover.compute.tests.pages import (
+    definitions,
+    options,
+    readers,
+    role_files,
+    surveys,
+)
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
 DOCS = ROOT / "docs"
 MADE = "<!-- Made by make pages. Do not edit. -->"
 
-OF_FLEET = """
-store_url controller store_machine hypervisors scheduler scheduler_file service_down_time migration max_migrations max_migrations_per_destination
-max_migrations_overall max_wait shutdown_timeout hooks reboot_sentinel evacuate_down_percent evacuate_down_seconds evacuate_quiet_seconds
-evacuate_start_seconds max_evacuations start_max_age libvirt_service domain_template server_groups definitions report
-"""
-FLEET = frozenset(known_variables.PREFIX + name for name in OF_FLEET.split())
+FLEET = frozenset(options.variable(name) for name in options.table()["fleet"].split())
 #: Variables with a different meaning in each role.
-SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
+SEVERAL = frozenset(options.variable(name) for name in options.table()["several"].split())
 #: Facts that the collection sets, and names that are not for a user.
-SET_BY_US = frozenset(
-    {
-        "drover_audit",
-        "drover_audit_data",
-        "drover_awx_project",
-        "drover_awx_roles",
-        "drover_compute",
-        "drover_rolling",
-    }
-    # The artifacts of jobs.
-    | {
-        f"drover_{name}_result"
-        for name in ("check", "drain", "evacuate", "hosts", "place", "rebalance", "report")
-    }
-)
+SET_BY_US = frozenset(options.variable(name) for name in options.table()["set_by_us"].split())
 KINDS = {
     "fleet": (
         "Of the fleet",
@@ -75,7 +60,7 @@ KINDS = {
 def variables() -> str:
     """Return the page of all variables."""
     described = _described()
-    missing = sorted(known_variables.KNOWN - set(described) - SET_BY_US)
+    missing = sorted(options.known() - set(described) - SET_BY_US)
     if missing:
         raise LookupError(
             f"nothing describes {', '.join(missing)}: no argument specification, no documentation, no table of a page"
@@ -106,100 +91,61 @@ def _described() -> dict[str, dict[str, Any]]:
     """Return {variable: kind, text, default, readers}."""
     found: dict[str, dict[str, Any]] = {}
 
-    def add(name: str, kind: str, option: dict[str, Any], reader: str) -> None:
+    def add(name: str, kind: str, option: options.Option, reader: str) -> None:
+        text = options.markdown(option)
         entry = found.setdefault(
-            name,
-            {
-                "kind": kind,
-                "text": _text(option.get("description")),
-                "default": _default(option),
-                "readers": [],
-            },
+            name, {"kind": kind, "text": text, "default": options.default(option), "readers": []}
         )
         if reader not in entry["readers"]:
             entry["readers"].append(reader)
-            if (
-                name in SEVERAL
-                and len(entry["readers"]) > 1
-                and _text(option.get("description")) not in entry["text"]
-            ):
-                entry["text"] += (
-                    f". {reader[0].upper()}{reader[1:]}: {_text(option.get('description'))}"
-                )
+            if name in SEVERAL and len(entry["readers"]) > 1 and text not in entry["text"]:
+                entry["text"] += f". {reader[0].upper()}{reader[1:]}: {text}"
 
-    for name, option in _documentation("modules/compute_node.py")["options"].items():
-        if name not in ("nodes", "host", "exchanged", "check_migration_trust", "store_url"):
-            add(f"drover_{name}", "host", option, "`discover`")
-    for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
-        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
-            for name, option in (entry.get("options") or {}).items():
-                if name.startswith("drover_"):
-                    add(
-                        name,
-                        "fleet" if name in FLEET else "run",
-                        option,
-                        f"role [{path.parts[-3]}](../roles/{path.parts[-3]}/README.md)",
-                    )
+    for name, option in options.of_hosts().items():
+        add(name, "host", option, "`discover`")
+    for role in sorted(options.table()["roles"]):
+        for entry in options.of_role(role).values():
+            for name, option in entry.items():
+                if name.startswith(options.PREFIX):
+                    add(name, _kind(name), option, f"role [{role}](../roles/{role}/README.md)")
     for folder in ("lookup", "inventory"):
         for path in sorted((ROOT / "plugins" / folder).glob("[a-z]*.py")):
-            for option in _options(f"{folder}/{path.name}").values():
+            for option in options.documented(f"{folder}/{path.name}").values():
                 for variable in option.get("vars") or ():
-                    name = variable["name"]
                     add(
-                        name,
-                        "fleet" if name in FLEET else "run",
-                        option,
-                        f"{'lookup' if folder == 'lookup' else folder} `{path.stem}`",
+                        variable["name"], _kind(variable["name"]), option, f"{folder} `{path.stem}`"
                     )
     for path in sorted((ROOT / "plugins/modules").glob("plan_*_info.py")):
-        for option in _options(f"modules/{path.name}").values():
+        for option in options.of_module(path.stem).values():
             for name in re.findall(r"C\((drover_\w+)\) sets it too", str(option["description"])):
-                add(name, "fleet" if name in FLEET else "run", option, f"module `{path.stem}`")
-    for name, text, default, page in _rows():
-        if name in known_variables.KNOWN and name not in found:
-            kind = "host" if page == "power.md" else "fleet" if name in FLEET else "run"
-            found[name] = {
-                "kind": kind,
-                "text": text,
-                "default": default,
-                "readers": [f"[{page[:-3]}]({page})"],
-            }
+                add(name, _kind(name), options.first(option), f"module `{path.stem}`")
+    rows = {name: row for name, *row in reversed(list(_rows()))}
+    for name, option in options.of_playbooks().items():
+        text, default, page = rows.get(name, ("", "", ""))
+        found.setdefault(
+            name,
+            {
+                "kind": "host" if name.startswith("drover_power_") else _kind(name),
+                "text": options.markdown(option) or text,
+                "default": options.default(option) or default,
+                "readers": [f"[{page[:-3]}]({page})"] if page else [],
+            },
+        )
     for name, text, default in _awx():
         found.setdefault(
             name,
-            {"kind": "awx", "text": _text(text), "default": default, "readers": ["`awx_setup`"]},
+            {
+                "kind": "awx",
+                "text": options.markdown({"description": rows[name][0] if name in rows else text}),
+                "default": default,
+                "readers": ["`awx_setup`"],
+            },
         )
     return found
 
 
-def _documentation(path: str) -> dict[str, Any]:
-    """Return the documentation of a plugin without its fragments."""
-    for statement in ast.parse((ROOT / "plugins" / path).read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.Assign) and statement.targets[0].id == "DOCUMENTATION":
-            return yaml.safe_load(ast.literal_eval(statement.value))
-    raise LookupError(f"{path} has no DOCUMENTATION")
-
-
-def _options(path: str) -> dict[str, Any]:
-    """Return the options of a plugin with the options of its fragments; a fragment for plugins may
-    only add the source of a value."""
-    documentation = _documentation(path)
-    options = {name: dict(option) for name, option in (documentation.get("options") or {}).items()}
-    for name in documentation.get("extends_documentation_fragment") or ():
-        if name.startswith("drover.compute."):
-            for key, option in _fragment(name.removeprefix("drover.compute.")).items():
-                options[key] = {**option, **options.get(key, {})}
-    return options
-
-
-def _fragment(name: str) -> dict[str, Any]:
-    module, dummy, part = name.partition(".")
-    fragments = importlib.import_module(
-        f"ansible_collections.drover.compute.plugins.doc_fragments.{module}"
-    ).ModuleDocFragment
-    return (
-        yaml.safe_load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
-    )
+def _kind(name: str) -> str:
+    return "fleet" if name in FLEET else "run"
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
@@ -258,31 +204,8 @@ def _awx() -> Iterator[tuple[str, str, str]]:
                 " ".join(comment),
                 ""
                 if isinstance(value, (dict, list)) or "{" in str(value)
-                else _default({"default": value}),
+                else options.default({"default": value}),
             )
-
-
-def _default(option: dict[str, Any]) -> str:
-    value = option.get("default")
-    if value in (None, "", {}, []):
-        return ""
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else ", ".join(map(str, value))
-        if isinstance(value, list)
-        else str(value)
-    )
-
-
-def _text(description: Any) -> str:
-    """Return a description as Markdown in one line."""
-    text = " ".join(description) if isinstance(description, list) else str(description or "")
-    # An option names the variable that sets it; here that is the variable itself.
-    text = re.sub(r"The variable C\(\w+\) sets it too\.", "", text)
-    text = re.sub(r"\b(?:O|V|C|RV|E)\(([^)]*(?:\\\)[^)]*)*)\)", r"`\1`", text)
-    text = re.sub(r"\b[MP]\(([\w.]+)(?:#\w+)?\)", r"`\1`", text)
-    return " ".join(text.split()).replace("|", "\\|").rstrip(".")
 
 
 # --- playbooks -----------------------------------------------------------------------------------------
@@ -403,12 +326,17 @@ def guides() -> str:
     return "\n".join(text).rstrip("\n") + "\n"
 
 
+_PYTHON_HEAD = (
+    "# Copyright (c) 2026, The drover.compute authors",
+    "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+    "# SPDX-License-" + "Identifier: GPL-3.0-or-later",
+)
+
+
 def read_by_playbooks() -> str:
     """Return the module with the variables of each playbook."""
     text = [
-        "# Copyright (c) 2026, The drover.compute authors",
-        "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
-        "# SPDX-License-" + "Identifier: GPL-3.0-or-later",
+        *_PYTHON_HEAD,
         '"""The variables that each playbook reads, without ``drover_``. Made by make pages. Do not edit."""',
         "",
         "from __future__ import annotations",
@@ -430,23 +358,44 @@ def read_by_playbooks() -> str:
     return "\n".join([*text, "}", ""])
 
 
+def names_of_variables() -> str:
+    """Return the module with the names of all variables."""
+    kinds = {
+        "NAMES": ("All variables.", set(options.known())),
+        "YES_OR_NO": ("The variables with the values true or false.", options.of_type("bool")),
+        "WHOLE": ("The variables with whole numbers from 0 on.", options.of_type("int")),
+    }
+    text = [
+        *_PYTHON_HEAD,
+        '"""The names of the variables, without ``drover_``. Made by make pages. Do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+    ]
+    for name, (meaning, found) in kinds.items():
+        text += [f"#: {meaning}", f'{name} = """', *_without_prefix(found), '"""']
+    return "\n".join([*text, ""])
+
+
 def _without_prefix(names: Iterable[str]) -> list[str]:
-    return textwrap.wrap(
-        " ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in names)), 138
-    )
+    return textwrap.wrap(" ".join(sorted(name.removeprefix(options.PREFIX) for name in names)), 138)
 
 
+_BORDER = ROOT / "plugins" / "plugin_utils" / "_ansible_border"
 #: Each generated file -> the function that returns its text.
-PAGES = {
+PAGES: dict[pathlib.Path, Callable[[], str]] = {
     DOCS / "variables.md": variables,
     DOCS / "playbooks.md": playbooks,
     DOCS / "docsite" / "rst" / "guides.rst": guides,
     DOCS / "definitions.md": lambda: definitions.page(MADE),
     DOCS / "definitions.schema.json": definitions.schema,
     ROOT / "plugins" / "doc_fragments" / "definitions.py": definitions.fragment,
-    ROOT
-    / "plugins"
-    / "plugin_utils"
-    / "_ansible_border"
-    / "playbook_variables.py": read_by_playbooks,
+    _BORDER / "playbook_variables.py": read_by_playbooks,
+    _BORDER / "variable_names.py": names_of_variables,
+    surveys.PATH: surveys.file,
 }
+for _role in options.table()["roles"]:
+    PAGES[ROOT / "roles" / _role / "meta/argument_specs.yml"] = functools.partial(
+        role_files.specification, _role
+    )
+    PAGES[ROOT / "roles" / _role / "README.md"] = functools.partial(role_files.readme, _role)

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the pages up to date with the code.
 
-    write.py              the output of pages, the lists of variables, playbooks and guides, the keys of definitions
+    write.py              the output of pages, the lists of variables, playbooks and guides, the keys of definitions,
+                          the options in the files of roles, the surveys of AWX
     write.py pictures     docs/pictures; this needs Chromium
 
 In a page the output is the block of text after a line <!-- shown: NAME -->; the names are in

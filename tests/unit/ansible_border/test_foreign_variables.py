@@ -21,6 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
 )
 from ansible_collections.drover.compute.tests.unit import examples, pages
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, failure, run
+from ansible_collections.drover.compute.tests.unit.awx import shipped
 
 PLAYBOOKS = sorted(_without_tags.PLAYBOOKS.glob("*.yml"))
 REFUSING = [path.stem for path in PLAYBOOKS if "selector" not in READ[path.stem].split()]
@@ -205,10 +206,11 @@ def test_every_job_of_awx_gives_what_is_read():
     )
     for job in yaml.safe_load(text)["controller_templates"]:
         name = job["playbook"].rpartition("}")[2].removesuffix(".yml")
-        spec = job.get("survey_spec", {}).get("spec", ())
-        given = {each["variable"] for each in spec} if not isinstance(spec, str) else set()
-        given |= set(re.findall(r"'(drover_\w+)':", str(job.get("extra_vars", ""))))
+        given = set(re.findall(r"'(drover_\w+)':", str(job.get("extra_vars", ""))))
         assert foreign_variables.of_others(name, given, given) == [], name
+    for template, name, questions in shipped.surveys():
+        given = {question["variable"] for question in questions}
+        assert foreign_variables.of_others(name, given, given) == [], template
 
 
 def test_every_rulebook_gives_what_is_read():
