@@ -24,10 +24,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.text import
     audit_table,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
-    transfer,
-    transfer_file,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import transfer
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies.export_file import Export
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema
 
@@ -99,17 +97,15 @@ class ActionModule(DroverAction):
         return {
             "changed": found["changed"],
             "rows": found["rows"],
-            "checksums": found["checksums"],
+            "checksum": found["checksum"],
             "path": args["path"],
             "shown": shown,
         }
 
     def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         # Read the whole file before the store is changed.
-        with transfer_file.Export(args["path"]) as export_file:
-            transfer.check_revision(export_file)
-            with store.write() as connection:
-                found = transfer.load(connection, export_file)
+        with Export(args["path"]) as exported, store.write() as connection:
+            found = transfer.load(connection, exported)
         before = {} if found["changed"] else found["rows"]
         return {**found, "path": args["path"], "shown": (_counted(before), _counted(found["rows"]))}
 

@@ -43,7 +43,7 @@ options:
   path:
     description:
       - The file on the controller to export to or to import from. Required with O(state=exported) and O(state=imported).
-      - An export is JSON lines with checksums. Its mode is 0600, and it replaces an older file as a whole. Its folder must exist.
+      - An export is a SQLite database with a checksum. Its mode is 0600, and it replaces an older file as a whole. Its folder must exist.
       - An import needs an unchanged export of the same schema. Otherwise the module refuses it
         before it writes anything.
     type: path
@@ -95,12 +95,12 @@ EXAMPLES = r"""
     - name: Export the store
       drover.compute.store:
         state: exported
-        path: "{{ playbook_dir }}/drover-store.jsonl"
+        path: "{{ playbook_dir }}/drover-store.sqlite"
 
     - name: Import it into another one
       drover.compute.store:
         state: imported
-        path: "{{ playbook_dir }}/drover-store.jsonl"
+        path: "{{ playbook_dir }}/drover-store.sqlite"
         store_url: sqlite:///{{ playbook_dir }}/copy.db
 """
 
@@ -177,15 +177,15 @@ path:
   description: The file that was written or read.
   returned: when O(state=exported) or O(state=imported)
   type: str
-  sample: /srv/backup/drover-store.jsonl
+  sample: /srv/backup/drover-store.sqlite
 rows:
   description: The number of rows of each table.
   returned: when O(state=exported) or O(state=imported)
   type: dict
   sample: {instances: 40, services: 10}
-checksums:
-  description: The SHA-256 of the lines of each table, the same for the same rows on SQLite and PostgreSQL.
+checksum:
+  description: The SHA-256 of the file, in which the checksum itself counts as zeros. Null if check mode did not write it.
   returned: when O(state=exported) or O(state=imported)
-  type: dict
-  sample: {traits: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855}
+  type: str
+  sample: 5d41b2d1a8e3c0f7c9a64e8a4d1b0b4f7f5f9a3f0c5d2e6b8a7c1d9e0f3a2b4c
 """

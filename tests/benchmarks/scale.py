@@ -354,16 +354,16 @@ class Commands:
 
     def restore(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-        from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
-            transfer,
-            transfer_file,
+        from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import transfer
+        from ansible_collections.drover.compute.plugins.plugin_utils._store.copies.export_file import (
+            Export,
         )
 
         path = self._exported()
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             store = Store.open(url_in(folder))
             store.upgrade()
-            with transfer_file.Export(path) as file, store.write() as connection:
+            with Export(path) as file, store.write() as connection:
                 return {"rows": sum(transfer.load(connection, file)["rows"].values())}
 
     def simulation_load(self):

@@ -36,7 +36,7 @@ def test_issue_44_the_host_with_the_guest_of_the_store_dies(fleet):
     Backup(fleet).store("exported")
     folder = fleet.folder / "rescue"
     folder.mkdir()
-    (fleet.folder / "export.jsonl").rename(folder / "export.jsonl")
+    (fleet.folder / "export.sqlite").rename(folder / "export.sqlite")
     # After the export: one guest moves, one is made, and one moves there.
     play(fleet, "instance_migrate", drover_instance="carried", drover_destination="kvm2")
     late = Domain("late")

@@ -21,7 +21,7 @@ class Losing:
 
     def store(self, state):
         """Export the store, or restore it from that export."""
-        path = self.fleet.folder / "export.jsonl"
+        path = self.fleet.folder / "export.sqlite"
         if state == "imported":
             self.lose()
         words = [

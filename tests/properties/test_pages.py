@@ -139,7 +139,7 @@ def test_it_runs(prepared, command):
         (folder / "copy.db").unlink(missing_ok=True)
         url = f"sqlite:///{folder / 'copy.db'}"
         examples.command(folder, "ansible", "localhost", "-m", "drover.compute.store", "-a",
-                         "state=exported path=drover.jsonl", url=prepared[1])  # fmt: skip
+                         "state=exported path=drover.sqlite", url=prepared[1])  # fmt: skip
     done = examples.command(folder, *words, url=url)
     assert done.returncode == 0, done.stdout
 

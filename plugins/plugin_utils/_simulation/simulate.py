@@ -19,7 +19,8 @@ from .._report import view
 from .._report.simulation import left_out
 from .._scheduler.policy import Policy
 from .._store import Store
-from .._store.copies import scratch, transfer, transfer_file
+from .._store.copies import scratch
+from .._store.copies.export_file import Export
 from .._store.database import clock
 from .._store.engine import Connection
 from .._store.reports import overview, totals
@@ -132,10 +133,11 @@ def copied(store: Store, path: str | None = None) -> Iterator[tuple[Connection, 
         with store.read() as connection, scratch.copy_of(connection) as copy:
             yield copy, clock.now(connection)
     else:
-        with transfer_file.Export(os.path.abspath(os.path.expanduser(path))) as export_file:
-            transfer.check_revision(export_file)
-            with scratch.of_export(export_file) as copy:
-                yield copy, float(export_file.header["exported_at"])
+        with (
+            Export(os.path.abspath(os.path.expanduser(path))) as exported,
+            scratch.of_export(exported) as copy,
+        ):
+            yield copy, exported.exported_at
 
 
 def simulate(store: Store, given: Any, question: Question, path: str | None = None) -> Simulated:

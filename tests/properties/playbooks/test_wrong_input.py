@@ -578,16 +578,16 @@ def test_an_export_that_was_edited(folder, full):
     run(
         "store",
         state="exported",
-        path=str(folder / "export.jsonl"),
+        path=str(folder / "export.sqlite"),
         store_url=f"sqlite:///{folder}/store.db",
     )
-    text = (folder / "export.jsonl").read_text()
-    (folder / "export.jsonl").write_text(text.replace("kvm12", "kvm13", 1))
+    data = (folder / "export.sqlite").read_bytes()
+    (folder / "export.sqlite").write_bytes(data.replace(b"kvm12", b"kvm13", 1))
     target = "store" if full else "new"
     found = failure(
         "store",
         state="imported",
-        path=str(folder / "export.jsonl"),
+        path=str(folder / "export.sqlite"),
         store_url=f"sqlite:///{folder}/{target}.db",
     )
     assert (

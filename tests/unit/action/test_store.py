@@ -64,14 +64,14 @@ def test_an_audit_is_dry_unless_told(broken_url):
 
 
 def test_export_and_import(broken_url, tmp_path):
-    wanted = {"path": str(tmp_path / "x.jsonl"), "store_url": broken_url}
+    wanted = {"path": str(tmp_path / "x.sqlite"), "store_url": broken_url}
     assert run("store", state="exported", check=True, **wanted)["changed"] is True
-    assert not (tmp_path / "x.jsonl").exists()
+    assert not (tmp_path / "x.sqlite").exists()
     found = run("store", state="exported", diff=True, **wanted)
     assert (found["changed"], found["rows"]["services"], is_plain(found)) == (True, 2, True)
     assert (found["diff"][0]["before"], "services 2\n" in found["diff"][0]["after"]) == ("", True)
     assert run("store", state="exported", **wanted)["changed"] is False
-    new = {"path": str(tmp_path / "x.jsonl"), "store_url": f"sqlite:///{tmp_path / 'new.db'}"}
+    new = {"path": str(tmp_path / "x.sqlite"), "store_url": f"sqlite:///{tmp_path / 'new.db'}"}
     assert run("store", state="imported", check=True, **new)["changed"] is True
     assert not (tmp_path / "new.db").exists()
     found = run("store", state="imported", diff=True, **new)

@@ -11,10 +11,8 @@ import time
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
-    transfer,
-    transfer_file,
-)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import transfer
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies.export_file import Export
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import services
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuation import (
     World,
@@ -44,10 +42,10 @@ def is_down(url):
 
 def rescue_store(world, tmp_path):
     """Put the nightly export of the store into a new store on another machine."""
-    path, url = str(tmp_path / "drover.jsonl"), f"sqlite:///{tmp_path / 'rescue.db'}"
+    path, url = str(tmp_path / "drover.sqlite"), f"sqlite:///{tmp_path / 'rescue.db'}"
     with Store.open(world.url).read() as connection:
         transfer.export(connection, path, time.time())
-    with transfer_file.Export(path) as export, Store.open(url).write() as connection:
+    with Export(path) as export, Store.open(url).write() as connection:
         transfer.load(connection, export)
     return url
 

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import hashlib
 import math
 import os
 import random
 import resource
+import shutil
+import sqlite3
 import stat
 import uuid
 
@@ -22,9 +25,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.copies import (
+    checksum,
+    export_writer,
     transfer,
-    transfer_file,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.copies.export_file import Export
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import (
@@ -74,6 +79,17 @@ def fleet_url(prepared_url):
     return prepared_url
 
 
+@pytest.fixture(scope="module")
+def exported(prepared_sqlite, tmp_path_factory):
+    """Return the content of an export."""
+    folder = tmp_path_factory.mktemp("exported")
+    shutil.copyfile(prepared_sqlite, folder / "store.db")
+    url = f"sqlite:///{folder / 'store.db'}"
+    fleets.discover(url, host("kvm1", domain("web")), host("kvm2"))
+    export(url, folder / "x")
+    return (folder / "x").read_bytes()
+
+
 def export(url, path, now=NOW, **options):
     with Store.open(url).read() as connection:
         return transfer.export(connection, str(path), now, **options)
@@ -81,10 +97,25 @@ def export(url, path, now=NOW, **options):
 
 def load(url, path, check_mode=False):
     with (
-        transfer_file.Export(str(path)) as export_file,
+        Export(str(path)) as exported,
         Store.open(url, check_mode).write() as connection,
     ):
-        return transfer.load(connection, export_file)
+        return transfer.load(connection, exported)
+
+
+@contextlib.contextmanager
+def opened(path):
+    """Open an export with SQLite alone, for changes that do not touch its checksum."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as file:
+        yield file
+
+
+def seal(path):
+    """Give an export that was changed the right checksum, as somebody would who forges one."""
+    with opened(path) as file:
+        file.execute("UPDATE drover_export SET checksum = ?", (checksum.ZEROS,))
+        page = checksum.page(file)
+    checksum.seal(path, page)
 
 
 def everything(url):
@@ -192,19 +223,20 @@ def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed)
     fill_at_random(prepared_url, seed)
     before = everything(prepared_url)
     assert all(before.values()), "a table without rows proves nothing"
-    there = export(prepared_url, tmp_path / "there.jsonl")
-    loaded = load(other_url, tmp_path / "there.jsonl")
-    assert (loaded["changed"], loaded["rows"], loaded["checksums"]) == (
+    there = export(prepared_url, tmp_path / "there")
+    loaded = load(other_url, tmp_path / "there")
+    assert (loaded["changed"], loaded["rows"], loaded["checksum"]) == (
         True,
         there["rows"],
-        there["checksums"],
+        there["checksum"],
     )
     assert everything(other_url) == before
-    back = export(other_url, tmp_path / "back.jsonl")
-    assert (back["rows"], back["checksums"]) == (there["rows"], there["checksums"])
-    assert (tmp_path / "back.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes()
+    back = export(other_url, tmp_path / "back")
+    assert (back["rows"], back["checksum"]) == (there["rows"], there["checksum"])
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "there").read_bytes()
+    assert load(other_url, tmp_path / "back")["changed"] is False
     fleets.empty(prepared_url)
-    load(prepared_url, tmp_path / "back.jsonl")
+    load(prepared_url, tmp_path / "back")
     assert everything(prepared_url) == before
 
 
@@ -224,37 +256,33 @@ def test_the_engine_goes_on_where_it_was(fleet_url, other_url, tmp_path):
     assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
 
 
-def test_the_file_is_private_json_lines_that_say_what_they_are(fleet_url, tmp_path):
-    path = tmp_path / "x.jsonl"
+def test_the_file_is_a_private_database_that_says_what_it_is(fleet_url, tmp_path):
+    path = tmp_path / "x.sqlite"
     path.write_text("what was there")
     path.chmod(0o644)
-    found = export(fleet_url, path)
+    answer = export(fleet_url, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    columns = {table.name: table.columns.keys() for table in tables.EXPORTED}
-    assert lines[0] == {
-        "drover_store": {
-            "format": 2,
-            "revision": schema.LATEST,
-            "exported_at": NOW,
-            "columns": columns,
-        }
-    }
-    (first, *_others) = (each["services"] for each in lines if "services" in each)
-    assert dict(zip(columns["services"], first))["host"] == "kvm1"
-    assert lines[-1]["end"]["rows"] == found["rows"]
-    assert len(lines) == 2 + sum(found["rows"].values())
-    assert set(found["rows"]) == {table.name for table in tables.EXPORTED}
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    with opened(path) as file:
+        (header,) = file.execute("SELECT * FROM drover_export")
+        assert header == (1, schema.LATEST, NOW, answer["checksum"])
+        assert file.execute("SELECT host FROM services ORDER BY id").fetchone() == ("kvm1",)
+        for name, count in answer["rows"].items():
+            assert file.execute(f'SELECT count(*) FROM "{name}"').fetchone() == (count,)
+    assert set(answer["rows"]) == {table.name for table in tables.EXPORTED}
+    data = path.read_bytes().replace(answer["checksum"].encode(), b"0" * 64)
+    assert hashlib.sha256(data).hexdigest() == answer["checksum"]
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
 
 
-def test_an_export_of_the_same_rows_is_left(fleet_url, tmp_path):
+# SQLite stores 1 without a byte of its own, so the checksum follows the digits of the revision.
+@pytest.mark.parametrize("now", [NOW, 1.0])
+def test_an_export_of_the_same_rows_is_left(fleet_url, tmp_path, now):
     path = tmp_path / "x"
     assert export(fleet_url, path, dry=True)["changed"] is True
     assert not path.exists()
-    assert export(fleet_url, path)["changed"] is True
+    assert export(fleet_url, path, now)["changed"] is True
     before = path.read_bytes()
-    assert export(fleet_url, path, NOW + 1)["changed"] is False
+    assert export(fleet_url, path, now + 1)["changed"] is False
     assert path.read_bytes() == before
     fleets.discover(fleet_url, host("kvm9"))
     again = export(fleet_url, path, dry=True)
@@ -280,34 +308,49 @@ def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_pa
 
 
 def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
-    """Two instances have one definition, which an index forbids, in a file with right sums."""
+    """Two instances have one definition, which an index forbids, in a file with the right sum."""
     url = f"sqlite:///{tmp_path / 'other.db'}"
     export(fleet_url, tmp_path / "x")
-    with transfer_file.Export(str(tmp_path / "x")) as there, open(tmp_path / "y", "wb") as file:
-        writer = transfer_file.Writer(file)
-        writer.header(
-            schema.LATEST, NOW, {table.name: table.columns.keys() for table in tables.EXPORTED}
-        )
-        for table in tables.EXPORTED:
-            names = table.columns.keys()
-            blocks = [list(zip(*rows)) for rows in there.table(table.name, names)]
-            if table.name == "instances":
-                blocks = [
-                    [
-                        ["same"] * len(column) if name == "definition" else column
-                        for name, column in zip(names, each)
-                    ]
-                    for each in blocks
-                ]
-            writer.table(table.name, blocks)
-        writer.end()
+    with opened(tmp_path / "x") as file:
+        file.execute("DROP INDEX ix_instances_definition")
+        file.execute("UPDATE instances SET definition = 'same'")
+    seal(tmp_path / "x")
     with pytest.raises(
         DroverError,
         match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported",
     ):
-        load(url, tmp_path / "y")
+        load(url, tmp_path / "x")
     with pytest.raises(DroverError, match="discover"), Store.open(url).read():
         pytest.fail("nothing is there")
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ("DELETE FROM compute_nodes", "a row of \\w+ refers to a row that is missing"),
+        ("DROP TABLE traits", "differ in tables: traits.*nothing was imported"),
+        ("ALTER TABLE traits ADD COLUMN more INTEGER", "differ in tables: traits"),
+        ("CREATE VIEW seen AS SELECT 1", "differ in tables: seen"),
+        ("CREATE TRIGGER t AFTER INSERT ON traits BEGIN SELECT 1; END", "differ in tables: t"),
+        ("DELETE FROM drover_export", "it has no checksum"),
+        ("DROP TABLE drover_export", "is no export of a store"),
+    ],
+)
+def test_a_file_that_is_no_export_is_refused_with_the_right_sum_too(
+    fleet_url, tmp_path, change, sentence
+):
+    export(fleet_url, tmp_path / "x")
+    with opened(tmp_path / "x") as file:
+        file.execute(change)
+    if "drover_export" not in change:
+        seal(tmp_path / "x")
+    with pytest.raises(DroverError, match=sentence):
+        Export(str(tmp_path / "x"))
+
+
+def test_a_store_itself_is_no_export(prepared_sqlite):
+    with pytest.raises(DroverError, match="is no export of a store.*state=exported"):
+        Export(str(prepared_sqlite))
 
 
 def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_path):
@@ -317,57 +360,67 @@ def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_pat
         pytest.fail("nothing is there")
 
 
-def edit(text, how):
-    """Return a damaged copy of an export."""
-    lines = text.splitlines(keepends=True)
-    if how == "a number changed":
-        assert '{"inventories":[' in text
-        return text.replace('{"inventories":[', '{"inventories":[9', 1)
-    if how == "a row removed":
-        return "".join(lines[:5] + lines[6:])
-    if how == "a row doubled":
-        return "".join(lines[:5] + lines[4:])
-    if how == "two rows swapped":
-        return "".join([*lines[:4], lines[5], lines[4], *lines[6:]])
-    if how == "the header changed":
-        return text.replace("1800000000.0", "1700000000.0", 1)
-    if how == "the last line removed":
-        return "".join(lines[:-1])
-    if how == "the last line cut":
-        return text[:-20]
-    if how == "cut in a row":
-        return text[: len(text) // 2]
-    if how == "something appended":
-        return text + "{}\n"
-    if how == "a line of garbage":
-        return "".join([*lines[:3], "garbage\n", *lines[3:]])
-    raise ValueError(how)
+def change_row(path):
+    with opened(path) as file:
+        file.execute("UPDATE inventories SET total = total + 1")
+
+
+def remove_row(path):
+    with opened(path) as file:
+        file.execute("DELETE FROM allocations WHERE id = (SELECT max(id) FROM allocations)")
+
+
+def change_time(path):
+    with opened(path) as file:
+        file.execute("UPDATE drover_export SET exported_at = 1")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def halve(path):
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def append(path):
+    path.write_bytes(path.read_bytes() + b"more")
+
+
+def change_byte(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def wipe_page(path):
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
-    "how",
-    [
-        "a number changed",
-        "a row removed",
-        "a row doubled",
-        "two rows swapped",
-        "the header changed",
-        "the last line removed",
-        "the last line cut",
-        "cut in a row",
-        "something appended",
-        "a line of garbage",
-    ],
+    "damage",
+    [change_row, remove_row, change_time, cut, halve, append, change_byte, wipe_page],
 )
-def test_a_damaged_file_is_refused_before_anything_is_written(fleet_url, tmp_path, how):
+def test_a_damaged_file_is_refused_before_anything_is_written(fleet_url, tmp_path, damage):
     export(fleet_url, tmp_path / "x")
-    text = (tmp_path / "x").read_text()
-    damaged = edit(text, how)
-    assert damaged != text
-    (tmp_path / "x").write_text(damaged)
+    before = (tmp_path / "x").read_bytes()
+    damage(tmp_path / "x")
+    assert (tmp_path / "x").read_bytes() != before
     with pytest.raises(DroverError, match="not as it was exported: .*nothing was imported"):
         load(f"sqlite:///{tmp_path / 'new.db'}", tmp_path / "x")
     assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_flipped_byte_is_imported(exported, tmp_path, seed):
+    chance, data = random.Random(seed), bytearray(exported)
+    data[chance.randrange(len(data))] ^= chance.randrange(1, 256)
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(DroverError, match="not as it was exported|is no export|of format"):
+        Export(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize(
@@ -380,15 +433,29 @@ def test_a_damaged_file_is_refused_before_anything_is_written(fleet_url, tmp_pat
         b"[]\n",
         b"null\n",
         b'{"drover_store":3}\n',
+        b"SQLite format 3\0",
+        b"SQLite format 3\0" + bytes(5000),
         b"[" * 100000,
         b"\xff\xfe\n",
     ],
-    ids=["empty", "zeros", "garbage", "mapping", "list", "null", "number", "deep", "binary"],
+    ids=[
+        "empty",
+        "zeros",
+        "garbage",
+        "mapping",
+        "list",
+        "null",
+        "number",
+        "magic",
+        "magic and zeros",
+        "deep",
+        "binary",
+    ],
 )
 def test_garbage_is_refused(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(DroverError, match="is no export of a store|it is empty"):
-        transfer_file.Export(str(tmp_path / "x"))
+    with pytest.raises(DroverError, match="is no export of a store|it is cut or edited"):
+        Export(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize(
@@ -404,13 +471,13 @@ def test_what_is_no_file_cannot_be_imported(tmp_path, path, sentence):
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DroverError, match=sentence):
-        transfer_file.Export(str(tmp_path / path))
+        Export(str(tmp_path / path))
 
 
 @pytest.mark.parametrize(
     ("revision", "advice"),
     [
-        ("0001", "with the version of the collection that wrote it.*upgrade"),
+        ("0023", "before 1.0.0.*discover into a new store"),
         ("9999", "newer version.*upgrade the coll"),
     ],
 )
@@ -426,10 +493,10 @@ def test_another_revision_is_refused_with_what_to_do(
 
 def test_another_format_is_refused(fleet_url, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(transfer_file, "FORMAT", 3)
+        patched.setattr(export_writer, "FORMAT", 3)
         export(fleet_url, tmp_path / "x")
-    with pytest.raises(DroverError, match="format 3; this drover.compute reads 2"):
-        transfer_file.Export(str(tmp_path / "x"))
+    with pytest.raises(DroverError, match="format 3; this drover.compute reads 1"):
+        Export(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("path", ["missing/x", "folder", "file/x"])
@@ -448,7 +515,7 @@ def test_a_full_disk_leaves_what_was_there(fleet_url, tmp_path):
     with Store.open(fleet_url).read() as connection:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
         try:
-            with pytest.raises(DroverError, match="cannot be written: File too large.*still there"):
+            with pytest.raises(DroverError, match="cannot be written: .*still there"):
                 transfer.export(connection, str(tmp_path / "x"), NOW)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -475,5 +542,5 @@ def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
 
 def test_no_password_is_exported(fleet_url, tmp_path):
     export(fleet_url, tmp_path / "x")
-    text = (tmp_path / "x").read_text()
-    assert "postgresql" not in text and "password" not in text
+    data = (tmp_path / "x").read_bytes()
+    assert b"postgresql" not in data and b"password" not in data

@@ -12,11 +12,10 @@ from typing import Any
 
 from ..._common.errors import DroverError
 from ..database.sql import Connection, event, exc, pool, sa
+from ..hosts import continuity
 from ..schema import tables
-from . import transfer, transfer_file
-
-# Rows in memory at a time.
-_ROWS = 20_000
+from . import copied
+from .export_file import Export
 
 
 @contextlib.contextmanager
@@ -29,45 +28,21 @@ def copy_of(connection: Connection) -> Iterator[Connection]:
         if connection.dialect.name == "sqlite":
             _driver(connection).backup(_driver(copy))
         else:
-            tables.metadata.create_all(copy)
-            for table in tables.metadata.sorted_tables:
-                # No plan reads the actions.
-                if table is not tables.actions:
-                    _copy_table(connection, copy, table)
+            # No plan reads the actions.
+            filled = [
+                table for table in tables.metadata.sorted_tables if table is not tables.actions
+            ]
+            copied.fill(connection, _driver(copy), filled)
         with _translated():
             yield _ready(copy)
 
 
 @contextlib.contextmanager
-def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
-    """Open the content of an export of a store.
-
-    :raises DroverError: it is of another schema, or its rows cannot be read.
-    """
+def of_export(exported: Export) -> Iterator[Connection]:
+    """Open the content of an export of a store."""
     with _opened() as copy, _translated():
-        # Indexes that are filled after the rows take half the time; the unique indexes exist before
-        # the rows.
-        schema = sa.MetaData()
-        for table in tables.metadata.sorted_tables:
-            copied = table.to_metadata(schema)
-            # A table with all its columns in the key is not stored twice.
-            copied.dialect_options["sqlite"]["with_rowid"] = not all(
-                column.primary_key for column in table.columns
-            )
-        late = [
-            index for table in schema.sorted_tables for index in table.indexes if not index.unique
-        ]
-        schema.create_all(copy)
-        for index in late:
-            index.drop(copy)
-        copy.commit()
-        # A failed load ends the copy, so no rollback is needed.
-        _driver(copy).execute("PRAGMA journal_mode=OFF")
-        transfer.load(copy, export_file)
-        for index in late:
-            index.create(copy)
-        copy.commit()
-        _driver(copy).execute("PRAGMA journal_mode=MEMORY")
+        exported.copy_to(_driver(copy))
+        continuity.come_back(copy)
         yield _ready(copy)
 
 
@@ -98,16 +73,6 @@ def _prepare(connection: sqlite3.Connection, record: Any) -> None:
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver: Any = connection.connection.driver_connection
     return driver
-
-
-def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:
-    """Copy the rows of a table; JSON is copied as text, which is neither decoded nor encoded."""
-    columns = [
-        sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column
-        for column in table.columns
-    ]
-    rows = connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns))
-    transfer.insert_values(copy, table, rows.partitions())
 
 
 @contextlib.contextmanager
