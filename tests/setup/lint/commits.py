@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 #: The last commit before the rule.
-BASE = "2f72d94703ecb8ee914669333d4ad82ec8315874"
+BASE = "f7d7f04d065eb0736c228850d80637a4c7bfa694"
 LONGEST = 72
 
 
