@@ -9,7 +9,7 @@ import pathlib
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 PLUGINS = TESTS.parent / "plugins"
-#: What they test is no module of Python.
+#: They test no module of Python.
 OTHER = {"awx"}
 
 
