@@ -99,6 +99,7 @@ class WatchedStore:
 
     def __init__(self, store, moments):
         self._store, self._moments, self._writes = store, moments, 0
+        self.check_mode = store.check_mode
 
     def read(self):
         return self._store.read()
