@@ -49,63 +49,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import os
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.drover.compute.plugins.module_utils._files import access
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
-    LibvirtProblem,
-    host_name,
-)
-from ansible_collections.drover.compute.plugins.module_utils._orders import orders
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import backup
-
-
-def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
-    folder = module.params["folder"]
-    if not os.path.isabs(folder) or not access.call(os.path.isdir, folder):
-        raise LibvirtProblem(
-            f"the folder {folder} does not exist on {host_name()}: make it, or mount it there"
-        )
-    for domain in sorted(conn.listAllDomains(0), key=lambda each: each.name()):
-        uuid, name = domain.UUIDString(), domain.name()
-        reason = backup.why_left_out(domain)
-        if reason:
-            result["left_out"].append({"uuid": uuid, "name": name, "reason": reason})
-            result["lines"].append(f"{name} on {host_name()} has no copy: {reason}.")
-            continue
-        if module.check_mode:
-            copies = [
-                {"target": target, "path": "", "since": "", "why_whole": ""}
-                for target in backup.targets(domain)
-            ]
-        else:
-            with orders.alone(Records(), uuid, name, orders.LEAST_PATIENCE):
-                copies = backup.copy(
-                    domain, folder, module.params["timeout"], module.params["incremental"]
-                )
-        result["copies"] += [{"uuid": uuid, "name": name, **each} for each in copies]
-        result["lines"] += [
-            f"{name} on {host_name()}: {each}." for each in backup.not_copied(domain)
-        ]
-        result["lines"] += [
-            f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies
-        ]
-        result["changed"] = True
-
-
-def _said(copied: dict[str, str]) -> str:
-    if not copied["path"]:
-        return "would be copied"
-    if copied["since"]:
-        return f"was copied to {copied['path']}: what was written since {copied['since']}, which it needs"
-    return f"was copied to {copied['path']}" + (
-        f": the whole disk, because {copied['why_whole']}" if copied["why_whole"] else ""
-    )
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import copies
 
 
 def main() -> None:
@@ -121,7 +68,7 @@ def main() -> None:
     )
     result: dict[str, Any] = {"changed": False, "copies": [], "left_out": [], "lines": []}
     with module.hypervisor(lambda: result, local=True) as conn:
-        _run(module, conn, result)
+        copies.copy_all(module, conn, result)
     module.exit_json(**result)
 
 

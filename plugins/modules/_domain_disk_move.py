@@ -92,146 +92,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import copy
-from typing import Any
-from xml.etree.ElementTree import Element
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import move as moves
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
-from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
-from ansible_collections.drover.compute.plugins.module_utils._domain import (
-    device_xml,
-    hotplug,
-    power,
-)
-from ansible_collections.drover.compute.plugins.module_utils._domain.device_xml import Forms
-from ansible_collections.drover.compute.plugins.module_utils._host.disk_facts import DiskFacts
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.call import DiskMoveCall
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
-    LibvirtProblem,
-    host_name,
-    libvirt,
-)
-from ansible_collections.drover.compute.plugins.module_utils._orders import orders
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._storage.shared_storage import (
-    read_mounts,
-)
-
-#: The seconds to wait for another call that works on the domain.
-PATIENCE = 60
-
-
-class Change:
-    """The work of one run of the module."""
-
-    def __init__(self, module: AnsibleModule, conn: Any) -> None:
-        self.module, self.conn, self.params = module, conn, module.params
-        self.aborts = self.params["state"] == "aborted"
-        self.domain: Any = None
-
-    def run(self) -> dict[str, Any]:
-        """Make the next step and return the result of the module."""
-        uuid, name = self.params["uuid"], self.params["name"]
-        if self.module.check_mode:
-            return self._run(self._find())
-        notes, word = Records(), moves.abort_word(self.params["target"])
-        if self.aborts:
-            # A call that copies the disk of a guest that is off has the lock until it reads this
-            # file.
-            notes.ask_abort(uuid, word)
-        try:
-            patience = max(min(self.params["timeout"], PATIENCE), orders.LEAST_PATIENCE)
-            with orders.alone(notes, uuid, name or uuid, patience, self.params["order"]):
-                return self._run(self._find())
-        finally:
-            if self.aborts:
-                notes.forget_abort(uuid)
-
-    def _find(self) -> Any:
-        uuid, name = self.params["uuid"], self.params["name"]
-        self.domain = power.find(self.conn, uuid=uuid)
-        if self.domain is None:
-            raise LibvirtProblem(
-                f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
-            )
-        if name not in (None, self.domain.name()):
-            raise LibvirtProblem(
-                f"The domain {uuid} is named {self.domain.name()!r} on {host_name()}, not {name!r}: correct the name."
-            )
-        return self.domain
-
-    def _run(self, domain: Any) -> dict[str, Any]:
-        before = hotplug.forms_of(domain)
-        move = moves.DiskMove(self.module, self.conn, domain)
-        step = move.abort() if self.aborts else move.move()
-        foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
-        place = move.place if foreseen else None
-        after = (
-            hotplug.forms_of(domain)
-            if place is None
-            else _predicted(before, self.params["target"], place)
-        )
-        facts = read_domain(domain, local=True)
-        if place is not None:
-            _foretell(facts, self.params["target"], place, self.conn)
-        device = next(
-            (each for each in facts["disks"] if each["target"] == self.params["target"]), None
-        )
-        result = {
-            **step,
-            "removed": move.removed,
-            "kept": move.kept,
-            "domain": facts,
-            "device": device,
-        }
-        if self.module._diff:
-            header, pictures = (
-                domain.name(),
-                (device_xml.lines(each, "disk") for each in (before, after)),
-            )
-            result["diff"] = {
-                "before_header": header,
-                "after_header": header,
-                **dict(zip(("before", "after"), pictures)),
-            }
-        return result
-
-    def is_open(self) -> bool | None:
-        """Return True if a move is unfinished; None if this is unknown."""
-        try:
-            # Another call may work on the domain.
-            domain = self.domain or power.find(self.conn, uuid=self.params["uuid"])
-            return domain is not None and records.read(domain) is not None
-        except (LibvirtProblem, libvirt.libvirtError):
-            return None
-
-
-def _predicted(forms: Forms, target: str, place: Place) -> Forms:
-    """Return the domain after the move."""
-    live, config = copy.deepcopy(forms)
-    return (None if live is None else _with(live, target, place)), _with(config, target, place)
-
-
-def _with(root: Element, target: str, place: Place) -> Element:
-    for devices in root.findall("devices"):
-        found = disks.find(root, target)
-        if found is not None:
-            devices[list(devices).index(found)] = disks.moved(found, place)
-    return root
-
-
-def _foretell(facts: dict[str, Any], target: str, place: Place, conn: Any) -> None:
-    for number, each in enumerate(facts["disks"]):
-        if each["target"] == target:
-            disk = disks.facts_of_copy(each, place)
-            DiskFacts(read_mounts("/"), [], conn).add([disk])
-            facts["disks"][number] = disk
 
 
 def main() -> None:
@@ -263,17 +127,7 @@ def main() -> None:
             module.fail_json(
                 msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False
             )
-    change = None
-    with module.hypervisor(lambda: _certain(change), local=True) as conn:
-        change = Change(module, conn)
-        result = change.run()
-    module.exit_json(**result)
-
-
-def _certain(change: Change | None) -> dict[str, Any]:
-    """Return the certain facts after a failure."""
-    begun = change.is_open() if change else False
-    return {} if begun is None else {"begun": begun}
+    module.carry_out(DiskMoveCall, local=True)
 
 
 if __name__ == "__main__":

@@ -104,18 +104,13 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._migration import following
 from ansible_collections.drover.compute.plugins.module_utils._migration import (
     options as migration_options,
 )
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.call import MigrationCall
 
 MOVE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -142,74 +137,6 @@ MOVE_SPEC = {
 }
 
 
-def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the moves to start and the moves to abort, with canonical uuids and defaults."""
-    seen = set()
-    found: dict[str, list[dict[str, Any]]] = {}
-    for option in ("start", "abort"):
-        moves = []
-        for move in module.params[option]:
-            move = {**move, "uuid": binding.domain_uuid(module, move["uuid"], "started")}
-            if move["uuid"] in seen:
-                module.fail_json(
-                    msg=f"The domain {move['uuid']} is named twice in one call: nothing was started."
-                )
-            seen.add(move["uuid"])
-            reasons = migration_options.contradictions(move) if option == "start" else []
-            if reasons:
-                module.fail_json(
-                    msg=f"The options of {move['name'] or move['uuid']}: {'; '.join(reasons)}. Nothing was started."
-                )
-            if move["destination_uri"] is None:
-                move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
-            moves.append(move)
-        found[option] = moves
-    return found["start"], found["abort"]
-
-
-def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
-    """Return the uuid, and the migration if given, of an item of the option follow."""
-    if isinstance(item, dict):
-        unknown = sorted(set(item) - {"uuid", "migration"})
-        if unknown or not item.get("uuid"):
-            module.fail_json(
-                msg=f"follow: {item!r} must be a uuid, or a mapping with uuid and migration: nothing was started."
-            )
-        return {
-            "uuid": binding.domain_uuid(module, str(item["uuid"]), "started"),
-            "migration": item.get("migration"),
-        }
-    return {"uuid": binding.domain_uuid(module, str(item), "started")}
-
-
-def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
-    """Check moves."""
-    # Here, because a call that only follows need not compile it.
-    from ansible_collections.drover.compute.plugins.module_utils._migration import control
-
-    return control.check(moves, uri, records)
-
-
-def _begin(
-    moves: Sequence[Mapping[str, Any]],
-    unwanted: Sequence[Mapping[str, Any]],
-    orphans: Sequence[Mapping[str, Any]],
-    uri: str,
-    records: Records,
-    most: int | None,
-) -> bool:
-    """Start moves, abort other moves, and care for moves with a dead worker. Return True if
-    anything changed.
-    """
-    # Here, because a call that only follows need not compile it.
-    from ansible_collections.drover.compute.plugins.module_utils._migration import control
-
-    words = control.launch(moves, uri, records, most=most)
-    aborted = control.abort(unwanted, uri, records)
-    control.launch(orphans, uri, records, may_start=False)
-    return aborted or any(word in ("started", None) for word in words.values())
-
-
 def main() -> None:
     """Run the module."""
     module = HostModule(
@@ -229,53 +156,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     binding.require_binding(module)
-    uri = module.params["uri"]
-    moves, unwanted = _moves(module)
-    started = [*moves, *unwanted]
-    known = {move["uuid"] for move in started}
-    waiting = [binding.domain_uuid(module, each, "started") for each in module.params["waiting"]]
-    by_uuid = {
-        each["uuid"]: each for each in (_followed(module, each) for each in module.params["follow"])
-    }
-    followed = [each for uuid, each in by_uuid.items() if uuid not in known]
-    for option in ("wait", "until", "news_within"):
-        if (module.params[option] or 0) < 0:
-            module.fail_json(msg=f"{option} is {module.params[option]}: give 0 or more.")
-    most = module.params["max_migrations"]
-    if most is not None and most < 1:
-        module.fail_json(
-            msg=f"max_migrations is {most}: give 1 or more, or nothing would ever move."
-        )
-    records = Records(module.params["run_dir"])
-    checking = module.params["check"] or module.check_mode
-    changed = False
-    with module.failures(files=f"The records of moves in {records.folder}"):
-        if checking:
-            answers = _check(moves, uri, records) if moves else []
-            changed = module.check_mode and any(answer.get("would_start") for answer in answers)
-            looked_at = unwanted + followed
-            reports = following.follow(looked_at, uri, records, 0) if looked_at else []
-            answers += reports
-            aborts = [move["uuid"] for move in unwanted]
-            changed = changed or (
-                module.check_mode
-                and any(r["uuid"] in aborts and r["status"] == "running" for r in reports)
-            )
-        else:
-            orphans = following.orphans(followed, records)
-            if started or orphans:
-                # Make the processes first, before any call to libvirt.
-                changed = _begin(moves, unwanted, orphans, uri, records, most)
-            news = following.News(module.params["news_within"], waiting)
-            wait, until = module.params["wait"], module.params["until"]
-            reports = answers = following.follow(
-                started + followed, uri, records, wait, until, news
-            )
-    module.exit_json(
-        changed=changed,
-        moves=answers,
-        finished=all(report["status"] != "running" for report in reports),
-    )
+    call = MigrationCall(module)
+    with module.failures(files=f"The records of moves in {call.records.folder}"):
+        result = call.run()
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

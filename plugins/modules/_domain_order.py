@@ -61,48 +61,15 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import time
-from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.drover.compute.plugins.module_utils._domain import power
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._changes import withdrawal
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._orders import orders
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._orders.unfinished import Unfinished
 
 SPEC = {
     "uuid": {"type": "str", "required": True},
     "withdraw": {"type": "list", "elements": "str", "default": []},
 }
-
-
-def _look(
-    conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule
-) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "uuid": wanted["uuid"],
-        "busy": False,
-        "domain": None,
-        "kept_disks": [],
-    }
-    try:
-        with orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
-            if not module.check_mode:
-                orders.withdraw(records, wanted["uuid"], wanted["withdraw"])
-            domain = power.find(conn, uuid=wanted["uuid"])
-            if domain is not None:
-                entry["domain"] = read_domain(domain, binding.is_local(module.params["uri"]))
-            elif not module.check_mode and binding.is_local(module.params["uri"]):
-                entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(
-                    conn, wanted["withdraw"]
-                )
-    except orders.Busy:
-        entry["busy"] = True
-    return entry
 
 
 def main() -> None:
@@ -118,13 +85,9 @@ def main() -> None:
     given = module.params
     for each in given["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "looked at")
-    records, deadline = Records(), time.monotonic() + given["patience"]
     with module.hypervisor() as conn:
-        found = [
-            _look(conn, records, each, max(0.0, deadline - time.monotonic()), module)
-            for each in given["domains"]
-        ]
-    module.exit_json(changed=False, domains=found)
+        domains = withdrawal.look_at_all(conn, module)
+    module.exit_json(changed=False, domains=domains)
 
 
 if __name__ == "__main__":

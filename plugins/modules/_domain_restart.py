@@ -149,15 +149,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.drover.compute.plugins.module_utils._devices import mdevs
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._restart import restart
-from ansible_collections.drover.compute.plugins.module_utils._restart.restart_images import (
-    Surroundings,
-)
+from ansible_collections.drover.compute.plugins.module_utils._restart import call
 
 INSTANCE_SPEC = {
     "uuid": {"type": "str", "required": True},
@@ -211,21 +206,9 @@ def main() -> None:
     given = module.params
     if given["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
-    records, check = Records(), module.check_mode
     with module.hypervisor() as conn:
-        surroundings = Surroundings(conn)
-        with ThreadPoolExecutor(given["at_once"]) as pool:
-            instances = list(
-                pool.map(
-                    lambda each: restart.restart(
-                        conn, records, each, given["timeout"], check, surroundings
-                    ),
-                    given["instances"],
-                )
-            )
-        forgotten = [restart.forget(conn, records, uuid, check) for uuid in given["forget"]]
-    changed = any(each["status"] in ("restarted", "forgotten") for each in instances + forgotten)
-    module.exit_json(changed=changed, instances=instances, forgotten=forgotten)
+        result = call.restart_all(conn, given, module.check_mode)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -54,50 +54,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import time
-from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain import power
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
-    LibvirtProblem,
-    libvirt,
-)
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks
-
-#: The seconds between two tries to reach a libvirt that restarts.
-AGAIN = 0.5
-
-
-def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    conn = binding.open_connection(uri)
-    try:
-        found: dict[str, Any] = {}
-        for kind in ("uuid", "name"):
-            for text in given[f"{kind}s"]:
-                domain = power.find(conn, **{kind: text})
-                if domain is not None:
-                    found[domain.UUIDString()] = domain
-        domains = [
-            {"uuid": uuid, "name": each.name(), "state": power.state_of(each)}
-            for uuid, each in found.items()
-        ]
-        return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
-    finally:
-        binding.close(conn)
-
-
-def _patiently(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Read the domains. Read them again if libvirt restarts during the read."""
-    deadline = time.monotonic() + given["patience"]
-    while True:
-        try:
-            return _sightings(uri, given)
-        except (LibvirtProblem, libvirt.libvirtError):
-            if time.monotonic() >= deadline:
-                raise
-        time.sleep(AGAIN)
+from ansible_collections.drover.compute.plugins.module_utils._migration import sightings
 
 
 def main() -> None:
@@ -118,22 +78,8 @@ def main() -> None:
     given["uuids"] = [binding.domain_uuid(module, each, "looked for") for each in given["uuids"]]
     binding.require_binding(module)
     with module.failures():
-        found = [_patiently(uri, given) for uri in given["uris"]]
-    # A network or bridge counts as present if one of the host's libvirts has it.
-    lacking = (
-        {
-            name: why
-            for name, why in found[0][1].items()
-            if all(name in each for _domains, each in found)
-        }
-        if found
-        else {}
-    )
-    module.exit_json(
-        changed=False,
-        domains=[each for domains, _lacking in found for each in domains],
-        lacking=lacking,
-    )
+        result = sightings.read_all(given)
+    module.exit_json(changed=False, **result)
 
 
 if __name__ == "__main__":

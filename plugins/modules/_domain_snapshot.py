@@ -66,83 +66,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import contextlib
-from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.drover.compute.plugins.module_utils._domain import power
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._changes.snapshot import SnapshotChange
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
-    LibvirtProblem,
-    host_name,
-)
-from ansible_collections.drover.compute.plugins.module_utils._orders import orders
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import records
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import (
-    snapshots as _snapshots,
-)
-from ansible_collections.drover.compute.plugins.module_utils._snapshots import (
-    steps as _snapshot_steps,
-)
-
-
-def _find(conn: Any, uuid: str, name: str | None) -> Any:
-    domain = power.find(conn, uuid=uuid)
-    if domain is None:
-        raise LibvirtProblem(
-            f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
-        )
-    if name not in (None, domain.name()):
-        raise LibvirtProblem(
-            f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name."
-        )
-    return domain
-
-
-def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict[str, Any]:
-    """Bring the snapshot to its state and return the result of the module."""
-    given = module.params
-    uuid, name, state = given["uuid"], given["name"], given["state"]
-    alone: Any = contextlib.nullcontext()
-    if state is not None and not module.check_mode:
-        alone = orders.alone(Records(), uuid, name or uuid, orders.LEAST_PATIENCE, given["order"])
-    with alone:
-        steps.domain = _find(conn, uuid, name)
-        if state is not None and not module.check_mode:
-            # An interrupted move may have taken the records from libvirt.
-            records.give_back(steps.domain)
-        before = _snapshots.read(steps.domain)
-        changed = steps.carry_out(state, before) if state is not None else False
-        after = (
-            steps.foreseen
-            if module.check_mode and changed
-            else [each.facts() for each in _snapshots.read(steps.domain)]
-        )
-        result = {
-            "changed": changed,
-            "snapshots": after,
-            "domain": read_domain(steps.domain, local=True),
-            **steps.told,
-        }
-        if module._diff:
-            result["diff"] = {
-                "before": _lines([each.facts() for each in before]),
-                "after": _lines(after),
-            }
-            result["diff"].update(
-                before_header=steps.domain.name(), after_header=steps.domain.name()
-            )
-            if state == "reverted" and changed:
-                result["diff"]["after"] += f"the disks are as of {given['snapshot']}\n"
-        return result
-
-
-def _lines(snapshots: list[dict[str, Any]]) -> str:
-    return "".join(f"snapshot {each['name']} ({each['kind']})\n" for each in snapshots)
 
 
 def main() -> None:
@@ -167,11 +94,7 @@ def main() -> None:
     given["uuid"] = binding.domain_uuid(module, given["uuid"], "changed")
     if given["timeout"] < 0:
         module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.", begun=False)
-    steps = None
-    with module.hypervisor(lambda: {"begun": steps.begun if steps else False}, local=True) as conn:
-        steps = _snapshot_steps.Steps(module, conn)
-        result = _run(module, conn, steps)
-    module.exit_json(**result)
+    module.carry_out(SnapshotChange, local=True)
 
 
 if __name__ == "__main__":

@@ -52,23 +52,12 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._files.mounts import all_mounts
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._ownership.file_users import FileUsers
+from ansible_collections.drover.compute.plugins.module_utils._ownership.file_users import users_of
 from ansible_collections.drover.compute.plugins.module_utils._storage import file_names
-
-
-def _users(uri: str, given: dict[str, Any]) -> dict[str, str]:
-    conn = binding.open_connection(uri)
-    try:
-        users = FileUsers(conn, given["uuid"], all_mounts(), given["folders_seen"])
-        reasons = {file["name"]: users.reason(file) for file in given["files"]}
-        return {name: reason for name, reason in reasons.items() if reason is not None}
-    finally:
-        binding.close(conn)
 
 
 def main() -> None:
@@ -91,7 +80,7 @@ def main() -> None:
         binding.require_binding(module)
         with module.failures():
             for uri in given["uris"]:
-                users.update(_users(uri, given))
+                users.update(users_of(uri, given))
     module.exit_json(changed=False, names=names, users=users)
 
 

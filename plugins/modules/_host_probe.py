@@ -48,7 +48,6 @@ EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds, rbd_watchers
 
 
@@ -69,7 +68,7 @@ def main() -> None:
     state, paths = probe.storage(
         [disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt()
     )
-    watched = _watched(images)
+    watched = rbd_watchers.watched_here(images)
     module.exit_json(
         changed=False,
         reached=True if True in reached else False if False in reached else None,
@@ -83,19 +82,6 @@ def main() -> None:
         storage="active" if watched else state,
         in_use=[*paths, *watched],
     )
-
-
-def _watched(images: list[str]) -> list[str]:
-    if not images or binding.libvirt is None:
-        return []
-    try:
-        conn = binding.open_connection("qemu:///system")
-    except binding.LibvirtProblem:
-        return []
-    try:
-        return rbd_watchers.watched(conn, images)
-    finally:
-        binding.close(conn)
 
 
 if __name__ == "__main__":

@@ -71,87 +71,10 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-import contextlib
-from collections.abc import Iterator
-from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.drover.compute.plugins.module_utils._files.problem import Problem
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._images.cache import (
-    Absent,
-    CachedImage,
-    Cleaning,
-    OtherContent,
-    Unfinished,
-    Unread,
-)
-from ansible_collections.drover.compute.plugins.module_utils._images.images import ImageProblem
+from ansible_collections.drover.compute.plugins.module_utils._images import call
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._ownership import ownership
-
-
-def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
-    """End the module with the sentence of a problem, and with its kind, which decides about the
-    caller's next step.
-    """
-    kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
-    module.fail_json(
-        msg=str(problem),
-        **{name: isinstance(problem, kind) for name, kind in kinds.items()},
-        **more,
-    )
-
-
-@contextlib.contextmanager
-def _of_kinds(module: AnsibleModule) -> Iterator[None]:
-    """End the module with the kind of a problem, which decides about the next step of the caller."""
-    try:
-        yield
-    except Problem as problem:
-        fail(module, problem)
-
-
-def bring(module: AnsibleModule) -> dict[str, Any]:
-    """Bring the image into the cache, within the time of this call."""
-    given = module.params
-    cached = CachedImage(given["folder"], given["name"], given["checksum"])
-    if cached.is_there():
-        if not module.check_mode:
-            cached.mark_used()
-        return {"changed": False, "image": cached.path, "done": True, "before": 0}
-    if module.check_mode:
-        return {
-            "changed": True,
-            "image": cached.path,
-            "done": False,
-            "before": 0,
-            "size": 0,
-            "total": None,
-        }
-    try:
-        changed = cached.bring(given["url"], given["path"], given["seconds"], given["peer"])
-    except Unfinished as so_far:
-        given = {**given, "uploaded": False}
-        found = {"done": False, "size": so_far.size, "total": so_far.total}
-        return {"changed": True, "image": cached.path, "before": cached.begun, **found}
-    except ImageProblem as exc:
-        fail(module, exc, before=cached.begun)
-        raise
-    finally:
-        if given["uploaded"] and given["path"]:
-            ownership.drop_temporary(given["path"])
-    return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
-
-
-def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:
-    """Remove the unused files of the cache."""
-    cleaning = Cleaning(conn, module.params["folder"], module.params["used_elsewhere"])
-    removed = cleaning.sort_out()
-    if not module.check_mode:
-        removed = cleaning.remove()
-    return {"changed": bool(removed), "removed": removed, "kept": cleaning.kept}
 
 
 def main() -> None:
@@ -181,11 +104,11 @@ def main() -> None:
     if module.params["state"] == "present":
         if module.params["peer"]:
             binding.require_binding(module)
-        with module.failures(), _of_kinds(module):
-            result = bring(module)
+        with module.failures(), call.failures_of_kinds(module):
+            result = call.bring(module)
     else:
-        with module.hypervisor() as conn, _of_kinds(module):
-            result = clean(module, conn)
+        with module.hypervisor() as conn, call.failures_of_kinds(module):
+            result = call.clean(module, conn)
     module.exit_json(**result)
 
 

@@ -127,143 +127,12 @@ domains:
       sample: {uuid: 8302fec1-fe67-40ea-b14e-50b605f64716, name: web1, state: running, persistent: true, autostart: false, vcpus: 1, memory_mb: 32}
 """
 
-import contextlib
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain import power, reboot
-from ansible_collections.drover.compute.plugins.module_utils._host.domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._changes import power
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._libvirt.binding import (
-    LibvirtProblem,
-    host_name,
-    libvirt,
-)
-from ansible_collections.drover.compute.plugins.module_utils._orders import orders
-from ansible_collections.drover.compute.plugins.module_utils._orders.records import Records
 
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
-
-
-def _reached(domain: Any, given: dict[str, Any]) -> bool:
-    """Return True if the domain is in the requested state."""
-    if given["state"] == "running":
-        return power.state_of(domain) in ("running", "blocked")
-    return given["state"] == "stopped" and not domain.isActive()
-
-
-def _act(
-    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
-) -> dict[str, Any]:
-    """Work on one domain and return its entry of the result."""
-    answer = {
-        "uuid": wanted["uuid"],
-        "name": wanted["name"],
-        "changed": False,
-        "status": "done",
-        "message": "",
-        "domain": None,
-    }
-    local = binding.is_local(given["uri"])
-    try:
-        with _alone(wanted, given, check_mode):
-            return _act_alone(conn, wanted, given, check_mode, answer, local)
-    except (LibvirtProblem, OSError) as exc:
-        # Another call works on the domain, so its current state proves nothing.
-        return {**answer, "status": "failed", "message": str(exc)}
-
-
-def _alone(
-    wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
-) -> contextlib.AbstractContextManager[None]:
-    if check_mode:
-        return contextlib.nullcontext()
-    return orders.alone(
-        Records(),
-        wanted["uuid"],
-        wanted["name"] or wanted["uuid"],
-        max(given["timeout"], orders.LEAST_PATIENCE),
-    )
-
-
-def _act_alone(
-    conn: Any,
-    wanted: dict[str, Any],
-    given: dict[str, Any],
-    check_mode: bool,
-    answer: dict[str, Any],
-    local: bool,
-) -> dict[str, Any]:
-    domain = None
-    try:
-        domain = power.find(conn, uuid=wanted["uuid"])
-        if domain is None:
-            return {
-                **answer,
-                "status": "absent",
-                "message": f"there is no domain {wanted['uuid']} on {host_name()}",
-            }
-        if wanted["name"] not in (None, domain.name()):
-            raise LibvirtProblem(
-                f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}"
-            )
-        answer["name"] = domain.name()
-        answer["before"] = power.state_of(domain)
-        answer["changed"] = not _reached(domain, given)
-        if answer["changed"] and given["state"] == "stopped":
-            power.refuse_transient(domain)
-            if given["timeout"] > 0:
-                power.refuse_opposite(domain, "poweroff")
-        if answer["changed"] and not check_mode:
-            _change(conn, domain, given)
-        answer["domain"] = read_domain(domain, local)
-    except (LibvirtProblem, libvirt.libvirtError) as exc:
-        answer["status"] = "failed"
-        answer["message"] = (
-            binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
-        )
-        answer["changed"] = False
-        answer["domain"] = _still(domain, local)
-    return answer
-
-
-def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
-    if given["state"] == "running":
-        power.start(domain, given["timeout"])
-    elif given["state"] == "stopped":
-        power.stop(domain, given["timeout"], given["force"])
-    else:
-        reboot.reboot(conn, domain, given["timeout"], given["hard"])
-
-
-def _still(domain: Any, local: bool) -> dict[str, Any] | None:
-    """Read a domain after a failure; None if libvirt does not answer."""
-    try:
-        return read_domain(domain, local) if domain is not None else None
-    except (LibvirtProblem, libvirt.libvirtError):
-        return None
-
-
-def _difference(
-    answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool
-) -> dict[str, str]:
-    """Return the states before and after, one line for each domain."""
-    reached = {"running": "running", "stopped": "shutoff", "rebooted": "running, rebooted"}[
-        given["state"]
-    ]
-
-    def after(answer: dict[str, Any]) -> str:
-        if answer["changed"] and (check_mode or given["state"] == "rebooted"):
-            return reached
-        return answer["domain"]["state"] if answer["domain"] else "absent"
-
-    return {
-        "before": "".join(
-            f"{each['name'] or each['uuid']}: {each.get('before', 'absent')}\n" for each in answers
-        ),
-        "after": "".join(f"{each['name'] or each['uuid']}: {after(each)}\n" for each in answers),
-    }
 
 
 def main() -> None:
@@ -300,16 +169,9 @@ def main() -> None:
     if given["state"] == "rebooted":
         # Start the loop before the connection is opened. Otherwise the connection has no events.
         binding.start_event_loop()
-    with module.hypervisor() as conn, ThreadPoolExecutor(given["at_once"]) as pool:
-        answers = list(
-            pool.map(lambda each: _act(conn, each, given, module.check_mode), given["domains"])
-        )
-    result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
-    if module._diff:
-        result["diff"] = _difference(answers, given, module.check_mode)
-    for each in answers:
-        each.pop("before", None)
-    module.exit_json(domains=answers, **result)
+    with module.hypervisor() as conn:
+        result = power.act_on_all(conn, given, module.check_mode, module._diff)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -513,9 +513,6 @@ hypervisor:
           xml: <domain type='kvm'>...</domain>
 """
 
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import CPU_MODES
 from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
@@ -523,13 +520,10 @@ from ansible_collections.drover.compute.plugins.module_utils._host import kvm_pr
 from ansible_collections.drover.compute.plugins.module_utils._host.hypervisor import read_hypervisor
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
-from ansible_collections.drover.compute.plugins.module_utils._migration import reach, trust
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach
 
 #: The time limit of the whole read in seconds.
 READ_TIMEOUT = 120
-
-#: The time limit in seconds of the look at SSH's files. A home folder may be on storage that hangs.
-LOOK_TIMEOUT = 10
 
 
 def main() -> None:
@@ -593,25 +587,8 @@ def main() -> None:
         )
     binding.close(conn)
     if module.params["migration_trust"]:
-        _look_at_trust(module, **module.params["migration_trust"])
+        reach.warn_of_unreached(module, **module.params["migration_trust"])
     module.exit_json(changed=False, hypervisor=facts)
-
-
-def _look_at_trust(module: AnsibleModule, host: str, peers: list[dict[str, Any]]) -> None:
-    """Warn of hosts that SSH of this host cannot reach."""
-    reached_by = [each for each in peers if each["uri"]]
-    try:
-        missing = within(LOOK_TIMEOUT, lambda: reach.look_at_all(reached_by))
-    except (Late, OSError) as problem:
-        why = str(problem) or f"it took longer than {LOOK_TIMEOUT} s"
-        module.warn(
-            f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the files of SSH were not read: {why}."
-        )
-        return
-    for sentence in trust.sentences(host, missing):
-        module.warn(
-            f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust."
-        )
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ STARTS = {"boot", "createWithFlags", "revertToSnapshot", "pMWakeup"}
 #: Pools, folders and devices have methods with the same names.
 STARTS_OF_DOMAINS = {("domain", "create"), ("domain", "resume"), ("power", "start")}
 STARTERS = {
-    "modules/domain.py",
-    "modules/domain_power.py",
+    "module_utils/_changes/presence.py",
+    "module_utils/_changes/power.py",
     "module_utils/_migration/worker.py",
     "module_utils/_domain/power.py",
     "module_utils/_domain/reboot.py",

@@ -205,6 +205,7 @@ TREE = (
     "inventory/part.py",
     "lookup/part.py",
     "module_utils/_bindings/part.py",
+    "module_utils/_changes/part.py",
     "module_utils/_devices/part.py",
     "module_utils/_disk_move/part.py",
     "module_utils/_domain/part.py",

@@ -33,24 +33,22 @@ import libvirt
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
+from ansible_collections.drover.compute.plugins.module_utils._changes import power as power_change
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import (
     destination as disk_destination,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.module_utils._files import access, child, detach
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding, calls, machine
-from ansible_collections.drover.compute.plugins.module_utils._migration import state
+from ansible_collections.drover.compute.plugins.module_utils._migration import reach, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import (
     worker as migration_worker,
 )
 from ansible_collections.drover.compute.plugins.module_utils._orders import (
     records as migration_record,
 )
-from ansible_collections.drover.compute.plugins.modules import (
-    _domain_restart,
-    domain_power,
-    hypervisor_info,
-)
+from ansible_collections.drover.compute.plugins.module_utils._restart import call as restart_call
+from ansible_collections.drover.compute.plugins.modules import hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
     Hand,
@@ -375,10 +373,10 @@ class Fleet:
         patch.setattr(binding, "start_event_loop", lambda: None)
         _inherit_the_host(patch)
         # Threads and processes that wait for others belong to no host.
-        for module in (binding, calls, hypervisor_info):
+        for module in (binding, calls, hypervisor_info, reach):
             patch.setattr(module, "within", lambda dummy, call, alive=None: call())
         patch.setattr(access, "call_each", _each_at_once)
-        for module in (domain_power, _domain_restart):
+        for module in (power_change, restart_call):
             patch.setattr(module, "ThreadPoolExecutor", _SameThread)
         for name, seconds in (
             ("SETTLE", 0.2),

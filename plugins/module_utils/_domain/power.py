@@ -43,6 +43,23 @@ def find(conn: Any, uuid: str | None = None, name: str | None = None) -> Any:
         raise
 
 
+def find_named(conn: Any, uuid: str, name: str | None) -> Any:
+    """Return the domain with a uuid.
+
+    :raises LibvirtProblem: it does not exist, or has another name than the given one.
+    """
+    domain = find(conn, uuid=uuid)
+    if domain is None:
+        raise LibvirtProblem(
+            f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it."
+        )
+    if name not in (None, domain.name()):
+        raise LibvirtProblem(
+            f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name."
+        )
+    return domain
+
+
 def boot(domain: Any) -> None:
     """Start a domain that is off. libvirt first reads saved memory from the disk; the time for this
     grows with the memory.

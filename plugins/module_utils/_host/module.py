@@ -14,7 +14,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -25,6 +25,16 @@ from .capabilities import parse_capabilities
 
 #: The limit in seconds for the answer of a libvirt about its machine.
 PATIENCE = 10
+
+
+class Change(Protocol):
+    """The work of one run of a module."""
+
+    def run(self) -> dict[str, Any]:
+        """Do the work and return the result of the module."""
+
+    def certain(self) -> dict[str, Any]:
+        """Return the certain facts after a failure."""
 
 
 class HostModule(AnsibleModule):
@@ -45,6 +55,19 @@ class HostModule(AnsibleModule):
     def fail_json(self, msg: str, **kwargs: Any) -> None:
         """End the module with a failure."""
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
+
+    def carry_out(self, make: Callable[[HostModule, Limited], Change], local: bool = False) -> None:
+        """Make and run the change of a domain, and end the module.
+
+        :param local: True if the libvirt must be this machine's.
+        """
+        change: Change | None = None
+        with self.hypervisor(
+            lambda: change.certain() if change else {"begun": False}, local
+        ) as conn:
+            change = make(self, conn)
+            result = change.run()
+        self.exit_json(**result)
 
     @contextlib.contextmanager
     def hypervisor(

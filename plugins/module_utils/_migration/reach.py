@@ -15,8 +15,12 @@ import concurrent.futures
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 from .._files import programs
+from .._files.limits import Late, within
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem
 from . import trust
@@ -33,6 +37,10 @@ NO_KEY = "no SSH key"
 KEY_REFUSED = "its SSH refuses the key of {user}"
 NO_SSH = "there is no program ssh here"
 KEYTAB = "/etc/krb5.keytab"
+
+
+#: The time limit in seconds of the look at SSH's files. A home folder may be on storage that hangs.
+LOOK_TIMEOUT = 10
 
 
 def connect_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
@@ -183,3 +191,20 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(list(words), 255, "", "")
+
+
+def warn_of_unreached(module: AnsibleModule, host: str, peers: list[dict[str, Any]]) -> None:
+    """Warn of hosts that SSH of this host cannot reach."""
+    reached_by = [each for each in peers if each["uri"]]
+    try:
+        missing = within(LOOK_TIMEOUT, lambda: look_at_all(reached_by))
+    except (Late, OSError) as problem:
+        why = str(problem) or f"it took longer than {LOOK_TIMEOUT} s"
+        module.warn(
+            f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the files of SSH were not read: {why}."
+        )
+        return
+    for sentence in trust.sentences(host, missing):
+        module.warn(
+            f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust."
+        )

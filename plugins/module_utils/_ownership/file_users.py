@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .._files import access, block_devices
-from .._files.mounts import Mount
+from .._files.mounts import Mount, all_mounts
+from .._libvirt import binding
 from .._storage import backing, file_names
 from .._storage.shared_storage import network_mounts, real_path_id
 from .needs import Need, Needs, look
@@ -166,3 +167,14 @@ class FileUsers:
 
 def _number(inode: str) -> str:
     return inode.rpartition("/")[2]
+
+
+def users_of(uri: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the reason of each file that a domain of a libvirt uses."""
+    conn = binding.open_connection(uri)
+    try:
+        users = FileUsers(conn, given["uuid"], all_mounts(), given["folders_seen"])
+        reasons = {file["name"]: users.reason(file) for file in given["files"]}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+    finally:
+        binding.close(conn)

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .._files import programs
+from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from . import kinds
@@ -102,3 +103,17 @@ def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
     finally:
         if key is not None:
             os.close(key)
+
+
+def watched_here(images: Sequence[str]) -> list[str]:
+    """Return the watched images of this machine's libvirt, or none if it does not answer."""
+    if not images or binding.libvirt is None:
+        return []
+    try:
+        conn = binding.open_connection("qemu:///system")
+    except binding.LibvirtProblem:
+        return []
+    try:
+        return watched(conn, images)
+    finally:
+        binding.close(conn)

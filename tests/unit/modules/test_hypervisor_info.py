@@ -20,7 +20,6 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import reach
-from ansible_collections.drover.compute.plugins.modules import hypervisor_info
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
 DRIVER_PREFIX = "vir"
@@ -478,7 +477,7 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
 
 
 def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
-    monkeypatch.setattr(hypervisor_info, "LOOK_TIMEOUT", 0.1)
+    monkeypatch.setattr(reach, "LOOK_TIMEOUT", 0.1)
     monkeypatch.setattr(reach, "look_at_all", lambda peers: time.sleep(5))
     found = run_module(
         "hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []}

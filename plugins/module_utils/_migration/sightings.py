@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domains that a host shows before an instance moves to it, and the networks and bridges that it lacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .._domain import power
+from .._libvirt import binding
+from .._libvirt.binding import LibvirtProblem, libvirt
+from . import checks
+
+#: The seconds between two tries to reach a libvirt that restarts.
+AGAIN = 0.5
+
+
+def _read_once(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
+    conn = binding.open_connection(uri)
+    try:
+        found: dict[str, Any] = {}
+        for kind in ("uuid", "name"):
+            for text in given[f"{kind}s"]:
+                domain = power.find(conn, **{kind: text})
+                if domain is not None:
+                    found[domain.UUIDString()] = domain
+        domains = [
+            {"uuid": uuid, "name": each.name(), "state": power.state_of(each)}
+            for uuid, each in found.items()
+        ]
+        return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
+    finally:
+        binding.close(conn)
+
+
+def _read(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """Read the domains. Read them again if libvirt restarts during the read."""
+    deadline = time.monotonic() + given["patience"]
+    while True:
+        try:
+            return _read_once(uri, given)
+        except (LibvirtProblem, libvirt.libvirtError):
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(AGAIN)
+
+
+def read_all(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the domains of all libvirts of the host, and the networks and bridges that all lack."""
+    found = [_read(uri, given) for uri in given["uris"]]
+    # A network or bridge counts as present if one of the host's libvirts has it.
+    lacking = (
+        {
+            name: why
+            for name, why in found[0][1].items()
+            if all(name in each for _domains, each in found)
+        }
+        if found
+        else {}
+    )
+    return {
+        "domains": [each for domains, _lacking in found for each in domains],
+        "lacking": lacking,
+    }
