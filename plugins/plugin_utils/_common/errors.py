@@ -85,6 +85,11 @@ def natural(name: str) -> tuple[list[int | str], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
+def sentence(text: object) -> str:
+    """Return a text with a full stop at its end."""
+    return str(text) if str(text).endswith(".") else f"{text}."
+
+
 def either(choices: Iterable[str]) -> str:
     """Return several texts as a choice for a sentence: ``a, b or c``; ``none`` without any."""
     *others, last = list(choices) or ["none"]

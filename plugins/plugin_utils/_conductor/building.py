@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import certainty, resource_classes
-from .._common.errors import DroverError
+from .._common.errors import DroverError, sentence
 from .._placement import claims
 from .._records.claims import Alternate, Claim
 from .._store.database import bulk
@@ -33,6 +33,7 @@ from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instances, orders
 from .._tracker import domain, record_domain, storage_pools
 from . import starting, used_files
+from .instance_order import refuse_other_domain
 from .ports import Hand, Ports
 from .removing import Removing
 from .starting import Starting
@@ -316,7 +317,7 @@ class Building:
                 return {"built": False, "claim": claim}
             except DroverError as problem:
                 why = "; ".join(problem.details.get("refusals") or [str(problem)])
-                refused = f" Its alternates do not take it: {why.rstrip('.')}."
+                refused = f" Its alternates do not take it: {sentence(why)}"
         try:
             with self.store.write(together=True) as connection:
                 claims.release(connection, [row.uuid], proof, time.time())
@@ -448,13 +449,7 @@ class Building:
 
     def _record(self, uuid: str, order: str, facts: Facts) -> None:
         """Record the built instance. It runs, even if this record fails."""
-        if facts.get("uuid") != uuid:
-            raise DroverError(
-                f"{self.host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. "
-                "See what is wrong there: its libvirt, or who is root on it.",
-                host=self.host,
-                uncertain=True,
-            )
+        refuse_other_domain(self.host, uuid, facts)
         try:
             with self.store.write(together=True) as connection:
                 record_domain.record_built(

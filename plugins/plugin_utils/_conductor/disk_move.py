@@ -10,7 +10,6 @@ reports that nothing of the move is unfinished. Until then the next run continue
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -25,13 +24,12 @@ from .._records.instances import NamedInstance
 from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.hosts import continuity
-from .._store.hosts.compute_nodes import DEFAULT_URI
-from .._store.instances import instance_lookup, orders
+from .._store.instances import orders
 from .._store.runs import leases
 from .._tracker import record_device
 from . import used_files
+from .instance_order import InstanceOrder, named_domain, refuse_moved, sentence_of
 from .ports import Hand, Ports
-from .removing import Removing
 from .under_way import COPIES
 
 #: Seconds that one call waits for the copy; that a call waits for one of another run; that a run
@@ -73,23 +71,12 @@ class DiskMoveRequest(NamedTuple):
 Steps = Generator[None, None, dict[str, Any]]
 
 
-class DiskMove:
+class DiskMove(InstanceOrder):
     """A run that moves one disk of one instance."""
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock, self._say = (
-            ports.store,
-            ports.hosts,
-            ports.leasing,
-            ports.clock,
-            ports.say,
-        )
-        self._request, self._check_mode, self._under_way, self._removing = (
-            request,
-            check_mode,
-            ports.under_way,
-            Removing(ports),
-        )
+        super().__init__(ports, check_mode)
+        self._request, self._under_way = request, ports.under_way
         self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -116,12 +103,9 @@ class DiskMove:
         if self._request.abort:
             result = self._abort(instance, host)
         else:
-            with self._held(host):
+            with self._lease(host, "moving a disk"):
                 instance = self._find()
-                if instance["host"] != host:
-                    raise DroverError(
-                        f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
-                    )
+                refuse_moved(instance, host, "Nothing was done")
                 result = yield from self._move(instance, host)
         shown = (
             "changed",
@@ -148,33 +132,15 @@ class DiskMove:
             raise DroverError(f"{NOT_DONE}, because of drover_migration: {problem}") from problem
 
     def _find(self) -> NamedInstance:
-        with self._store.read() as connection:
-            (instance,) = instance_lookup.find(connection, [self._request.instance])
-        instance_lookup.refuse(instance, NOT_DONE, order=orders.MOVING_DISK)
-        if instance["state"] == "missing":
-            raise DroverError(
-                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. {NOT_DONE}: find out where it is with "
-                "drover.compute.discover."
-            )
-        return instance
+        return self._instance_with_domain(self._request.instance, NOT_DONE, orders.MOVING_DISK)
 
     @staticmethod
     def _host(instance: NamedInstance) -> str:
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
-    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
-        if self._check_mode:
-            return contextlib.nullcontext()
-        return self._leasing.held([host], "moving a disk")
-
     def _given(self, instance: NamedInstance) -> dict[str, Any]:
-        return {
-            "uri": instance["uri"] or DEFAULT_URI,
-            "uuid": instance["uuid"],
-            "name": instance["name"] if instance["named"] else None,
-            "target": self._request.disk,
-        }
+        return {**named_domain(instance), "target": self._request.disk}
 
     # -- the move --------------------------------------------------------------------------------
 
@@ -183,7 +149,7 @@ class DiskMove:
         earlier = instance["order_uuid"] if instance["task_state"] in orders.MOVING_DISKS else None
         if earlier is not None and not self._check_mode:
             # First withdraw the order of the earlier run, so that nothing of it can begin any more.
-            self._look(hand, instance, [earlier])
+            self._look(hand, instance, earlier)
         given = {
             **self._given(instance),
             "pool": self._request.pool,
@@ -270,7 +236,7 @@ class DiskMove:
             self._failed(instance, host, hand, given["order"], answer)
         self._close(instance, host, given["order"], answer.result["domain"])
         raise DroverError(
-            _sentence(
+            sentence_of(
                 instance,
                 f"the disk {self._request.disk} was not copied within {limit} s, so the move was given up; the guest runs on with the old file. Raise "
                 "timeout_per_gib in drover_migration, or choose a faster storage.",
@@ -289,10 +255,10 @@ class DiskMove:
         :raises DroverError: always.
         """
         if answer.outcome == certainty.NOTHING:
-            self._close(instance, host, order, self._look(hand, instance, [order]))
-            raise DroverError(_sentence(instance, answer.message), host=host)
+            self._close(instance, host, order, self._look(hand, instance, order))
+            raise DroverError(sentence_of(instance, answer.message), host=host)
         raise DroverError(
-            f"{_sentence(instance, answer.message)} It is not certain what became of the move of its disk {self._request.disk}, which may go on. The guest "
+            f"{sentence_of(instance, answer.message)} It is not certain what became of the move of its disk {self._request.disk}, which may go on. The guest "
             "has all its data in the file that its domain names. Run this again, which finds out and goes on, or with drover_abort=true.",
             host=host,
             uncertain=True,
@@ -317,8 +283,8 @@ class DiskMove:
             and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING
             and not self._check_mode
         ):
-            self._close(instance, host, earlier, self._look(hand, instance, [earlier]))
-        raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+            self._close(instance, host, earlier, self._look(hand, instance, earlier))
+        raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
 
     def _limit(self, foreseen: Mapping[str, Any]) -> int:
         """Return the seconds that the move may take, by the size of the disk."""
@@ -356,12 +322,15 @@ class DiskMove:
                 "_domain_disk_move", {**self._given(instance), "state": ABORTED}
             )
             if foreseen.get("failed"):
-                raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+                raise DroverError(
+                    sentence_of(instance, str(foreseen.get("msg"))),
+                    host=host,
+                )
             return foreseen
         answer = self._order_abort(instance, hand)
         if answer.outcome != certainty.DONE:
             raise DroverError(
-                _sentence(instance, answer.message),
+                sentence_of(instance, answer.message),
                 host=host,
                 uncertain=answer.outcome != certainty.NOTHING,
             )
@@ -370,7 +339,7 @@ class DiskMove:
                 instance = self._find()
                 if instance["task_state"] in orders.MOVING_DISKS and instance["order_uuid"]:
                     order = instance["order_uuid"]
-                    self._close(instance, host, order, self._look(hand, instance, [order]))
+                    self._close(instance, host, order, self._look(hand, instance, order))
         except leases.Held as other:
             self._say(f"{other.holder} That run writes down that the move has ended.")
         if answer.result["status"] != ABORTED:
@@ -381,50 +350,17 @@ class DiskMove:
 
     # -- the record ------------------------------------------------------------------------------
 
-    def _look(
-        self, hand: Hand, instance: NamedInstance, withdrawn: list[str]
-    ) -> dict[str, Any] | None:
-        """Withdraw orders, and read the present domain of the instance.
-
-        :returns: the facts of its domain; None if its host has no such domain.
-        :raises DroverError: the host does not show it.
-        """
-        uri = instance["uri"] or DEFAULT_URI
-        found = hand.look(uri, {instance["uuid"]: withdrawn}, PATIENCE)[instance["uuid"]]
-        if found is None or found["busy"]:
-            why = (
-                "another call still works on it"
-                if found is not None
-                else "its host does not answer"
-            )
-            raise DroverError(
-                f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier run, and what became of that is not known: {why}. Run "
-                "this again later, which finds out and goes on.",
-                host=instance["host"],
-                uncertain=True,
-            )
-        return found["domain"]
-
-    def _close(
-        self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None
-    ) -> None:
-        """Close the order, and record the domain on the host.
-
-        :param facts: None if the domain is gone; then the next discovery finds it.
-        """
-        if facts is not None and facts.get("uuid") != instance["uuid"]:
-            raise DroverError(
-                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
-                "what is wrong there: its libvirt, or who is root on it.",
-                host=host,
-                uncertain=True,
-            )
-        with self._store.write() as connection:
-            orders.end(connection, instance["uuid"], order)
-            if facts is not None:
-                record_device.record_devices(
-                    connection, instance["uuid"], host, facts, self._clock.time()
-                )
+    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: str) -> dict[str, Any] | None:
+        return self._withdraw(
+            hand,
+            instance,
+            withdrawn,
+            PATIENCE,
+            lambda reason: (
+                f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier run, and what became of that is not known: {reason}. Run "
+                "this again later, which finds out and goes on."
+            ),
+        )
 
 
 def _both(result: Mapping[str, Any]) -> list[str]:
@@ -441,13 +377,4 @@ def _names(foreseen: Mapping[str, Any]) -> list[str]:
             for path in (foreseen["destination"], device.get("path"), device.get("real_path"))
             if path
         }
-    )
-
-
-def _sentence(instance: NamedInstance, message: str) -> str:
-    text = message if message.endswith(".") else f"{message}."
-    return (
-        text
-        if text.startswith(f"{instance['name']} ")
-        else f"Instance {instance['name']} on {instance['host']}: {text}"
     )

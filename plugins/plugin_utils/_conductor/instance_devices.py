@@ -10,7 +10,6 @@ the files and the room, and the next run continues.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -21,12 +20,11 @@ from .._records.instances import NamedInstance
 from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.hosts import continuity
-from .._store.hosts.compute_nodes import DEFAULT_URI
-from .._store.instances import instance_lookup, orders
+from .._store.instances import orders
 from .._tracker import record_device
 from . import used_files
+from .instance_order import InstanceOrder, named_domain, refuse_moved, sentence_of
 from .ports import Hand, Ports
-from .removing import Removing
 
 #: The kinds of devices, as the module _domain_device names them; GROWTH makes a disk larger.
 DISK, INTERFACE, CDROM, GROWTH = "disk", "interface", "cdrom", "growth"
@@ -66,18 +64,12 @@ class DeviceRequest(NamedTuple):
         return orders.ATTACHING if self.present else orders.DETACHING
 
 
-class InstanceDevices:
+class InstanceDevices(InstanceOrder):
     """A run for one device of one instance."""
 
     def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock = (
-            ports.store,
-            ports.hosts,
-            ports.leasing,
-            ports.clock,
-        )
-        self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
-        self._own = ports.own
+        super().__init__(ports, check_mode)
+        self._request = request
 
     def run(self) -> dict[str, Any]:
         """Attach, detach or enlarge the device.
@@ -90,12 +82,10 @@ class InstanceDevices:
         if self._request.task_state == orders.DETACHING and self._request.kind != CDROM:
             self._own.refuse_stop([found], NOT_DONE[orders.DETACHING])
         host = self._host(found)
-        with self._held(host):
+        purpose = f"{self._request.task_state} {WORDS[self._request.kind]}"
+        with self._lease(host, purpose, self._request.timeout + SPARE):
             instance = self._find()
-            if instance["host"] != host:
-                raise DroverError(
-                    f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
-                )
+            refuse_moved(instance, host, "Nothing was done")
             result = self._work(instance, host)
         of_instance: dict[str, Any] = {
             "host": host,
@@ -111,30 +101,13 @@ class InstanceDevices:
         return {**of_instance, **{key: value for key, value in result.items() if key in shown}}
 
     def _find(self) -> NamedInstance:
-        with self._store.read() as connection:
-            (instance,) = instance_lookup.find(connection, [self._request.wanted])
-        not_done = NOT_DONE[self._request.task_state]
-        instance_lookup.refuse(instance, not_done, order=self._request.task_state)
-        if instance["state"] == "missing":
-            raise DroverError(
-                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. {not_done}: find out where it is with "
-                "drover.compute.discover."
-            )
-        return instance
+        task_state = self._request.task_state
+        return self._instance_with_domain(self._request.wanted, NOT_DONE[task_state], task_state)
 
     @staticmethod
     def _host(instance: NamedInstance) -> str:
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
-
-    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
-        if self._check_mode:
-            return contextlib.nullcontext()
-        return self._leasing.held(
-            [host],
-            f"{self._request.task_state} {WORDS[self._request.kind]}",
-            self._request.timeout + SPARE,
-        )
 
     def _work(self, instance: NamedInstance, host: str) -> dict[str, Any]:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
@@ -156,7 +129,7 @@ class InstanceDevices:
         foreseen = hand.foretell("_domain_device", given)
         self._refuse_unread(instance, foreseen)
         if foreseen.get("failed"):
-            raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+            raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
         if not foreseen["changed"] and earlier is None:
             if self._request.kind == GROWTH and not self._check_mode:
                 # A person has made it larger, or the store came back from a backup. Record the size
@@ -187,13 +160,11 @@ class InstanceDevices:
             self._close(instance, host, order, answer.result["domain"])
             return answer.result
         self._close(instance, host, order, self._look(hand, instance, order, answer.message))
-        raise DroverError(_sentence(instance, answer.message), host=host)
+        raise DroverError(sentence_of(instance, answer.message), host=host)
 
     def _given(self, instance: NamedInstance) -> dict[str, Any]:
         return {
-            "uri": instance["uri"] or DEFAULT_URI,
-            "uuid": instance["uuid"],
-            "name": instance["name"] if instance["named"] else None,
+            **named_domain(instance),
             "state": "present" if self._request.present else "absent",
             self._request.kind: {
                 key: value for key, value in self._request.given.items() if value is not None
@@ -268,57 +239,20 @@ class InstanceDevices:
     def _look(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
     ) -> dict[str, Any] | None:
-        """Withdraw an order, and read the present domain of the instance.
-
-        :returns: the facts of its domain; None if its host has no such domain.
-        :raises DroverError: the host does not show it.
-        """
-        uri, patience = instance["uri"] or DEFAULT_URI, self._request.timeout + GRACE
-        found = hand.look(uri, {instance["uuid"]: [order]}, patience)[instance["uuid"]]
-        if found is None or found["busy"]:
-            text = _sentence(instance, message)
-            raise DroverError(
+        text = sentence_of(instance, message)
+        return self._withdraw(
+            hand,
+            instance,
+            order,
+            self._request.timeout + GRACE,
+            lambda dummy: (
                 f"{text} {instance['host']} does not show what became of it, so it may be done. When that host answers, run this again, which finds "
-                "out and goes on.",
-                host=instance["host"],
-                uncertain=True,
-            )
-        return found["domain"]
-
-    def _close(
-        self, instance: NamedInstance, host: str, order: str | None, facts: dict[str, Any] | None
-    ) -> None:
-        """Close the order, and record the domain on the host.
-
-        :param order: None without an order.
-        :param facts: None if the domain is gone; then the next discovery finds it.
-        """
-        if facts is not None and facts.get("uuid") != instance["uuid"]:
-            raise DroverError(
-                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
-                "what is wrong there: its libvirt, or who is root on it.",
-                host=host,
-                uncertain=True,
-            )
-        with self._store.write() as connection:
-            if order is not None:
-                orders.end(connection, instance["uuid"], order)
-            if facts is not None:
-                record_device.record_devices(
-                    connection, instance["uuid"], host, facts, self._clock.time()
-                )
+                "out and goes on."
+            ),
+        )
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:
     """Return the paths of the file of a device."""
     device = foreseen["device"] or {}
     return sorted({path for path in (device.get("path"), device.get("real_path")) if path})
-
-
-def _sentence(instance: NamedInstance, message: str) -> str:
-    text = message if message.endswith(".") else f"{message}."
-    return (
-        text
-        if text.startswith(f"{instance['name']} ")
-        else f"Instance {instance['name']} on {instance['host']}: {text}"
-    )

@@ -10,7 +10,6 @@ shows the result.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,12 +19,10 @@ from .._records.instances import NamedInstance
 from .._records.outcomes import SnapshotOutcome
 from .._store.database import bulk
 from .._store.hosts import continuity
-from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instance_lookup, orders
-from .._tracker import record_device
 from . import starting
+from .instance_order import InstanceOrder, named_domain, refuse_moved, sentence_of
 from .ports import Hand, Ports
-from .removing import Removing
 from .starting import Starting
 
 MODULE = "_domain_snapshot"
@@ -68,21 +65,13 @@ class SnapshotRequest(NamedTuple):
     timeout: int = 600
 
 
-class InstanceSnapshots:
+class InstanceSnapshots(InstanceOrder):
     """A run on snapshots. A failure of one instance stops no other."""
 
     def __init__(self, ports: Ports, request: SnapshotRequest, check_mode: bool = False) -> None:
-        self._store, self._hosts, self._leasing, self._clock, self._say = (
-            ports.store,
-            ports.hosts,
-            ports.leasing,
-            ports.clock,
-            ports.say,
-        )
-        self._request, self._check_mode = request, check_mode
+        super().__init__(ports, check_mode)
+        self._request, self._proofs = request, Starting(ports)
         self._differences: list[dict[str, Any]] = []
-        self._proofs, self._own = Starting(ports), ports.own
-        self._removing = Removing(ports)
 
     def run(
         self, wanted: Sequence[Any]
@@ -114,20 +103,17 @@ class InstanceSnapshots:
             return _outcome(instance, {**result, "changed": False})
         if self._request.state == REVERTED:
             self._own.refuse_stop([instance], NOT_DONE[REVERTED])
-        with self._held(instance["host"] or ""):
+        host, seconds = instance["host"] or "", self._request.timeout + SPARE
+        with self._lease(host, "working on snapshots of instances", seconds):
             again = self._find(wanted)
-            if again["host"] != instance["host"]:
-                raise DroverError(
-                    f"Instance {again['name']} has moved from {instance['host']} to {again['host']}. {NOT_DONE[self._request.state]}: run this again."
-                )
+            refuse_moved(again, host, NOT_DONE[self._request.state])
             result = self._work(again)
         outcome = _outcome(again, result)
         self._tell(outcome)
         return outcome
 
     def _find(self, wanted: Mapping[str, str]) -> NamedInstance:
-        with self._store.read() as connection:
-            (instance,) = instance_lookup.find(connection, [wanted])
+        instance = self._read_instance(wanted)
         not_done = NOT_DONE[self._request.state]
         if self._request.state is not None:
             # A revert during an unconfirmed resize would combine another definition with the disks
@@ -140,21 +126,17 @@ class InstanceSnapshots:
             )
         return instance
 
-    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
-        if self._check_mode:
-            return contextlib.nullcontext()
-        return self._leasing.held(
-            [host], "working on snapshots of instances", self._request.timeout + SPARE
-        )
-
     def _hand(self, instance: NamedInstance) -> Hand:
         return self._hosts.hand(instance["host"] or "")
 
     def _read(self, hand: Hand, instance: NamedInstance) -> dict[str, Any]:
         """Read the snapshots of an instance."""
-        found = hand.foretell(MODULE, self._named(instance))
+        found = hand.foretell(MODULE, named_domain(instance))
         if found.get("failed"):
-            raise DroverError(_sentence(instance, str(found.get("msg"))), host=instance["host"])
+            raise DroverError(
+                sentence_of(instance, str(found.get("msg"))),
+                host=instance["host"],
+            )
         return found
 
     def _work(self, instance: NamedInstance) -> dict[str, Any]:
@@ -174,7 +156,7 @@ class InstanceSnapshots:
         }
         foreseen = hand.foretell(MODULE, given)
         if foreseen.get("failed"):
-            raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+            raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
         proofs = []
         if foreseen["changed"] and self._request.state == REVERTED:
             refused = f"Instance {instance['name']}: {NOT_DONE[REVERTED]}"
@@ -192,16 +174,12 @@ class InstanceSnapshots:
             self._close(instance, host, order, answer.result["domain"])
             return self._noted(answer.result)
         self._close(instance, host, order, self._look(hand, instance, order, answer.message))
-        raise DroverError(_sentence(instance, answer.message), host=host)
+        raise DroverError(sentence_of(instance, answer.message), host=host)
 
     def _noted(self, result: dict[str, Any]) -> dict[str, Any]:
         if "diff" in result:
             self._differences.append(result["diff"])
         return result
-
-    def _named(self, instance: NamedInstance) -> dict[str, Any]:
-        name = instance["name"] if instance["named"] else None
-        return {"uri": instance["uri"] or DEFAULT_URI, "uuid": instance["uuid"], "name": name}
 
     def _given(self, instance: NamedInstance) -> dict[str, Any]:
         request = self._request
@@ -211,7 +189,7 @@ class InstanceSnapshots:
             "description": request.description,
             "discard": request.discard,
         }
-        return {**self._named(instance), **wanted, "timeout": request.timeout}
+        return {**named_domain(instance), **wanted, "timeout": request.timeout}
 
     def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[Any]:
         """Return the images of an instance that other hosts need or may need."""
@@ -234,43 +212,17 @@ class InstanceSnapshots:
     def _look(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
     ) -> dict[str, Any] | None:
-        """Withdraw an order, and read the present domain of the instance.
-
-        :returns: the facts of its domain; None if its host has no such domain.
-        :raises DroverError: the host does not show it.
-        """
-        found = hand.look(instance["uri"] or DEFAULT_URI, {instance["uuid"]: [order]}, GRACE)[
-            instance["uuid"]
-        ]
-        if found is None or found["busy"]:
-            raise DroverError(
-                f"{_sentence(instance, message)} {instance['host']} does not show what became of it, so it may be done, or still go on. When that "
-                "host answers, run this again, which finds out and goes on.",
-                host=instance["host"],
-                uncertain=True,
-            )
-        return found["domain"]
-
-    def _close(
-        self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None
-    ) -> None:
-        """Close the order, and record the domain on the host.
-
-        :param facts: None if the domain is gone; then the next discovery finds it.
-        """
-        if facts is not None and facts.get("uuid") != instance["uuid"]:
-            raise DroverError(
-                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
-                "what is wrong there: its libvirt, or who is root on it.",
-                host=host,
-                uncertain=True,
-            )
-        with self._store.write() as connection:
-            orders.end(connection, instance["uuid"], order)
-            if facts is not None:
-                record_device.record_devices(
-                    connection, instance["uuid"], host, facts, self._clock.time()
-                )
+        text = sentence_of(instance, message)
+        return self._withdraw(
+            hand,
+            instance,
+            order,
+            GRACE,
+            lambda dummy: (
+                f"{text} {instance['host']} does not show what became of it, so it may be done, or still go on. When that "
+                "host answers, run this again, which finds out and goes on."
+            ),
+        )
 
     def _tell(self, outcome: SnapshotOutcome) -> None:
         """Show the result to the operator."""
@@ -307,12 +259,3 @@ def _outcome(
         "removed_files": result.get("removed_files") or [],
         "kept_files": result.get("kept_files") or [],
     }
-
-
-def _sentence(instance: NamedInstance, message: str) -> str:
-    text = message if message.endswith(".") else f"{message}."
-    return (
-        text
-        if text.startswith(f"{instance['name']} ")
-        else f"Instance {instance['name']} on {instance['host']}: {text}"
-    )

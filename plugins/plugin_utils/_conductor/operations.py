@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from .._common import certainty
-from .._common.errors import DroverError
+from .._common.errors import DroverError, sentence
 from .._placement import claims
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
@@ -21,6 +21,7 @@ from .._store.instances import drained, instance_lookup, orders
 from .._store.runs import actions
 from .._tracker import domain, record_domain
 from . import starting
+from .instance_order import named_domain, sentence_on
 from .ports import Hand, Ports
 from .removing import Removing
 from .starting import Starting
@@ -105,14 +106,12 @@ class Operations:
         return (
             outcomes,
             differences,
-            [self._sentence(each) for each in outcomes if each["status"] != "done"],
+            [
+                sentence_on(each["name"], self.host, each["message"])
+                for each in outcomes
+                if each["status"] != "done"
+            ],
         )
-
-    def _sentence(self, outcome: InstanceOutcome) -> str:
-        """Return the sentence on a failed instance. Many messages already contain its name."""
-        name, text = outcome["name"], outcome["message"]
-        text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
-        return text if text.endswith(".") else f"{text}."
 
     def find(self, wanted: Sequence[Any], state: str) -> list[NamedInstance]:
         """Return instances by their names or uuids; for ``absent`` they may be unknown.
@@ -222,7 +221,7 @@ class Operations:
             )
             if answer.outcome != certainty.DONE:
                 raise DroverError(
-                    f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}"
+                    f"Host {self.host}: {sentence(answer.message)} {UNCHECKED if self.check_mode else LOST}"
                 )
             self._write_down(
                 answer.result["domains"], options.get("state") if module == "domain_power" else None
@@ -298,14 +297,7 @@ class Operations:
         next run thus finds an unfinished removal.
         """
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
-        name = instance["name"] if instance["named"] else None
-        given: dict[str, Any] = {
-            **options,
-            "uri": uri,
-            "uuid": uuid,
-            "name": name,
-            "state": "absent",
-        }
+        given: dict[str, Any] = {**options, **named_domain(instance), "state": "absent"}
         given["used_elsewhere"] = self._removing.recorded(uuid, self.host)
         foreseen = self.hand.foretell("domain", given)
         if foreseen.get("failed"):
@@ -359,7 +351,7 @@ class Operations:
             with self.store.write(together=True) as connection:
                 orders.end(connection, instance["uuid"], order)
             raise DroverError(answer.message)
-        raise DroverError(f"{answer.message.rstrip('.')}. It may be removed in part. {AGAIN}")
+        raise DroverError(f"{sentence(answer.message)} It may be removed in part. {AGAIN}")
 
 
 def starts(state: str, options: Mapping[str, Any]) -> bool:
