@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import mac
 from .._common.errors import DroverError
 from .._store.engine import Connection, Store
 from .._store.hosts import own_places
-from .._store.instances import evacuations
+from .._store.instances import evacuations, instance_lookup
 
 CONTROLLER, STORE = "the controller", "the database server of the store"
 #: The variables that name a machine: the name of a host or of an instance.
@@ -155,9 +155,8 @@ class OwnMachines:
         ]
         # QEMU gives a guest the uuid of its domain as the uuid of its firmware, whatever uuid its
         # own libvirt has.
-        uuids = own_places.instances_of_uuids(
-            connection, {*machine["uuids"], *filter(None, [machine["firmware"]])}
-        )
+        own_uuids = {*machine["uuids"], *filter(None, [machine["firmware"]])}
+        uuids = sorted(instance_lookup.known(connection, own_uuids))
         if not hosts and not uuids and not machine["read"]:
             uuids = own_places.instances_of_macs(connection, self._known.macs)
         return hosts, uuids

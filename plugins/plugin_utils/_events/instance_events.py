@@ -15,23 +15,8 @@ import collections
 import dataclasses
 import shlex
 
-from . import event
-from .observations import (
-    CRASHED,
-    DESTROYED,
-    GONE,
-    IO_ERROR,
-    MIGRATED,
-    PAUSED,
-    RUNNING,
-    SHUTDOWN,
-    SHUTOFF,
-    UNDEFINED,
-    Changed,
-    Connected,
-    Domain,
-    View,
-)
+from . import event, observations
+from .observations import Changed, Connected, Domain, View
 
 #: Seconds without a further change, after which a change is judged.
 SETTLED = 1.0
@@ -46,7 +31,7 @@ CRASH, STOPPED, MOVED, CHANGED, PAUSE = (
 )
 #: A host, and the state of the domain there.
 Place = tuple[str, str]
-_ORDER = (RUNNING, PAUSED, SHUTOFF)
+_ORDER = (observations.RUNNING, observations.PAUSED, observations.SHUTOFF)
 
 
 @dataclasses.dataclass
@@ -106,7 +91,9 @@ class InstanceEvents:
             return found
         present = {domain.uuid for domain in seen.domains}
         gone = [
-            Domain(uuid, self._names.get(uuid, uuid), GONE) for uuid in known if uuid not in present
+            Domain(uuid, self._names.get(uuid, uuid), observations.GONE)
+            for uuid in known
+            if uuid not in present
         ]
         return [
             made
@@ -124,13 +111,16 @@ class InstanceEvents:
             return []
         before = states.get(uuid)
         found = self._io_error(host, seen.at, domain)
-        if domain.reason == UNDEFINED and before in (RUNNING, PAUSED):
+        if domain.reason == observations.UNDEFINED and before in (
+            observations.RUNNING,
+            observations.PAUSED,
+        ):
             # The domain runs on.
             return found
-        if before == domain.state or (before is None and domain.state == GONE):
+        if before == domain.state or (before is None and domain.state == observations.GONE):
             return found
         # An earlier move or crash is a better reason than the removal of the definition.
-        reason = "" if domain.reason == UNDEFINED else domain.reason
+        reason = "" if domain.reason == observations.UNDEFINED else domain.reason
         change = self._changes.get(uuid)
         if change is None:
             self._changes[uuid] = _Change(self._place(uuid), seen.at, seen.at, reason)
@@ -164,24 +154,29 @@ class InstanceEvents:
         name, was, recorded = self._names.get(uuid, uuid), change.was, view.recorded.get(uuid)
         if was == here:
             return None
-        off = here is None or here[1] == SHUTOFF
-        if off and was is not None and was[1] != SHUTOFF and change.reason == CRASHED:
+        off = here is None or here[1] == observations.SHUTOFF
+        if (
+            off
+            and was is not None
+            and was[1] != observations.SHUTOFF
+            and change.reason == observations.CRASHED
+        ):
             return None if was[0] in view.quiet else self._crash(uuid, name, was[0], change.began)
-        if here is not None and recorded == (here[0], here[1] != SHUTOFF):
+        if here is not None and recorded == (here[0], here[1] != observations.SHUTOFF):
             return None
         if was is None:
             return (
                 None if here is None else _changed(uuid, name, here[0], change.began, "is new on")
             )
-        if here is None and change.reason == MIGRATED:
+        if here is None and change.reason == observations.MIGRATED:
             return _moved(uuid, name, was[0], None, change.began)
-        if off and was[1] != SHUTOFF:
+        if off and was[1] != observations.SHUTOFF:
             return _stopped(uuid, name, was[0], change, here is None)
         if here is None:
             return _changed(uuid, name, was[0], change.began, "was undefined on")
         if here[0] != was[0]:
             return _moved(uuid, name, was[0], here[0], change.began)
-        if was[1] == SHUTOFF:
+        if was[1] == observations.SHUTOFF:
             return _changed(uuid, name, here[0], change.began, "was started on")
         # The domain was paused and resumed.
         return None
@@ -204,10 +199,10 @@ class InstanceEvents:
         )
 
     def _io_error(self, host: str, at: float, domain: Domain) -> list[event.Event]:
-        if domain.state != PAUSED:
+        if domain.state != observations.PAUSED:
             self._paused.discard(domain.uuid)
             return []
-        if domain.reason != IO_ERROR or domain.uuid in self._paused:
+        if domain.reason != observations.IO_ERROR or domain.uuid in self._paused:
             return []
         self._paused.add(domain.uuid)
         return [
@@ -229,7 +224,7 @@ class InstanceEvents:
 
     def _record(self, host: str, domain: Domain) -> None:
         states = self._states[host]
-        if domain.state == GONE:
+        if domain.state == observations.GONE:
             states.pop(domain.uuid, None)
             self._left(domain.uuid, host)
             return
@@ -247,9 +242,9 @@ class InstanceEvents:
 
 
 _HOW = {
-    SHUTDOWN: "it shut itself down, or somebody shut it down",
-    DESTROYED: "somebody switched it off",
-    MIGRATED: "it left in a migration",
+    observations.SHUTDOWN: "it shut itself down, or somebody shut it down",
+    observations.DESTROYED: "somebody switched it off",
+    observations.MIGRATED: "it left in a migration",
 }
 
 

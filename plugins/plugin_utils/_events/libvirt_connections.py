@@ -24,23 +24,8 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.machine im
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 
 from .._common.errors import DroverError
-from .observations import (
-    CRASHED,
-    DESTROYED,
-    GONE,
-    IO_ERROR,
-    MIGRATED,
-    PAUSED,
-    RUNNING,
-    SHUTDOWN,
-    SHUTOFF,
-    UNDEFINED,
-    Changed,
-    Connected,
-    Domain,
-    Lost,
-    Observation,
-)
+from . import observations
+from .observations import Changed, Connected, Domain, Lost, Observation
 
 try:
     import libvirt
@@ -51,40 +36,40 @@ except ImportError:
 KEEPALIVES = 2
 #: virDomainState -> the states of this package.
 _STATES = {
-    0: RUNNING,
-    1: RUNNING,
-    2: RUNNING,
-    3: PAUSED,
-    4: RUNNING,
-    5: SHUTOFF,
-    6: SHUTOFF,
-    7: PAUSED,
+    0: observations.RUNNING,
+    1: observations.RUNNING,
+    2: observations.RUNNING,
+    3: observations.PAUSED,
+    4: observations.RUNNING,
+    5: observations.SHUTOFF,
+    6: observations.SHUTOFF,
+    7: observations.PAUSED,
 }
 #: {(state, reason): reason} of libvirt's numbers.
 _REASONS = {
-    (3, 5): IO_ERROR,
-    (5, 1): SHUTDOWN,
-    (5, 2): DESTROYED,
-    (5, 3): CRASHED,
-    (5, 4): MIGRATED,
+    (3, 5): observations.IO_ERROR,
+    (5, 1): observations.SHUTDOWN,
+    (5, 2): observations.DESTROYED,
+    (5, 3): observations.CRASHED,
+    (5, 4): observations.MIGRATED,
 }
 #: {event: {detail: (state, reason)}} of virDomainEventType; detail None for all other details.
 _EVENTS: dict[int, dict[int | None, tuple[str, str]]] = {
-    0: {0: (SHUTOFF, "")},
-    1: {None: (GONE, UNDEFINED)},
-    2: {1: (PAUSED, ""), None: (RUNNING, "")},
-    3: {2: (PAUSED, IO_ERROR), None: (PAUSED, "")},
-    4: {None: (RUNNING, "")},
+    0: {0: (observations.SHUTOFF, "")},
+    1: {None: (observations.GONE, observations.UNDEFINED)},
+    2: {1: (observations.PAUSED, ""), None: (observations.RUNNING, "")},
+    3: {2: (observations.PAUSED, observations.IO_ERROR), None: (observations.PAUSED, "")},
+    4: {None: (observations.RUNNING, "")},
     5: {
-        0: (SHUTOFF, SHUTDOWN),
-        1: (SHUTOFF, DESTROYED),
-        2: (SHUTOFF, CRASHED),
-        3: (SHUTOFF, MIGRATED),
-        5: (SHUTOFF, CRASHED),
-        None: (SHUTOFF, ""),
+        0: (observations.SHUTOFF, observations.SHUTDOWN),
+        1: (observations.SHUTOFF, observations.DESTROYED),
+        2: (observations.SHUTOFF, observations.CRASHED),
+        3: (observations.SHUTOFF, observations.MIGRATED),
+        5: (observations.SHUTOFF, observations.CRASHED),
+        None: (observations.SHUTOFF, ""),
     },
-    7: {None: (PAUSED, "")},
-    8: {None: (SHUTOFF, CRASHED)},
+    7: {None: (observations.PAUSED, "")},
+    8: {None: (observations.SHUTOFF, observations.CRASHED)},
 }
 
 
@@ -286,7 +271,7 @@ def _domains(conn: Any) -> list[Domain]:
             dom.UUIDString(),
             dom.name(),
             _STATES[state],
-            CRASHED if state == 6 else _REASONS.get((state, reason), ""),
+            observations.CRASHED if state == 6 else _REASONS.get((state, reason), ""),
         )
         for dom, state, reason in found
     ]

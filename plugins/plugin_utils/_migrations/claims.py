@@ -257,11 +257,9 @@ def finish(
     :param copies, seconds: the amounts that the move copied and its duration, for the estimates of
         later moves; None if they are not known.
     """
-    certainty.require(proof)
-    migration = _migration(connection, uuid)
-    if migration.status not in tables.OPEN_MIGRATION:
+    migration = _to_end(connection, uuid, proof)
+    if migration is None:
         return
-    _hold_instance(connection, migration)
     if migration.type not in (RESIZE, EVACUATION):
         holdings.settle(connection, migration, "new", now)
     holdings.place(connection, migration, "new", domain_state, now)
@@ -284,11 +282,9 @@ def confirm(connection: Connection, uuid: str, proof: certainty.Proof, now: floa
 
     :param proof: the instance is at its destination with that size.
     """
-    certainty.require(proof)
-    migration = _migration(connection, uuid)
-    if _is_closed(migration, "finished", "confirmed"):
+    migration = _to_end(connection, uuid, proof, "finished", "confirmed")
+    if migration is None:
         return
-    _hold_instance(connection, migration)
     holdings.settle(connection, migration, "new", now)
     _set_status(connection, uuid, "confirmed", None, now)
 
@@ -301,11 +297,9 @@ def revert(
     :param proof: the instance is at its source again with its old size.
     :param domain_state: the state of the domain there; None if it is unchanged.
     """
-    certainty.require(proof)
-    migration = _migration(connection, uuid)
-    if _is_closed(migration, "finished", "reverted"):
+    migration = _to_end(connection, uuid, proof, "finished", "reverted")
+    if migration is None:
         return
-    _hold_instance(connection, migration)
     holdings.settle(connection, migration, "old", now)
     holdings.place(connection, migration, "old", domain_state, now)
     _set_status(connection, uuid, "reverted", None, now)
@@ -316,11 +310,9 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
 
     :param proof: the source does not have the instance now.
     """
-    certainty.require(proof)
-    migration = _migration(connection, uuid)
-    if _is_closed(migration, "done", "completed"):
+    migration = _to_end(connection, uuid, proof, "done", "completed")
+    if migration is None:
         return
-    _hold_instance(connection, migration)
     holdings.leave_dead(connection, migration)
     gone = holdings.left_behind(connection, migration)
     found = allocations.Holdings(
@@ -344,8 +336,7 @@ def end_moved_back(
 
     :param proof: the host that had it does not have it now.
     """
-    certainty.require(proof)
-    if not _is_closed(_migration(connection, uuid), "done", "completed"):
+    if _to_end(connection, uuid, proof, "done", "completed") is not None:
         _set_status(connection, uuid, "completed", message, now)
 
 
@@ -372,11 +363,9 @@ def undo(
     :param proof: the destination has nothing of the instance and will get nothing of it.
     :param status: failed, or cancelled if a person wanted that.
     """
-    certainty.require(proof)
-    migration = _migration(connection, uuid)
-    if migration.status not in tables.OPEN_MIGRATION:
+    migration = _to_end(connection, uuid, proof)
+    if migration is None:
         return
-    _hold_instance(connection, migration)
     holdings.settle(connection, migration, "old", now)
     _set_status(connection, uuid, status, message, now)
 
@@ -471,19 +460,33 @@ def note(connection: Connection, uuid: str, facts: Mapping[str, Any], now: float
     )
 
 
-def _is_closed(migration: Row, from_status: str, to_status: str) -> bool:
-    """Return True if a step was taken already.
+def _to_end(
+    connection: Connection,
+    uuid: str,
+    proof: certainty.Proof,
+    from_status: str | None = None,
+    to_status: str | None = None,
+) -> Row | None:
+    """Return a migration to end, with its instance locked; None if it has ended already.
 
-    :raises DroverError: it cannot be taken.
+    :param from_status: its status before this end; by default each status of an open migration.
+    :raises DroverError: there is no proof; or its status is another one.
     """
-    if migration.status == to_status:
-        return True
-    if migration.status != from_status:
+    certainty.require(proof)
+    migration = _migration(connection, uuid)
+    if from_status is None:
+        ended = migration.status not in tables.OPEN_MIGRATION
+    else:
+        ended = migration.status == to_status
+    if ended:
+        return None
+    if from_status not in (None, migration.status):
         raise DroverError(
             f"Migration {migration.uuid} of instance {migration.instance_name} is {migration.status}, not {from_status}: "
             f"it cannot become {to_status}."
         )
-    return False
+    _hold_instance(connection, migration)
+    return migration
 
 
 def _hold_instance(connection: Connection, migration: Row) -> None:

@@ -37,8 +37,6 @@ from . import (
 from .claim_destination import ClaimDestinations, Place
 
 BUILDING = "building"
-#: The classes without devices.
-PLAIN_CLASSES = {"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 #: The purpose of a decision that is claimed, see decisions.row().
 PURPOSE = "place"
 #: Seconds until a claim expires if no instance is seen.
@@ -198,7 +196,9 @@ def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
     return [
         each["uuid"]
         for each in selections
-        if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES
+        if each.get("host_request")
+        or _says_where(each)
+        or each["resources"].keys() - resource_classes.DISCOVERED.keys()
     ]
 
 

@@ -14,21 +14,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.module_utils._ownership import mdev_uuids
 
+from .._common import resource_classes
 from .._records.claims import ClaimedMdev
 from .._store.database import bulk
 from .._store.database.sql import Connection, Row, sa
 from .._store.schema import tables
 from . import provider_uuids
 
-#: The classes without devices.
-_PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
-
 
 def may_have(resources: Mapping[str, int]) -> bool:
     """Return True if an instance with these amounts may have mediated devices, so that its
     allocations must be read.
     """
-    return any(amount and name not in _PLAIN for name, amount in resources.items())
+    # No class that discovery records has devices.
+    return any(
+        amount and name not in resource_classes.DISCOVERED for name, amount in resources.items()
+    )
 
 
 def claim(

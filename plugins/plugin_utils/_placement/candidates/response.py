@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from ..._common.arrays import BoolArray, IntArray, np
 from ..._records.claims import Resources
-from ..._store.database import column_reader
+from ..._store.database import bulk
 from ..._store.database.sql import Connection
 from ..._store.hosts import compute_nodes
 from ..._store.providers import provider_arrays
@@ -53,7 +53,7 @@ def answer(connection: Connection, query: Query) -> Answer:
 
     :raises DroverError: the query names a class or a trait that does not exist.
     """
-    with column_reader.uncollected():
+    with bulk.without_collection():
         read = read_providers(connection, query)
         rows = search.find(read, query)
         slots = search.slots(query)

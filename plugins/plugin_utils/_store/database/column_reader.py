@@ -9,9 +9,7 @@ the caller compiles them, and only the store's own ids are ever put into them.
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..._common.arrays import np
@@ -19,20 +17,6 @@ from .sql import Connection, Select, sa
 
 #: Separates the values of a column; in no uuid and in no name of a host.
 SEPARATOR = "\x1f"
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Pause the garbage collector while many tuples or dicts are created: it would inspect each of
-    them without finding garbage.
-    """
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def select(sqlite: bool, *columns: sa.ColumnElement[Any]) -> Select:

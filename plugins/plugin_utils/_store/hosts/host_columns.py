@@ -69,7 +69,7 @@ def read_columns(
 
     :param now: the time by which heartbeats are judged (seconds since 1970).
     """
-    with column_reader.uncollected():
+    with bulk.without_collection():
         return _read(connection, now, service_down_time, wanted or ColumnQuery())
 
 

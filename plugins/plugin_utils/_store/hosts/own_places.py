@@ -28,12 +28,6 @@ def hosts_like(
     return compute_nodes.identities(connection, sorted(found))
 
 
-def instances_of_uuids(connection: Connection, uuids: Collection[str]) -> list[str]:
-    """Return the uuids that belong to instances."""
-    table = tables.instances
-    return sorted(connection.scalars(sa.select(table.c.uuid).where(table.c.uuid.in_(uuids))))
-
-
 def hosts_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
     """Find the hosts that have one of these addresses. An address that all hosts have, such as the
     address of libvirt's own network, identifies no host.

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..._common import capacity_rule
 from ..._common.arrays import BoolArray, FloatArray, IntArray, np
-from ..database import column_reader
+from ..database import bulk, column_reader
 from ..database.sql import Connection, sa
 from ..schema import tables
 
@@ -135,7 +135,7 @@ def read(
 
     :param figures: also read total, reserved and ratio of inventories.
     """
-    with column_reader.uncollected():
+    with bulk.without_collection():
         return _read(connection, classes, traits, set(aggregates), figures)
 
 
