@@ -17,7 +17,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from .._common import certainty
-from .._common.errors import Late, NotThisHost, Unreachable
+from .._common.errors import Late, NotThisHost, Unreachable, as_sentence
 from .._common.plain import to_plain
 from .._records.outcomes import DomainLook
 from . import ssh_ways, terminal, waiting
@@ -238,7 +238,7 @@ def _in_inventory(host: str, problem: Exception, variables: Mapping[str, Any] | 
     if not names or host in names or host == "localhost":
         return problem
     return AnsibleConnectionFailure(
-        f"{str(problem).rstrip('.')}. {host} is not in the inventory. If it has left the fleet: ansible-playbook drover.compute.host_remove -e "
+        f"{as_sentence(problem)} {host} is not in the inventory. If it has left the fleet: ansible-playbook drover.compute.host_remove -e "
         f"drover_host={host}"
     )
 

@@ -85,7 +85,7 @@ def natural(name: str) -> tuple[list[int | str], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
-def sentence(text: object) -> str:
+def as_sentence(text: object) -> str:
     """Return a text with a full stop at its end."""
     return str(text) if str(text).endswith(".") else f"{text}."
 

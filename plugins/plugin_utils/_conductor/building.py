@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import certainty, resource_classes
-from .._common.errors import DroverError, sentence
+from .._common.errors import DroverError, as_sentence
 from .._placement import claims
 from .._records.claims import Alternate, Claim
 from .._store.database import bulk
@@ -317,7 +317,7 @@ class Building:
                 return {"built": False, "claim": claim}
             except DroverError as problem:
                 why = "; ".join(problem.details.get("refusals") or [str(problem)])
-                refused = f" Its alternates do not take it: {sentence(why)}"
+                refused = f" Its alternates do not take it: {as_sentence(why)}"
         try:
             with self.store.write(together=True) as connection:
                 claims.release(connection, [row.uuid], proof, time.time())

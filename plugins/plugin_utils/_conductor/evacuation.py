@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._common import certainty
-from .._common.errors import DroverError, counted
+from .._common.errors import DroverError, as_sentence, counted
 from .._evacuation import fencing, host_answer
 from .._records.outcomes import EvacuationResult, RestartOutcome
 from .._records.plans import EvacuationPlan, StayingInstance
@@ -450,14 +450,14 @@ class Evacuation:
                     f"it did not start: {each['message']}"
                 )
                 self.messages.append(
-                    f"{each['name']} did not start on {place}: {each['message'].rstrip('.')}."
+                    f"{each['name']} did not start on {place}: {as_sentence(each['message'])}"
                 )
             for each in done["uncertain"]:
                 self._show(
                     f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}"
                 )
                 self.messages.append(
-                    f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}."
+                    f"It is not known what became of {each['name']} on {place}: {as_sentence(each['message'])}"
                 )
             if done["uncertain"]:
                 # The hypervisor may still obey the order. It stays open in the store, and the run
@@ -495,7 +495,7 @@ class Evacuation:
                 if answer.outcome != certainty.DONE:
                     raise DroverError(answer.message)
             except DroverError as problem:
-                why = f"it was shut down on {host} for a move to {self.host}, and is off there: {str(problem).rstrip('.')}. "
+                why = f"it was shut down on {host} for a move to {self.host}, and is off there: {as_sentence(problem)} "
                 stay.append(
                     {
                         "uuid": uuid,
@@ -528,7 +528,7 @@ class Evacuation:
             return
         if answer.means == host_answer.UNCLEAR:
             raise DroverError(
-                f"It is not clear any more whether {self.host} answers: {answer.words.rstrip('.')}. Nothing more was started elsewhere. "
+                f"It is not clear any more whether {self.host} answers: {as_sentence(answer.words)} Nothing more was started elsewhere. "
                 "Run drover.compute.evacuate again, which begins with that."
             )
         before = f"{self.host} has come back while its instances were to be started elsewhere. {self._started_before()}"
@@ -544,7 +544,7 @@ class Evacuation:
         why = storage_fencing.why_open(self._ports, self.host, self._fences)
         if why is not None:
             raise DroverError(
-                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {why.rstrip('.')}. "
+                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {as_sentence(why)} "
                 f"Nothing more was started elsewhere. {self._started_before()}Find out who lifted it, and run drover.compute.evacuate again, "
                 "which cuts it off and verifies anew."
             )
@@ -614,7 +614,7 @@ def _reasons(remaining: Iterable[StayingInstance]) -> list[str]:
     names: dict[str, list[str]] = {}
     for each in remaining:
         names.setdefault(each["reason"], []).append(each["name"])
-    return [f"{', '.join(found)}: {reason.rstrip('.')}." for reason, found in names.items()]
+    return [f"{', '.join(found)}: {as_sentence(reason)}" for reason, found in names.items()]
 
 
 def _has_no_service(hand: Hand, service: str) -> bool:

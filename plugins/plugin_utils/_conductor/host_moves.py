@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from .._common import certainty
-from .._common.errors import DroverError
+from .._common.errors import DroverError, as_sentence
 from .._migrations import orders as migration_orders
 from .._migrations.options import Options
 from .._records.orders import MoveOrder, UnopenedOrder
@@ -289,7 +289,7 @@ class HostMoves:
                 if answer.message.startswith(f"Host {self._host}")
                 else f"Host {self._host}: {answer.message}"
             )
-            raise DroverError(f"{named.rstrip('.')}. {ADVICE}")
+            raise DroverError(f"{as_sentence(named)} {ADVICE}")
         return answer.result["moves"]
 
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from .._common.errors import DroverError
+from .._common.errors import DroverError, as_sentence
 from .._planner import movability
 from .._records.instances import HeldMigration, NamedInstance
 from .._records.outcomes import MoveOutcome, PrecheckReport
@@ -180,7 +180,7 @@ class InstanceMigrations:
                     moving.append(each)
             else:
                 self.failed.append(
-                    f"Instance {each['name']} is not moved from {each['host']}: {kept.rstrip('.')}. Change its policy, or move it despite "
+                    f"Instance {each['name']} is not moved from {each['host']}: {as_sentence(kept)} Change its policy, or move it despite "
                     "that with drover_despite_policy=true."
                 )
         return moving

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._common.errors import DroverError, sentence
+from .._common.errors import DroverError, as_sentence
 from .._records.instances import NamedInstance
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instance_lookup, orders
@@ -139,7 +139,7 @@ def refuse_other_domain(host: str, uuid: str, facts: Mapping[str, Any]) -> None:
 
 def sentence_on(name: str, host: str | None, message: str) -> str:
     """Return the sentence on a failed instance. Many messages already contain its name."""
-    text = sentence(message)
+    text = as_sentence(message)
     return text if text.startswith(f"{name} ") else f"Instance {name} on {host}: {text}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from .._common import certainty
-from .._common.errors import DroverError, sentence
+from .._common.errors import DroverError, as_sentence
 from .._placement import claims
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
@@ -221,7 +221,7 @@ class Operations:
             )
             if answer.outcome != certainty.DONE:
                 raise DroverError(
-                    f"Host {self.host}: {sentence(answer.message)} {UNCHECKED if self.check_mode else LOST}"
+                    f"Host {self.host}: {as_sentence(answer.message)} {UNCHECKED if self.check_mode else LOST}"
                 )
             self._write_down(
                 answer.result["domains"], options.get("state") if module == "domain_power" else None
@@ -351,7 +351,7 @@ class Operations:
             with self.store.write(together=True) as connection:
                 orders.end(connection, instance["uuid"], order)
             raise DroverError(answer.message)
-        raise DroverError(f"{sentence(answer.message)} It may be removed in part. {AGAIN}")
+        raise DroverError(f"{as_sentence(answer.message)} It may be removed in part. {AGAIN}")
 
 
 def starts(state: str, options: Mapping[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from ansible_collections.drover.compute.plugins.module_utils._migration import rebinding
 
 from .._common import certainty, resource_classes
-from .._common.errors import DroverError
+from .._common.errors import DroverError, as_sentence
 from .._migrations import claims as migration_claims
 from .._migrations import resizes
 from .._migrations.options import Options
@@ -575,7 +575,7 @@ class ResizeSteps:
         answer = starting.order(hand, host, "domain", given, proofs)
         if answer.outcome != certainty.DONE:
             raise DroverError(
-                f"Instance {resize['name']} on {host}: {answer.message.rstrip('.')}. {'' if answer.result else LOST}".strip(),
+                f"Instance {resize['name']} on {host}: {as_sentence(answer.message)} {'' if answer.result else LOST}".strip(),
                 absent=certainty.unable(host, answer) is not None,
             )
         return answer.result

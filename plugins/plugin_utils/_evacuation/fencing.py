@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .._common.errors import DroverError, refuse_unknown_rules
+from .._common.errors import DroverError, as_sentence, refuse_unknown_rules
 from . import host_answer
 
 #: The next step.
@@ -246,7 +246,7 @@ def _unclear(evidence: Evidence) -> Iterator[Objection]:
         yield (
             "unclear_answer",
             NOTHING,
-            f"It is not known whether {evidence.host} answers over SSH, which says: {evidence.unclear.rstrip('.')}. Correct the way from "
+            f"It is not known whether {evidence.host} answers over SSH, which says: {as_sentence(evidence.unclear)} Correct the way from "
             "this controller to it (its name, its proxy, its keys), and run this again.",
         )
 

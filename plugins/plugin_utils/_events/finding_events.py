@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from .._common.errors import as_sentence
 from . import event
 
 CAPACITY, AUDIT, REBOOT = "capacity_below_one_loss", "audit_finding", "needs_reboot"
@@ -54,7 +55,7 @@ class FindingEvents:
                 found[key] = event.make(
                     AUDIT,
                     now,
-                    f"{each['name'] or each['provider'] or each['uuid']}: {each['why'].rstrip('.')}. {each['advice'].rstrip('.')}.",
+                    f"{each['name'] or each['provider'] or each['uuid']}: {as_sentence(each['why'])} {as_sentence(each['advice'])}",
                     each["host"],
                     each["uuid"],
                     each["name"],

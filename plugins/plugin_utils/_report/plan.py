@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .._common.errors import DroverError, natural
+from .._common.errors import DroverError, as_sentence, natural
 from . import formatting
 from .view import FIGURES
 
@@ -127,7 +127,7 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
 def _notes(plan: Mapping[str, Any]) -> list[str]:
     """Return the sentences of a plan, which are too long for the tiles of its figures."""
     found = [
-        f"{words} {str(plan[key]).rstrip('.')}."
+        f"{words} {as_sentence(plan[key])}"
         for key, words in (("proof", "It cannot be done:"), ("reason", "No more moves:"))
         if plan.get(key)
     ]

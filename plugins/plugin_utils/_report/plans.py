@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .._common.errors import node_labels, said_once
+from .._common.errors import as_sentence, node_labels, said_once
 from .._planner.drain_solver import AS_WEIGHED
 from .._planner.infeasibility import nearest_text
 from .._planner.movability import LIVE_STATES
@@ -281,7 +281,7 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
 
 
 def _down(hosts: Iterable[BlockedHost], advice: str) -> list[str]:
-    return [f"{each['host']} is down: {each['reason'].rstrip('.')}. {advice}" for each in hosts]
+    return [f"{each['host']} is down: {as_sentence(each['reason'])} {advice}" for each in hosts]
 
 
 def _moves(moves: Sequence[PlannedMove]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._common.errors import some
+from .._common.errors import as_sentence, some
 from . import formatting, text
 
 MIB = 2**20
@@ -72,7 +72,7 @@ def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:
 
 def named_reason(each: Mapping[str, Any]) -> str:
     """Return the reason why a thing stays, and the remedy."""
-    return f"{_named(each)}: {each['reason'].rstrip('.')}. Way out: {each['way_out']}."
+    return f"{_named(each)}: {as_sentence(each['reason'])} Way out: {each['way_out']}."
 
 
 def _named(each: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._common.errors import said_once
+from .._common.errors import as_sentence, said_once
 from .._records.hosts import ListedHost
 from .._records.outcomes import MaintainedHost, RollingRecord
 from .._records.plans import BlockedHost
@@ -81,7 +81,7 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
     """Return the sentence that nothing is begun, because hosts cannot be taken."""
     reasons = " ".join(
         said_once(
-            (each["host"], f"{each['host']}: {each['reason'].rstrip('.')}.") for each in left_out
+            (each["host"], f"{each['host']}: {as_sentence(each['reason'])}") for each in left_out
         )
     )
     return (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .._common import labels
-from .._common.errors import node_label, node_labels, some
+from .._common.errors import as_sentence, node_label, node_labels, some
 from . import formatting
 
 GAP = "  "
@@ -381,7 +381,7 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
             each["kind"],
             shortened(some([name for name, _each in group], 2), WIDEST) if len(group) > 1 else name,
             shortened(each["host"], WIDEST),
-            f"{each['why'].rstrip('.')}. Heal {each['heal']}"
+            f"{as_sentence(each['why'])} Heal {each['heal']}"
             + (
                 f" The same for {some([other for other, _each in group[1:]], 2)}."
                 if len(group) > 1
