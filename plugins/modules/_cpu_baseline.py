@@ -44,10 +44,9 @@ seealso:
 
 EXAMPLES = "# Only the roles and playbooks of this collection call this module."
 
-from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import within
 from ansible_collections.drover.compute.plugins.module_utils._host import model
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
 
 READ_TIMEOUT = 120
 
@@ -64,20 +63,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri, arch, kind = (module.params[key] for key in ("uri", "arch", "domain_type"))
-    conn = binding.connect(module, uri)
-    try:
+    late = (
+        f"libvirt of {uri} did not say within {READ_TIMEOUT} s which CPU it can give: look whether "
+        "libvirtd hangs there."
+    )
+    failed = f"libvirt of {uri} finds no CPU model with the features that all hosts have"
+    with module.reading(late, failed) as conn:
         found = within(
             READ_TIMEOUT, lambda: model.baseline(conn, arch, kind, set(module.params["features"]))
         )
-    except Late:
-        module.fail_json(
-            msg=f"libvirt of {uri} did not say within {READ_TIMEOUT} s which CPU it can give: look whether libvirtd hangs there."
-        )
-    except (binding.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(
-            msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {binding.text_of(exc)}."
-        )
-    binding.close(conn)
     if found is None:
         module.fail_json(msg=f"libvirt of {uri} has no host-model for {kind} guests of {arch}.")
     module.exit_json(changed=False, cpu=found)

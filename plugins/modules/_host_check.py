@@ -53,7 +53,7 @@ import os
 import shutil
 import time
 
-from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import within
 from ansible_collections.drover.compute.plugins.module_utils._host import check
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import binding
@@ -75,20 +75,16 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri, folder, clock = module.params["uri"], module.params["instances_path"], time.time()
-    conn = binding.connect(module, uri)
     local = binding.is_local(uri)
-    try:
+    late = (
+        f"Reading {uri} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd "
+        "or storage hangs there."
+    )
+    with module.reading(late, f"Reading {uri} failed") as conn:
         found = within(READ_TIMEOUT, lambda: check.read(conn, local))
         why_no_kvm = check.why_no_kvm(conn) if module.params["probe_kvm"] else None
         lacking = within(READ_TIMEOUT, lambda: check.lacking(conn, module.params["cpus"]))
         found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
-    except Late:
-        module.fail_json(
-            msg=f"Reading {uri} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or storage hangs there."
-        )
-    except (binding.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(msg=f"Reading {uri} failed: {binding.text_of(exc)}.")
-    binding.close(conn)
     free = shutil.disk_usage(folder).free / 1024**3 if local and os.path.isdir(folder) else None
     kvm = os.path.exists("/dev/kvm") if local else None
     module.exit_json(

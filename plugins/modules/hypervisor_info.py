@@ -515,7 +515,7 @@ hypervisor:
 
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import CPU_MODES
-from ansible_collections.drover.compute.plugins.module_utils._files.limits import Late, within
+from ansible_collections.drover.compute.plugins.module_utils._files.limits import within
 from ansible_collections.drover.compute.plugins.module_utils._host import kvm_probe
 from ansible_collections.drover.compute.plugins.module_utils._host.hypervisor import read_hypervisor
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
@@ -560,8 +560,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     uri = module.params["uri"]
-    conn = binding.connect(module, uri)
-    try:
+    doing = f"Reading {uri} from {binding.host_name()}"
+    late = (
+        f"{doing} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
+        "storage hangs there."
+    )
+    with module.reading(late, f"{doing} failed") as conn:
         facts = within(
             READ_TIMEOUT,
             lambda: read_hypervisor(
@@ -576,16 +580,6 @@ def main() -> None:
             facts["kvm"] = kvm_probe.probe(
                 conn, facts["cpu"]["arch"], facts["supported_instances"], module.params["probe_cpu"]
             )
-    except Late:
-        module.fail_json(
-            msg=f"Reading {uri} from {binding.host_name()} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or "
-            "storage hangs there."
-        )
-    except (binding.libvirt.libvirtError, ValueError) as exc:
-        module.fail_json(
-            msg=f"Reading {uri} from {binding.host_name()} failed: {binding.text_of(exc)}."
-        )
-    binding.close(conn)
     if module.params["migration_trust"]:
         reach.warn_of_unreached(module, **module.params["migration_trust"])
     module.exit_json(changed=False, hypervisor=facts)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from ansible.module_utils.basic import AnsibleModule
 
+from .._files.limits import Late
 from .._files.problem import Problem, sentence
 from .._libvirt import binding, machine
 from .._libvirt.calls import Limited
@@ -94,6 +95,23 @@ class HostModule(AnsibleModule):
                 yield conn
         finally:
             binding.close(conn)
+
+    @contextlib.contextmanager
+    def reading(self, late: str, failed: str) -> Iterator[Limited]:
+        """Give the connection to the libvirt of the option ``uri``, for a read with a time limit.
+
+        :param late: the sentence if the time is over.
+        :param failed: the words before the reason of another failure.
+        """
+        conn = binding.connect(self, self.params["uri"])
+        try:
+            yield conn
+        except Late:
+            self.fail_json(msg=late)
+        except (binding.libvirt.libvirtError, ValueError) as problem:
+            self.fail_json(msg=f"{failed}: {binding.text_of(problem)}.")
+        # Not after a failure: the close may hang, too.
+        binding.close(conn)
 
     @contextlib.contextmanager
     def failures(
