@@ -97,7 +97,7 @@ def test_discovery_names_the_disk_and_counts_no_space_of_the_host(kind):
     second["capacity_bytes"] = 3 * 2**30
     report = tracked.describe(entry)
     assert report["resources"]["DISK_GB"] == 3
-    names = {each[0] for each in tracked.files(report["columns"], {})}
+    names = {each[0] for each in tracked.needs(report, {})}
     assert "/srv/a.img" in names and KINDS[kind][1] not in names
 
 

@@ -80,7 +80,7 @@ def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[di
     ):
         raise DroverError(
             f"The plan for the report is damaged: {key} must be a list of mappings with {', '.join(needed)}. "
-            "Give what the lookup returned as it is."
+            "Give the plan of the module as it is."
         )
     return rows
 

@@ -783,7 +783,7 @@ def test_walk_f21_sentences_of_a_plan_are_below_its_figures():
     ],
 )
 def test_what_is_no_plan_is_refused(plan):
-    with pytest.raises(DroverError, match="Give what"):
+    with pytest.raises(DroverError, match="Give the plan"):
         plan_view(plan, [], [])
 
 

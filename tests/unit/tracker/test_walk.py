@@ -32,7 +32,7 @@ def node(name, of, **more):
 def test_each_writer_has_its_part():
     found = walk(
         host("kvm1", domain("web", disks=[DISK]), availability_zone="az1", labels={"rack": "a"}),
-        node("inner", "kvm1"),
+        node("inner", "kvm1", labels={"rack": "a"}),
         host("kvm2"),
     )
     assert list(found.nodes) == [("kvm1", "kvm1"), ("kvm1", "inner"), ("kvm2", "kvm2")]

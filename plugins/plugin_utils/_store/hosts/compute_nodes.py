@@ -359,9 +359,9 @@ def telling_identities(
     Boards of one series, and clones, may have one uuid. Their machine ids tell them apart.
     """
     found = identities(connection, hosts)
-    alike = of_machines(connection, {uuid for own in found.values() for uuid in own["host_uuids"]})
+    twins = of_machines(connection, {uuid for own in found.values() for uuid in own["host_uuids"]})
     having: dict[str, list[str]] = {}
-    for host, own in alike.items():
+    for host, own in twins.items():
         for uuid in own["host_uuids"]:
             having.setdefault(uuid, []).append(host)
     for host, own in found.items():
@@ -369,7 +369,7 @@ def telling_identities(
             uuid
             for uuid in own["host_uuids"]
             if any(
-                other != host and not same_machine(own, alike[other])
+                other != host and not same_machine(own, twins[other])
                 for other in having.get(uuid, ())
             )
         }
