@@ -25,6 +25,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cp
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fleet_cpu_xml
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
 
+#: Keys of a claim that do not apply on another host: its cells and devices.
+OF_THE_HOST = ("numa", "pci_devices", "mdevs")
+
 
 class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
@@ -41,7 +44,7 @@ class ActionModule(ConductorAction):
         "graphics_password": {"type": "str", "no_log": True},
         "uri": {"type": "str", "default": "qemu:///system"},
         "timeout": {"type": "int", "default": 60},
-        "alternates": {"type": "list", "elements": "dict", "default": []},
+        "claim": {"type": "dict", "default": {}},
         "looked_at": {"type": "float"},
         "expires": {"type": "int", "default": claims.LIFETIME},
         "message": {"type": "str", "default": "It was not built."},
@@ -107,10 +110,13 @@ class ActionModule(ConductorAction):
             raise DroverError(
                 f"{args['message']} In check mode nothing was built, so there is nothing to settle."
             )
-        if args["alternates"]:
-            selections.check_alternates(f"Instance {args['uuid']}", args["alternates"])
+        before = args["claim"]
+        alternates = before.get("alternates") or []
+        if alternates:
+            selections.check_alternates(f"Instance {args['uuid']}", alternates)
         actor = Actor.of_this_task().holder
-        found = building.settle(
-            args["uuid"], args["alternates"], args["expires"], args["message"], actor
-        )
-        return {"changed": True, **found}
+        found = building.settle(args["uuid"], alternates, args["expires"], args["message"], actor)
+        if found["claim"] is None:
+            return {"changed": True, **found}
+        same = {key: value for key, value in before.items() if key not in OF_THE_HOST}
+        return {"changed": True, "built": found["built"], "claim": {**same, **found["claim"]}}

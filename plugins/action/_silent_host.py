@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing, host_answer
 
+#: A text of another form proves nothing, least of all another boot.
+_BOOT_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
@@ -30,6 +34,7 @@ class ActionModule(ConductorAction):
             "default": "decided",
         },
         "tried": {"type": "dict", "default": {}},
+        "boot_id": {"type": "str", "default": ""},
         "others": {"type": "list", "elements": "str", "default": []},
         "ssh": {"type": "bool", "default": False},
         "refused": {"type": "bool", "default": False},
@@ -52,8 +57,11 @@ class ActionModule(ConductorAction):
         host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
             found = answering.answer(host, args["tried"], variables)
+            boot_id = str(args["tried"].get("boot_id") or "")
             return {
                 "answer": found.means,
+                "answers": found.means in (host_answer.LOGIN, host_answer.REFUSED),
+                "boot_id": boot_id if _BOOT_ID.fullmatch(boot_id) else args["boot_id"],
                 "reached": found.reached,
                 "words": found.words,
                 "refusal": found.refusal,

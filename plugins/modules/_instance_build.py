@@ -25,9 +25,9 @@ options:
       - V(built) creates the disks, defines and starts the domain of a claim, checks that it runs, and records it.
       - V(settled) finds out the result of a build that failed or was interrupted. It withdraws the
         orders on the hypervisor and reads the domain. An instance that runs there is recorded. If
-        nothing of it is there, the module claims its resources on the first of O(alternates).
-        Without alternates they are released, and the module fails with O(message). If the result is
-        not certain, it fails and changes nothing.
+        nothing of it is there, the module claims its resources on the first of the alternates in
+        O(claim). Without alternates they are released, and the module fails with O(message). If the
+        result is not certain, it fails and changes nothing.
     type: str
     choices: [built, settled]
     default: built
@@ -86,11 +86,12 @@ options:
     description: Seconds for the start.
     type: int
     default: 60
-  alternates:
-    description: With O(state=settled), the alternates for the build, as M(drover.compute.allocation) returns them with a claim.
-    type: list
-    elements: dict
-    default: []
+  claim:
+    description:
+      - With O(state=settled), the claim of the build, as M(drover.compute.allocation) returns it, with its alternates. It may have more keys,
+        such as those of the definition.
+    type: dict
+    default: {}
   expires:
     description: With O(state=settled), seconds until a new claim expires; 0 for never.
     type: int

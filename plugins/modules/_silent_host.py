@@ -33,6 +33,10 @@ options:
     description: With O(state=answered), the registered result of a module on the host that only reads.
     type: dict
     default: {}
+  boot_id:
+    description: With O(state=answered), the boot id of the last answer.
+    type: str
+    default: ''
   others:
     description: With O(state=asked) and O(state=looked), the other hypervisors.
     type: list

@@ -268,7 +268,7 @@ def test_safety_14_as_the_role_asks_it(tmp_path):
         tasks.append(
             {
                 "ansible.builtin.debug": {
-                    "msg": f"<{name} {{{{ power_answer.answer }}}} {{{{ power_answers }}}}>"
+                    "msg": f"<{name} {{{{ power_answer.answer }}}} {{{{ power_answer.answers }}}}>"
                 }
             }
         )
