@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 #: The last commit before the rule.
-BASE = "f7d7f04d065eb0736c228850d80637a4c7bfa694"
+BASE = "ed63b8784b5aac089096287a1a089d9446e0e0f9"
 LONGEST = 72
 
 
