@@ -27,7 +27,7 @@ from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
-from .._common.errors import DroverError, Late, NotThisHost, RunOver, Unreachable
+from .._common.errors import Answers, DroverError, Late, NotThisHost, TimeOver, Unreachable
 from .._conductor.ports import Discovery
 from .._evacuation import host_answer
 from . import answering, at_once, ssh_ways, terminal
@@ -87,7 +87,7 @@ class Delegation:
         :param environment: further variables of the environment, added to the calling task.
         :param probe: True for a call that only finds out if the host answers.
         :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
-        :raises RunOver: the time limit of the calling task has passed.
+        :raises TimeOver: the time limit of the calling task has passed.
         """
         self._refuse_overtime()
         task = self._action._task.copy()
@@ -163,10 +163,10 @@ class Delegation:
     def _refuse_overtime(self) -> None:
         if self._over:
             limit = self._action._task.timeout
-            raise RunOver(
+            raise TimeOver(
                 f"The time limit of the task has passed: {limit} s. Operations that have begun on hypervisors continue there. Run the task "
                 "again with a longer limit, or without one: it follows them first.",
-                timedout={"period": limit},
+                limit,
             )
 
 
@@ -279,10 +279,8 @@ class AnsibleHosts:
         for sentence in result.get("warnings") or []:
             self._warn(sentence)
         if result.get("failed"):
-            answers = {"answers": True} if result.get("answers") else {}
-            raise DroverError(
-                result.get("msg") or f"Host {host} was not read. No cause is known.", **answers
-            )
+            message = result.get("msg") or f"Host {host} was not read. No cause is known."
+            raise Answers(message) if result.get("answers") else DroverError(message)
         return {"occupants": result["occupants"], "changed": bool(result.get("changed"))}
 
     def hand(self, host: str, limit: int | None = None) -> RemoteHand:

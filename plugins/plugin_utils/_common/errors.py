@@ -19,7 +19,8 @@ _DIGITS = re.compile(r"([0-9]+)")
 class DroverError(Exception):
     """A failure, described in a sentence: the fault, its place, the reason and the remedy.
 
-    ``details`` (a dict of plain types) is added to the result of the task.
+    ``details`` (a dict of plain types) is added to the result of the task. No code decides on them:
+    where a caller goes on in another way, the error is of a subclass.
     """
 
     def __init__(self, message: str, **details: Any) -> None:
@@ -68,6 +69,28 @@ class RunOver(DroverError):
     """The whole run must end: its playbook is gone, its time is over, or it has lost a lease. No
     other host is tried.
     """
+
+
+class TimeOver(RunOver):
+    """The time limit of the task has passed."""
+
+    def __init__(self, message: str, limit: int) -> None:
+        super().__init__(message, timedout={"period": limit})
+        self.limit = limit
+
+
+class Uncertain(DroverError):
+    """The result of an order is not known: it may be done, or still go on."""
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, uncertain=True, **details)
+
+
+class Answers(DroverError):
+    """A host answers with facts that cannot be used. It must not count as dead."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, answers=True)
 
 
 class Late(DroverError):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
-from .._common.errors import DroverError
+from .._common.errors import DroverError, TimeOver
 from .._definitions import differences, hardware_fields
 from .._definitions.devices_there import (
     DISK,
@@ -163,9 +163,9 @@ class Alignment:
                 looks = self._ports.hosts.hand(host).look(
                     uri, {uuid: [] for uuid in there}, PATIENCE
                 )
+            except TimeOver:
+                raise
             except DroverError as problem:
-                if "timedout" in problem.details:
-                    raise
                 found.update({uuid: (None, str(problem).rstrip(".")) for uuid in there})
                 continue
             for uuid in there:
@@ -225,9 +225,9 @@ class Alignment:
             try:
                 if not self._make(known.named, change):
                     continue
+            except TimeOver:
+                raise
             except DroverError as problem:
-                if "timedout" in problem.details:
-                    raise
                 self.failed.append(str(problem))
                 continue
             changed = True

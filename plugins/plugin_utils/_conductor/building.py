@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage import kin
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
 
 from .._common import certainty, resource_classes
-from .._common.errors import DroverError, as_sentence
+from .._common.errors import DroverError, Uncertain, as_sentence
 from .._placement import claims
 from .._records.claims import Alternate, Claim
 from .._store.database import bulk
@@ -457,11 +457,10 @@ class Building:
                 )
                 orders.end(connection, uuid, order)
         except DroverError as problem:
-            raise DroverError(
+            raise Uncertain(
                 f"Instance {facts['name']} runs on {self.host}, and that could not be written down: {problem} "
                 "Run drover.compute.place again, which looks there and writes it down.",
                 host=self.host,
-                uncertain=True,
             ) from None
 
     def _close(self, uuid: str, order: str, proof: certainty.Proof) -> None:
@@ -474,9 +473,7 @@ class Building:
                     # A discovery saw it during its build.
                     orders.unseen(connection, uuid, row.compute_node_id)
         except DroverError as problem:
-            raise DroverError(
-                f"{problem} {proof.sentence}", host=self.host, uncertain=True
-            ) from None
+            raise Uncertain(f"{problem} {proof.sentence}", host=self.host) from None
 
     def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
         """Return the error of a build with an uncertain end."""
@@ -489,6 +486,4 @@ class Building:
             else f"{self.host} did not show what is there."
         )
         advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."
-        return DroverError(
-            f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host, uncertain=True
-        )
+        return Uncertain(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host)

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import mac
 
 from .._common import sizes
 from .._common.certainty import Proof
-from .._common.errors import DroverError, Unreachable
+from .._common.errors import Answers, DroverError, Unreachable
 from .._definitions import guest
 from .._records.hosts import Occupant
 from .._store.database import clock
@@ -178,9 +178,8 @@ class HostDiscovery:
                 for answer in answers
             ]
         except DroverError as problem:
-            raise DroverError(
+            raise Answers(
                 f"{problem} Nothing of host {self._host} was recorded. Check its libvirt, and its root access.",
-                answers=True,
             ) from None
 
     def _record(

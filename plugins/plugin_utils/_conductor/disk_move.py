@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import (
 )
 
 from .._common import certainty
-from .._common.errors import DroverError
+from .._common.errors import DroverError, Uncertain
 from .._migrations.options import Options
 from .._records.instances import NamedInstance
 from .._store.database import bulk
@@ -257,11 +257,10 @@ class DiskMove(InstanceOrder):
         if answer.outcome == certainty.NOTHING:
             self._close(instance, host, order, self._look(hand, instance, order))
             raise DroverError(sentence_of(instance, answer.message), host=host)
-        raise DroverError(
+        raise Uncertain(
             f"{sentence_of(instance, answer.message)} It is not certain what became of the move of its disk {self._request.disk}, which may go on. The guest "
             "has all its data in the file that its domain names. Run this again, which finds out and goes on, or with drover_abort=true.",
             host=host,
-            uncertain=True,
         )
 
     def _refused(

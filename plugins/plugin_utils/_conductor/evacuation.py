@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._common import certainty
-from .._common.errors import DroverError, as_sentence, counted
+from .._common.errors import Answers, DroverError, as_sentence, counted
 from .._evacuation import fencing, host_answer
 from .._records.outcomes import EvacuationResult, RestartOutcome
 from .._records.plans import EvacuationPlan, StayingInstance
@@ -183,8 +183,10 @@ class Evacuation:
         """
         try:
             self._hosts.discover(self.host, self.request.call_timeout)
-        except DroverError as problem:
-            return problem.details.get("answers", False)
+        except Answers:
+            return True
+        except DroverError:
+            return False
         if not self.request.plan_only:
             self._close_open()
         return True

@@ -29,6 +29,18 @@ CACHE = "_base"
 MIB = 1 << 20
 
 
+class SourceUnread(DroverError):
+    """The host cannot read the source of an image."""
+
+
+class SourceAbsent(SourceUnread):
+    """The host does not have the source of an image."""
+
+
+class OtherContent(DroverError):
+    """The source of an image has another content than its checksum."""
+
+
 class ImageCache:
     """The cache of one host.
 
@@ -63,13 +75,12 @@ class ImageCache:
             )
         try:
             return self._bring({**given, kind: source}, name)
-        except DroverError as problem:
-            if not problem.details.get("unread"):
-                raise
-            absent = problem.details.get("absent")
-            if not absent or not os.path.isfile(source):
-                also = " The controller does not have it either." if absent else ""
-                return self._bring_from_peer(given, name, f"{problem}{also}")
+        except SourceAbsent as problem:
+            if not os.path.isfile(source):
+                why = f"{problem} The controller does not have it either."
+                return self._bring_from_peer(given, name, why)
+        except SourceUnread as problem:
+            return self._bring_from_peer(given, name, str(problem))
         return self._upload(given, name, source)
 
     def _bring_from_peer(
@@ -89,9 +100,7 @@ class ImageCache:
             self._say(f"{name}: {self._host} cannot read its source; {peer} -> {self._host}")
             try:
                 return self._bring({**given, "peer": uri, "path": path}, name)
-            except DroverError as problem:
-                if not (problem.details.get("unread") or problem.details.get("other_content")):
-                    raise
+            except (SourceUnread, OtherContent) as problem:
                 words.append(str(problem))
         if peers:
             words.append(
@@ -165,10 +174,16 @@ class ImageCache:
         return self._bring({**given, "path": there, "uploaded": True}, name)
 
     def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
-        found = {
+        """Return the error of a failed call, with what it says of the source in the details."""
+        marks: dict[str, object] = {
             key: details[key] for key in ("absent", "unread", "other_content") if details.get(key)
         }
-        return DroverError(f"Image {name} on {self._host}: {message}", host=self._host, **found)
+        kind = DroverError
+        if "unread" in marks:
+            kind = SourceAbsent if "absent" in marks else SourceUnread
+        elif "other_content" in marks:
+            kind = OtherContent
+        return kind(f"Image {name} on {self._host}: {message}", host=self._host, **marks)
 
     def clean(self, uri: str) -> dict[str, Any]:
         """Remove the images that no host needs.

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from .._common.errors import DroverError, as_sentence
+from .._common.errors import DroverError, TimeOver, as_sentence
 from .._planner import movability
 from .._records.instances import HeldMigration, NamedInstance
 from .._records.outcomes import MoveOutcome, PrecheckReport
@@ -212,9 +212,9 @@ class InstanceMigrations:
         for source in dict.fromkeys(move["from_host"] for move in moves):
             try:
                 self._move_off(source, [move for move in moves if move["from_host"] == source])
+            except TimeOver:
+                raise
             except DroverError as problem:
-                if "timedout" in problem.details:
-                    raise
                 self.migrations += problem.details.get("migrations") or []
                 self.failed.append(str(problem))
 

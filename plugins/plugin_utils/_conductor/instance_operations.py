@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .._common.errors import DroverError
+from .._common.errors import DroverError, TimeOver
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
 from .._store.hosts import continuity
@@ -128,9 +128,9 @@ class InstanceOperations:
         """Note a failure and continue. Raise it if the time of the whole run is over."""
         try:
             yield
+        except TimeOver:
+            raise
         except DroverError as problem:
-            if "timedout" in problem.details:
-                raise
             self.failed.append(str(problem))
 
     def _remove_resized(self, instance: NamedInstance, patience: int) -> None:

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._common.errors import DroverError, as_sentence
+from .._common.errors import DroverError, Uncertain, as_sentence
 from .._records.instances import NamedInstance
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instance_lookup, orders
@@ -80,7 +80,7 @@ class InstanceOrder:
             reason = (
                 "its host does not answer" if entry is None else "another call still works on it"
             )
-            raise DroverError(unknown(reason), host=instance["host"], uncertain=True)
+            raise Uncertain(unknown(reason), host=instance["host"])
         return entry["domain"]
 
     def _close(
@@ -129,11 +129,10 @@ def refuse_moved(instance: NamedInstance, host: str, not_done: str) -> None:
 def refuse_other_domain(host: str, uuid: str, facts: Mapping[str, Any]) -> None:
     """Refuse an answer of a host about another domain than the one of the order."""
     if facts.get("uuid") != uuid:
-        raise DroverError(
+        raise Uncertain(
             f"{host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. See "
             "what is wrong there: its libvirt, or who is root on it.",
             host=host,
-            uncertain=True,
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._common import certainty
-from .._common.errors import DroverError
+from .._common.errors import DroverError, TimeOver
 from .._records.instances import NamedInstance
 from .._records.outcomes import SnapshotOutcome
 from .._store.database import bulk
@@ -89,9 +89,9 @@ class InstanceSnapshots(InstanceOrder):
         for instance in found:
             try:
                 outcomes.append(self._one(instance_lookup.as_named(instance)))
+            except TimeOver:
+                raise
             except DroverError as problem:
-                if "timedout" in problem.details:
-                    raise
                 failed.append(str(problem))
                 outcomes.append(_outcome(instance, {"changed": False}, str(problem)))
         return outcomes, self._differences, failed

@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._common.errors import DroverError, RunOver, natural
+from .._common.errors import DroverError, RunOver, Uncertain, natural
 from .._placement import pool_drains
 from .._planner import pool_drain as planner
 from .._planner.pool_drain import DiskKey, PoolMove, Unmovable
@@ -308,7 +308,7 @@ class PoolDrain:
             raise
         except DroverError as problem:
             found.update(destination=None, status="failed", message=str(problem))
-            if not problem.details.get("uncertain"):
+            if not isinstance(problem, Uncertain):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(problem)
             self._say(str(problem))
         self.disks.append(found)

@@ -81,8 +81,8 @@ class Hosts(Protocol):
         :param limit: seconds that the discovery may take.
         :raises Unreachable: the host cannot be reached.
         :raises Late: it did not answer in time.
-        :raises DroverError: it was reached but could not be read. Its details have ``answers`` if
-            its libvirt answers nevertheless.
+        :raises Answers: its libvirt answers, with facts that cannot be used.
+        :raises DroverError: it was reached but could not be read.
         """
 
     def hand(self, host: str, limit: int | None = None) -> Hand:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec
 
 from .._common import certainty
-from .._common.errors import DroverError
+from .._common.errors import DroverError, TimeOver
 from .._records import orders
 from .._records.instances import NamedInstance
 from .._store.hosts import continuity
@@ -158,6 +158,8 @@ class Resize:
         """
         try:
             self._take(self._steps.undo, resize, str(problem))
+        except TimeOver as another:
+            raise TimeOver(f"{problem} {another}", another.limit) from None
         except DroverError as another:
             raise DroverError(f"{problem} {another}", **another.details) from None
         raise DroverError(
@@ -305,9 +307,9 @@ class Resize:
         """
         try:
             yield
+        except TimeOver:
+            raise
         except DroverError as problem:
-            if "timedout" in problem.details:
-                raise
             self.stuck.add(instance["uuid"])
             self.failed.append(str(problem))
 

@@ -54,6 +54,10 @@ class Step(NamedTuple):
     difference: tuple[dict[str, Any], dict[str, Any]] | None = None
 
 
+class Absent(DroverError):
+    """The host does not have the domain, so the order was not carried out."""
+
+
 class ResizeSteps:
     """The steps of the resizes of one run.
 
@@ -381,14 +385,12 @@ class ResizeSteps:
         hand = self._hand(host)
         try:
             done = self._domain(hand, host, given, resize)
-        except DroverError as problem:
-            if problem.details.get("absent"):
-                self._refuse_gone(hand, resize)
-                raise DroverError(
-                    f"Instance {resize['name']} is not on {host} any more: {resize['source']} has it, so its resize cannot be confirmed. "
-                    "Nothing was done: run drover.compute.instance_resize with drover_resize=revert."
-                ) from None
-            raise
+        except Absent:
+            self._refuse_gone(hand, resize)
+            raise DroverError(
+                f"Instance {resize['name']} is not on {host} any more: {resize['source']} has it, so its resize cannot be confirmed. "
+                "Nothing was done: run drover.compute.instance_resize with drover_resize=revert."
+            ) from None
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
             with self._store.write(together=True) as connection:
@@ -494,9 +496,7 @@ class ResizeSteps:
         hand = self._hand(host)
         try:
             result = self._domain(hand, host, given, resize)
-        except DroverError as problem:
-            if not problem.details.get("absent"):
-                raise
+        except Absent:
             if resize["status"] == "finished":
                 self._refuse_gone(hand, resize)
             if resize["same_host"]:
@@ -574,10 +574,10 @@ class ResizeSteps:
     ) -> dict[str, Any]:
         answer = starting.order(hand, host, "domain", given, proofs)
         if answer.outcome != certainty.DONE:
-            raise DroverError(
-                f"Instance {resize['name']} on {host}: {as_sentence(answer.message)} {'' if answer.result else LOST}".strip(),
-                absent=certainty.unable(host, answer) is not None,
-            )
+            sentence = f"Instance {resize['name']} on {host}: {as_sentence(answer.message)} {'' if answer.result else LOST}".strip()
+            if certainty.unable(host, answer) is not None:
+                raise Absent(sentence, absent=True)
+            raise DroverError(sentence, absent=False)
         return answer.result
 
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine
 
-from .._common.errors import DroverError
+from .._common.errors import Answers
 from .._store.engine import Connection
 from .._store.hosts import compute_nodes, services
 from .node import NodeReport
 
 
-class SecondName(DroverError):
+class SecondName(Answers):
     """A host is another host under a second name. It answers, and must not count as dead."""
 
 
@@ -47,7 +47,7 @@ def refuse(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) 
         ]
         first = sorted([host, *twins], key=lambda name: (order.get(name, math.inf), name))[0]
         if twins and first != host:
-            raise SecondName(_sentence(host, sorted(twins), known[host]), answers=True)
+            raise SecondName(_sentence(host, sorted(twins), known[host]))
 
 
 def _sentence(host: str, twins: Sequence[str], identity: Mapping[str, Sequence[str]]) -> str:
