@@ -46,10 +46,10 @@ class ActionModule(DroverAction):
         try:
             controller = _controller(args, self._why_not(args, task_vars))
             if args["request"] is None:
-                found = answers.look(
+                look = answers.look(
                     controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"]
                 )
-                return _result(found)
+                return _result(look)
             if self._task.check_mode:
                 return {"changed": True}
             return {"changed": answers.request(controller, args["request"], args["timeout"])}

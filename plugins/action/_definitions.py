@@ -68,20 +68,20 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         read = None
         if args["path"] is None:
-            items, given, where = (
+            items, sections_read, where = (
                 args["instances"],
                 {"server_groups": args["server_groups"]},
                 _of_variables,
             )
         else:
             read = document.Document(self._file(args["path"]))
-            items, given, where = (
+            items, sections_read, where = (
                 read.section("instances"),
                 {name: read.section(name) for name in keeping.CHECKS},
                 read.where,
             )
         sections = {
-            name: to_plain(rule(given.get(name, []), where))
+            name: to_plain(rule(sections_read.get(name, []), where))
             for name, rule in keeping.CHECKS.items()
         }
         checked = to_plain(check.instances(items, where))
@@ -94,16 +94,16 @@ class ActionModule(DroverAction):
             kept = self._keep(store, sections)
             return {**kept, "changed": kept["changed"] or bool(released), "released": released}
         with store.read() as connection:
-            known = instances.listing(connection)
+            recorded_instances = instances.listing(connection)
             flavors, images = keeping.known(connection, sections)
             stored = server_groups.names(connection)
-            wanted = check.with_flavors(
+            definitions = check.with_flavors(
                 [item for item in checked if item.get("state") != "absent"], flavors, places
             )
             resolved = identity.resolve(
-                wanted, known, sections["server_groups"], flavors, images, places
+                definitions, recorded_instances, sections["server_groups"], flavors, images, places
             )
-            both = list(zip(wanted, resolved))
+            both = list(zip(definitions, resolved))
             check.known_names(
                 "server_groups",
                 both,
@@ -130,15 +130,15 @@ class ActionModule(DroverAction):
             "server_groups": sections["server_groups"],
         }
         result["absent"] = sorted(item["name"] for item in absent)
-        result.update(identity.leftover(absent, known))
-        there = {each["uuid"]: each for each in known}
+        result.update(identity.leftover(absent, recorded_instances))
+        by_uuid = {each["uuid"]: each for each in recorded_instances}
         placed, differing, strangers = [], [], []
-        for item, found in both:
-            if found["state"] not in ("new", "building", identity.UNSEEN):
-                placed.append(found)
-                instance = there[found["uuid"]]
-                compared = differences.found(found, instance, kept[found["uuid"]], flavors=recorded)
-                differing += differences.lines(found["name"], compared)
+        for item, named in both:
+            if named["state"] not in ("new", "building", identity.UNSEEN):
+                placed.append(named)
+                instance = by_uuid[named["uuid"]]
+                compared = differences.found(named, instance, kept[named["uuid"]], flavors=recorded)
+                differing += differences.lines(named["name"], compared)
                 strangers += differences.stranger(item, instance)
         wishes = identity.ignored_hosts(both)
         if wishes and not args["write_back"]:
@@ -151,7 +151,7 @@ class ActionModule(DroverAction):
                 [*differing, *strangers, differences.ADVICE] if differing or strangers else []
             )
         rows = [
-            {**there[found["uuid"]], "pool_disks": pools.get(found["uuid"])} for found in placed
+            {**by_uuid[found["uuid"]], "pool_disks": pools.get(found["uuid"])} for found in placed
         ]
         table = [*text.instances_table(rows), *result["differences"]]
         if args["show"]:
@@ -170,13 +170,15 @@ class ActionModule(DroverAction):
             for name in check.names_of(item)
         }
         with store.read() as connection:
-            left = [
+            unbuilt = [
                 each
                 for each in decisions.unbuilt(connection, claims.PURPOSE)
                 if each["definition"] not in names
             ]
         ended = [
-            each for each in left if each["order_uuid"] is None and has_ended(each["actor"] or "")
+            each
+            for each in unbuilt
+            if each["order_uuid"] is None and has_ended(each["actor"] or "")
         ]
         if ended:
             with store.write(together=True) as connection:
@@ -186,11 +188,11 @@ class ActionModule(DroverAction):
             self.show(
                 f"Claimed and never built, and in these definitions no more: {names_of}. The room {would} given back."
             )
-        for each in left:
-            if each["order_uuid"] is not None and has_ended(each["actor"] or ""):
+        for instance in unbuilt:
+            if instance["order_uuid"] is not None and has_ended(instance["actor"] or ""):
                 self.show(
-                    f"{each['name']} is in these definitions no more, and its build on {each['host']} was cut off: end it with "
-                    f"drover.compute.instance_delete -e drover_instance={each['uuid']}"
+                    f"{instance['name']} is in these definitions no more, and its build on {instance['host']} was cut off: end it with "
+                    f"drover.compute.instance_delete -e drover_instance={instance['uuid']}"
                 )
         return [each["name"] for each in ended]
 
@@ -211,11 +213,11 @@ class ActionModule(DroverAction):
         The current folder comes first, because the user means that folder and not the playbook's.
         """
         beside = self._loader.path_dwim(path)
-        found = (
+        absolute = (
             beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
         )
-        project_paths.refuse_outside(found, "drover_definitions", load_extra_vars(self._loader))
-        return found
+        project_paths.refuse_outside(absolute, "drover_definitions", load_extra_vars(self._loader))
+        return absolute
 
     def _write_back(
         self, read: document.Document, placed: Iterable[Mapping[str, Any]]
@@ -267,16 +269,18 @@ class ActionModule(DroverAction):
 
 def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[str]]]:
     """Return the pools that a host has had running, and the hosts of all pools by name."""
-    known: dict[str, str] = {}
+    classes_by_pool: dict[str, str] = {}
     lacking: dict[str, list[str]] = {}
     for node in pool_domains.nodes(connection):
         pools = node.facts.get("storage_pools") or ()
-        known.update({pool["name"]: pool["resource_class"] for pool in pools})
+        classes_by_pool.update({pool["name"]: pool["resource_class"] for pool in pools})
         for name in [*(pool["name"] for pool in pools), *(node.facts.get("lacking_pools") or ())]:
             lacking.setdefault(name, []).append(node.host)
     # A pool gets its resource class when a discovery first finds it running.
-    classes = bulk.ids_by(connection, tables.resource_classes.c.name, known.values(), make=False)
-    return {name for name, found in known.items() if found in classes}, lacking
+    classes = bulk.ids_by(
+        connection, tables.resource_classes.c.name, classes_by_pool.values(), make=False
+    )
+    return {name for name, found in classes_by_pool.items() if found in classes}, lacking
 
 
 def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:

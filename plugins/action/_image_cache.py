@@ -45,10 +45,10 @@ class ActionModule(ConductorAction):
         cache = ImageCache(self.ports(args, task_vars), host, args["folder"], self._task.check_mode)
         if args["state"] == "clean":
             return cache.clean(args["uri"])
-        found: dict[str, str | None] = {}
+        paths: dict[str, str | None] = {}
         changed = False
         for image in args["images"]:
-            if image["name"] not in found:
-                more, found[image["name"]] = cache.bring(image)
+            if image["name"] not in paths:
+                more, paths[image["name"]] = cache.bring(image)
                 changed = changed or more
-        return {"changed": changed, "paths": found}
+        return {"changed": changed, "paths": paths}

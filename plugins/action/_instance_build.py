@@ -89,17 +89,17 @@ class ActionModule(ConductorAction):
             "graphics_password",
             "uri",
         )
-        wanted = {key: args[key] for key in keys if args[key] is not None}
+        options = {key: args[key] for key in keys if args[key] is not None}
         if args["numa"] is not None:
             try:
-                wanted["xml"] = with_numa(args["xml"], args["numa"])
+                options["xml"] = with_numa(args["xml"], args["numa"])
             except ValueError as problem:
                 raise DroverError(
                     f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}. Correct the template."
                 ) from None
         building.refuse_miscounted(args["name"], args["defined_disks"])
         # In check mode the claim was rolled back, so nothing can be built.
-        result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
+        result = building.foretell(options) if self._task.check_mode else building.build(options)
         answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}
         if self._task.diff and "diff" in result:
             answer["diff"] = result["diff"]
@@ -115,8 +115,8 @@ class ActionModule(ConductorAction):
         if alternates:
             selections.check_alternates(f"Instance {args['uuid']}", alternates)
         actor = Actor.of_this_task().holder
-        found = building.settle(args["uuid"], alternates, args["expires"], args["message"], actor)
-        if found["claim"] is None:
-            return {"changed": True, **found}
+        outcome = building.settle(args["uuid"], alternates, args["expires"], args["message"], actor)
+        if outcome["claim"] is None:
+            return {"changed": True, **outcome}
         same = {key: value for key, value in before.items() if key not in OF_THE_HOST}
-        return {"changed": True, "built": found["built"], "claim": {**same, **found["claim"]}}
+        return {"changed": True, "built": outcome["built"], "claim": {**same, **outcome["claim"]}}

@@ -35,10 +35,12 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        given = args["path"]
-        if not isinstance(given, str) or not given.strip():
-            raise DroverError(f"drover_notify must be the path of a task file, not {shown(given)}.")
-        path = os.path.abspath(os.path.expanduser(given))
+        task_file = args["path"]
+        if not isinstance(task_file, str) or not task_file.strip():
+            raise DroverError(
+                f"drover_notify must be the path of a task file, not {shown(task_file)}."
+            )
+        path = os.path.abspath(os.path.expanduser(task_file))
         if not os.path.isfile(path):
             raise DroverError(
                 f"drover_notify names {path}, which is no file. Give the path of a task file."
@@ -82,8 +84,8 @@ class ActionModule(DroverAction):
 
 
 def _flat(blocks: list[Any]) -> Iterator[Task]:
-    for each in blocks:
-        if isinstance(each, Block):
-            yield from _flat([*each.block, *each.rescue, *each.always])
+    for entry in blocks:
+        if isinstance(entry, Block):
+            yield from _flat([*entry.block, *entry.rescue, *entry.always])
         else:
-            yield each
+            yield entry

@@ -60,13 +60,17 @@ class ActionModule(DroverAction):
     ) -> Mapping[str, Any] | None:
         """Run the module. Return None to try again, if the host is silent or has its old boot."""
         try:
-            found = self.hand(args, task_vars).task(args["module"], args["arguments"])
-            if not args["unlike"] or found.get("failed") or found.get("boot_id") != args["unlike"]:
-                return found
+            answer = self.hand(args, task_vars).task(args["module"], args["arguments"])
+            if (
+                not args["unlike"]
+                or answer.get("failed")
+                or answer.get("boot_id") != args["unlike"]
+            ):
+                return answer
             if not is_last:
                 return None
             return {
-                **found,
+                **answer,
                 "failed": True,
                 "msg": f"it answers with the boot id {args['unlike']}, which it had before",
             }

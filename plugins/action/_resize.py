@@ -55,12 +55,12 @@ class ActionModule(ConductorAction):
     VARIABLES = ("service_down_time",)
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        here, go_on = self.target(task_vars), refuse_orphan()
+        target_host, go_on = self.target(task_vars), refuse_orphan()
 
         def hand(host: str) -> Hand:
-            if host != here:
+            if host != target_host:
                 raise DroverError(
-                    f"This task runs on {here}, but its hypervisor is {host}. Delegate it there."
+                    f"This task runs on {target_host}, but its hypervisor is {host}. Delegate it there."
                 )
             return self.hand(args, task_vars, go_on)
 

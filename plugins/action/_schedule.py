@@ -69,7 +69,9 @@ class ActionModule(ConductorAction):
                 store.write() if any(sections.values()) else store.read()
             )
             keeping.keep(connection, sections, now)
-            found = scheduling.decide(connection, requests, policy, now, args["service_down_time"])
+            placements = scheduling.decide(
+                connection, requests, policy, now, args["service_down_time"]
+            )
         if looked_at is not None and not proofs.reads_all():
             # The cells of the new instances are known only now, and with them the looks that are
             # needed.
@@ -78,14 +80,14 @@ class ActionModule(ConductorAction):
                 args["requests"],
                 {
                     place["host"]
-                    for each in found
+                    for each in placements
                     for place in (each, *(each.get("alternates") or ()))
                 },
             )
         return {
             "changed": False,
-            "selections": found,
-            "lines": schedule_lines(found),
+            "selections": placements,
+            "lines": schedule_lines(placements),
             "looked_at": looked_at,
         }
 
@@ -152,14 +154,14 @@ def _without_networks(
     networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]]
 ) -> Reasons:
     """Return the hosts that lack a network or a bridge of an instance, each with the reasons."""
-    wanted = [
+    plugs = [
         f"{kind} {each[kind]}"
         for each in networks
         for kind in ("network", "bridge")
         if each.get(kind)
     ]
     return {
-        host: [missing[each] for each in wanted if each in missing]
+        host: [missing[each] for each in plugs if each in missing]
         for host, missing in lacking.items()
     }
 
@@ -168,14 +170,14 @@ def _without_hardware(
     given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds
 ) -> Reasons:
     """Return the hosts without a node that can run a guest, each with the reasons."""
-    found = {}
+    by_host = {}
     for host, nodes in kinds.items():
         reasons = [
             guest.lacking(given, int(request.get("vcpus") or 1), arch, offered)
             for arch, offered in nodes
         ]
-        found[host] = reasons[0] if all(reasons) else []
-    return found
+        by_host[host] = reasons[0] if all(reasons) else []
+    return by_host
 
 
 def _kept_off(
@@ -194,7 +196,7 @@ def _kept_off(
     forced = request.get("force_hosts") or []
     candidates = {forced} if isinstance(forced, str) else set(forced) or every
     if without and candidates <= set(without):
-        why = " ".join(
+        reasons = " ".join(
             said_once(
                 (host, f"{host}: {'; '.join(without[host])}.")
                 for host in sorted(candidates, key=natural)
@@ -202,7 +204,7 @@ def _kept_off(
         )
         key = "" if any(of_hardware.get(host) for host in candidates) else "networks of "
         raise DroverError(
-            f"Instance {request['name']} cannot be built on any host: {why} Or correct {key}its definition. Nothing was placed."
+            f"Instance {request['name']} cannot be built on any host: {reasons} Or correct {key}its definition. Nothing was placed."
         )
     if not without:
         return request

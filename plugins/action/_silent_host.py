@@ -56,26 +56,26 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
-            found = answering.answer(host, args["tried"], variables)
+            answer = answering.answer(host, args["tried"], variables)
             boot_id = str(args["tried"].get("boot_id") or "")
             return {
-                "answer": found.means,
-                "answers": found.means in (host_answer.LOGIN, host_answer.REFUSED),
+                "answer": answer.means,
+                "answers": answer.means in (host_answer.LOGIN, host_answer.REFUSED),
                 "boot_id": boot_id if _BOOT_ID.fullmatch(boot_id) else args["boot_id"],
-                "reached": found.reached,
-                "words": found.words,
-                "refusal": found.refusal,
+                "reached": answer.reached,
+                "words": answer.words,
+                "refusal": answer.refusal,
             }
         if args["state"] == "looked":
             others = [name for name in args["others"] if name != host]
-            known = evidence.collect(
+            facts = evidence.collect(
                 self.ports(args, task_vars), host, others, args["power"], args["said"]
             )
         else:
             with self.store(args, task_vars).read() as connection:
                 if args["state"] == "asked":
                     return evidence.witnesses(connection, host, args["others"], variables)._asdict()
-                known = evidence.gather(
+                facts = evidence.gather(
                     connection,
                     host,
                     _answer(args),
@@ -87,7 +87,7 @@ class ActionModule(ConductorAction):
                     args["others"],
                 )
         decision = fencing.decide(
-            known, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"])
+            facts, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"])
         )
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 

@@ -31,18 +31,18 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         typed = load_extra_vars(self._loader)
-        given = [
+        names = [
             name
             for name in foreign_variables.of_others(args["playbook"], typed, task_vars)
             if name in typed or self._is_set(name, task_vars)
         ]
-        if given:
+        if names:
             values = {
                 name: to_plain(self._templar.template(task_vars[name]))
-                for name in given
+                for name in names
                 if name in foreign_variables.TARGETS
             }
-            raise DroverError(foreign_variables.refusal(args["playbook"], given, values))
+            raise DroverError(foreign_variables.refusal(args["playbook"], names, values))
         playbook = args["playbook"]
         numbers = known_variables.no_numbers(
             task_vars, self._templar.template, lambda name: foreign_variables.reads(playbook, name)

@@ -118,15 +118,15 @@ class ActionModule(DroverAction):
                 continuity.witness(connection)
 
     def _claimed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
-        wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder
-        uuids = {each["uuid"] for each in wanted}
-        known = not args["of_definitions"] or uuids <= set(
+        selected, actor = selections.check(args["selections"]), Actor.of_this_task().holder
+        uuids = {each["uuid"] for each in selected}
+        is_recorded = not args["of_definitions"] or uuids <= set(
             instances.concerned(connection, uuids, [])
         )
         claimed = claims.claim(
-            connection, wanted, now, args["expires"], actor, args["of_definitions"]
+            connection, selected, now, args["expires"], actor, args["of_definitions"]
         )
-        if not known:
+        if not is_recorded:
             # Last, because concurrent claims wait for each other from here on.
             continuity.refuse_unknown(connection, args["force"], args["inventory_hosts"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
@@ -218,16 +218,18 @@ class ActionModule(DroverAction):
         close: Callable[[Any], object],
         statuses: Collection[str] = migration_claims.UNDER_WAY,
     ) -> dict[str, Any]:
-        found = {
+        migrations = {
             uuid: row
             for uuid, row in migrations_open.holding(connection, args["instances"]).items()
             if row.status in statuses
         }
-        for uuid in sorted(found):
-            close(found[uuid])
+        for uuid in sorted(migrations):
+            close(migrations[uuid])
         return {
-            "changed": bool(found),
-            "migrations": [{"uuid": found[uuid].uuid, "instance_uuid": uuid} for uuid in found],
+            "changed": bool(migrations),
+            "migrations": [
+                {"uuid": migrations[uuid].uuid, "instance_uuid": uuid} for uuid in migrations
+            ],
         }
 
     def _word(self) -> certainty.Proof:

@@ -33,12 +33,14 @@ class ActionModule(PlanInfo):
         self, connection: Connection, policy: Policy, args: dict[str, Any]
     ) -> tuple[dict[str, Any], list[str]]:
         wanted = capacity.all_flavors(connection) if args["requests"] is None else args["requests"]
-        found = capacity.count(connection, wanted, policy, args["loss"], args["service_down_time"])
+        capacities = capacity.count(
+            connection, wanted, policy, args["loss"], args["service_down_time"]
+        )
         growth = capacity.read_growth(connection)
-        left = left_behind(evacuations.with_local_disks(connection)) if args["loss"] else ""
+        staying = left_behind(evacuations.with_local_disks(connection)) if args["loss"] else ""
         lines = (
-            capacity_lines(found)
-            + (["", left] if left else [])
+            capacity_lines(capacities)
+            + (["", staying] if staying else [])
             + (["", *growth_lines(growth)] if growth else [])
         )
-        return {"capacity": found, "growth": growth, "lines": lines}, lines
+        return {"capacity": capacities, "growth": growth, "lines": lines}, lines

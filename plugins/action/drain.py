@@ -82,11 +82,11 @@ class ActionModule(ConductorAction):
         return {**drained, "changed": drain.would_change} if self._task.check_mode else drained
 
     def _pool_request(self, args: Mapping[str, Any]) -> PoolDrainRequest:
-        given = {
+        unsuitable = {
             "drover_unmovable=shutdown": args["unmovable"] == SHUTDOWN,
             "drover_extra_moves": args["extra_moves"] > 0,
         }
-        wrong = [name for name, is_set in given.items() if is_set]
+        wrong = [name for name, is_set in unsuitable.items() if is_set]
         if wrong:
             raise DroverError(
                 f"{' and '.join(wrong)} has no meaning for a drain of a storage pool (drover_pool), which shuts down and moves no instance. Nothing was "

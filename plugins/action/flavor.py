@@ -34,8 +34,8 @@ class ActionModule(KeptItem):
             for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB))
             if args[key] is not None
         }
-        found = {
+        amounts = {
             key: sizes.read(f"Flavor {args['name']}: {key}", args[key], unit)
             for key, unit in units.items()
         }
-        return {**args, **found, "extra_specs": specs}
+        return {**args, **amounts, "extra_specs": specs}

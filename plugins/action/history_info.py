@@ -35,12 +35,12 @@ class ActionModule(DroverAction):
         days = None if args["day"] in (None, "") else _day(args["day"])
         names = [each.strip() for each in args["instances"] if each.strip()]
         with self.store(args, task_vars).read() as connection:
-            found = actions.read(connection, args["rows"], names, args["host"], days)
-        table = history_table(found)
+            rows = actions.read(connection, args["rows"], names, args["host"], days)
+        table = history_table(rows)
         if args["show"]:
             for line in table:
                 self.show(line)
-        return {"actions": found, "table": table}
+        return {"actions": rows, "table": table}
 
 
 def _day(text: str) -> tuple[float, float]:

@@ -45,16 +45,16 @@ class ActionModule(DroverAction):
         host: str | None = args["host"]
         result: dict[str, Any] = {}
         selector = selector_of(args, "host")
-        found: Sequence[HostStatus]
+        rows: Sequence[HostStatus]
         pools: Sequence[ListedPool] = ()
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
             if not args["capacity"]:
-                found = hosts.states(connection, now, args["service_down_time"], host, selector)
-                if host is not None and not found:
+                rows = hosts.states(connection, now, args["service_down_time"], host, selector)
+                if host is not None and not rows:
                     raise services.unknown_host(connection, host)
             else:
-                found = listed = hosts.listing(
+                rows = listed = hosts.listing(
                     connection, now, args["service_down_time"], selector=selector, host=host
                 )
                 if host is not None:
@@ -62,10 +62,10 @@ class ActionModule(DroverAction):
                     result["resources"] = hosts.resource_rows(connection, host, listed)
                     pools = pools_listing.of_host(connection, host)
                     result["storage_pools"] = pools
-            table = hosts_table(found, now) + pools_table(pools)
-            if selector is not None and not found:
+            table = hosts_table(rows, now) + pools_table(pools)
+            if selector is not None and not rows:
                 table = [labels.no_host(connection, selector)]
         if args["show"]:
             for line in table:
                 self.show(line)
-        return {"hosts": found, "table": table, **result}
+        return {"hosts": rows, "table": table, **result}

@@ -27,7 +27,7 @@ class ActionModule(KeptItem):
     SECTION = "images"
 
     def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
-        (given,) = check.images(
+        (image,) = check.images(
             [{key: args[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image"
         )
-        return given
+        return image

@@ -33,7 +33,7 @@ class ActionModule(OperatingAction):
     REQUIREMENTS = CHOICE_REQUIREMENTS
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        wanted = selecting.instances(self.store(args, task_vars), args, self.show)
+        chosen = selecting.instances(self.store(args, task_vars), args, self.show)
         if args["selector"] is not None and args["state"] == "absent" and not self._task.check_mode:
-            selecting.refuse_unseen(args["selector"], wanted)
-        return self.operate(wanted, args["state"], args, args, task_vars)
+            selecting.refuse_unseen(args["selector"], chosen)
+        return self.operate(chosen, args["state"], args, args, task_vars)

@@ -79,27 +79,29 @@ class ActionModule(DroverAction):
                 if args[key] is not None:
                     listed = [each for each in listed if each[key] == args[key]]
             addresses = instances.addresses(connection, [each["uuid"] for each in listed])
-            found = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
+            chosen = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
             result = {}
             if args["instances"] is not None and selector is None:
-                found = self._named(connection, found, args["instances"], unknown)
-                result["lines"] = self._lines(connection, found, now, task_vars)
+                chosen = self._named(connection, chosen, args["instances"], unknown)
+                result["lines"] = self._lines(connection, chosen, now, task_vars)
             nodes = [
-                *compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})
+                *compute_nodes.by_host(
+                    connection, {each["host"] for each in chosen if each["host"]}
+                )
             ]
-            pools = instances.pool_disks(connection, [each["uuid"] for each in found])
-            shown = [{**each, "pool_disks": pools.get(each["uuid"])} for each in found]
-            moves = migrations_open.under_way(connection, [each["uuid"] for each in found])
+            pools = instances.pool_disks(connection, [each["uuid"] for each in chosen])
+            shown = [{**each, "pool_disks": pools.get(each["uuid"])} for each in chosen]
+            moves = migrations_open.under_way(connection, [each["uuid"] for each in chosen])
             table = [*text.instances_table(shown, nodes), *text.moving_lines(moves, now)]
-            if not found and not services.any_host(connection):
+            if not chosen and not services.any_host(connection):
                 table = [EMPTY]
-            elif selector is not None and not found and not any(args[key] for key in FILTERS):
+            elif selector is not None and not chosen and not any(args[key] for key in FILTERS):
                 table = [label_rows.no_instance(connection, selector)]
         if args["show"]:
             for line in table:
                 self.show(line)
-        return {"unknown": unknown or [], "instances": found, "table": table, **result}
+        return {"unknown": unknown or [], "instances": chosen, "table": table, **result}
 
     def _lines(
         self,
@@ -115,13 +117,13 @@ class ActionModule(DroverAction):
             compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})
         )
         pools = instances.pool_disks(connection, [each["uuid"] for each in found])
-        for each in found:
-            command = console(each, _variables(task_vars, each["host"]))
+        for instance in found:
+            command = console(instance, _variables(task_vars, instance["host"]))
             lines += [
                 "",
                 *instance_lines(
-                    {**each, "pool_disks": pools.get(each["uuid"])},
-                    states.get(each["host"]),
+                    {**instance, "pool_disks": pools.get(instance["uuid"])},
+                    states.get(instance["host"]),
                     command,
                     now,
                     label,
@@ -167,7 +169,7 @@ def _variables(task_vars: Mapping[str, Any], host: str | None) -> Mapping[str, A
 
     Ansible's own get() would return an undefined value.
     """
-    known = task_vars.get("hostvars") or {}
-    if host is None or host not in known:
+    by_host = task_vars.get("hostvars") or {}
+    if host is None or host not in by_host:
         return {}
-    return known[host]
+    return by_host[host]

@@ -29,12 +29,12 @@ class ActionModule(OperatingAction):
     REQUIREMENTS = CHOICE_REQUIREMENTS
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        given = labels.checked(args["labels"], "Option labels", removals=True)
-        if not given:
+        changes = labels.checked(args["labels"], "Option labels", removals=True)
+        if not changes:
             raise DroverError(
                 "Which labels? Name in labels those to set, such as project: web, and those to remove with null as their value."
             )
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
         return self.operate(
-            wanted, "labelled", args, {"labels": given, "timeout": PATIENCE}, task_vars
+            wanted, "labelled", args, {"labels": changes, "timeout": PATIENCE}, task_vars
         )

@@ -52,10 +52,10 @@ class ActionModule(ConductorAction):
             args["shutdown_timeout"],
         )
         chosen = selecting.instances(self.store(args, task_vars), args, self.show)
-        wanted = InstanceMigrationRequest(
+        request = InstanceMigrationRequest(
             chosen, moves, settings, args["host"] or None, args["cold"]
         )
-        run = InstanceMigrations(self.ports(args, task_vars), wanted)
+        run = InstanceMigrations(self.ports(args, task_vars), request)
         result = run.run()
         if self._task.diff:
             result["diff"] = [difference(*each) for each in run.differences]

@@ -56,13 +56,13 @@ class ActionModule(ConductorAction):
                 f"What is to be done with the snapshot {name}? Set drover_snapshot_state (option state) to present, absent or reverted. Nothing was "
                 "done."
             )
-        wanted = selecting.instances(self.store(args, task_vars), args, self.show)
+        chosen = selecting.instances(self.store(args, task_vars), args, self.show)
         request = SnapshotRequest(
             state, name, args["description"] or None, args["discard"], args["timeout"]
         )
         outcomes, differences, failed = InstanceSnapshots(
             self.ports(args, task_vars), request, self._task.check_mode
-        ).run(wanted)
+        ).run(chosen)
         result: dict[str, Any] = {
             "changed": any(each["changed"] for each in outcomes),
             "instances": outcomes,

@@ -55,7 +55,7 @@ class ActionModule(DroverAction):
             for name in NOVA
             if args[name] is not None
         }
-        given = {
+        resource_limits = {
             name: _limit(f"{who}: resources: {name}", name, value)
             for name, value in (args["resources"] or {}).items()
         }
@@ -63,21 +63,24 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             if self._task.check_mode:
                 warnings = classes_and_traits.assume(
-                    connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources"
+                    connection,
+                    classes_and_traits.RESOURCE_CLASS,
+                    resource_limits,
+                    f"{who}: resources",
                 )
             classes_and_traits.check_known(
-                connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources"
+                connection, classes_and_traits.RESOURCE_CLASS, resource_limits, f"{who}: resources"
             )
             before = quotas.read(connection, [project]).get(project)
             if args["state"] == "absent":
                 result: dict[str, Any] = {"changed": quotas.delete(connection, project)}
             else:
-                if not limits and not given:
+                if not limits and not resource_limits:
                     raise DroverError(
                         f"{who}: no limit is given. Set instances, cores, ram or resources, or remove all limits of the project with "
                         "state absent."
                     )
-                after, changed = quotas.ensure(connection, project, {**limits, **given})
+                after, changed = quotas.ensure(connection, project, {**limits, **resource_limits})
                 result = {"changed": changed, "quota": {"project": project, "limits": after}}
         if warnings:
             result["warnings"] = warnings

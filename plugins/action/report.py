@@ -76,10 +76,10 @@ def _plain(view: Mapping[str, Any]) -> dict[str, Any]:
 
 def _difference(path: str, before: bytes, after: bytes) -> dict[str, Any]:
     """Return an entry of ``diff``; name a long file only, as modules of Ansible do."""
-    found = {"before_header": path if before else "", "after_header": path}
+    entry = {"before_header": path if before else "", "after_header": path}
     for name, content in (("before", before), ("after", after)):
         if len(content) > C.MAX_FILE_SIZE_FOR_DIFF:
-            found["dst_larger" if name == "before" else "src_larger"] = C.MAX_FILE_SIZE_FOR_DIFF
+            entry["dst_larger" if name == "before" else "src_larger"] = C.MAX_FILE_SIZE_FOR_DIFF
         else:
-            found[name] = content.decode("utf-8", "replace")
-    return found
+            entry[name] = content.decode("utf-8", "replace")
+    return entry

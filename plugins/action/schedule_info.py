@@ -35,8 +35,8 @@ class ActionModule(PlanInfo):
     ) -> tuple[dict[str, Any], list[str]]:
         refuse_unknown(args["requests"])
         now = clock.now(connection)
-        found = decide(
+        placements = decide(
             connection, args["requests"], policy, now, args["service_down_time"], args["explain"]
         )
-        lines = schedule_lines(found)
-        return {"selections": found, "lines": lines}, lines
+        lines = schedule_lines(placements)
+        return {"selections": placements, "lines": lines}, lines

@@ -83,16 +83,20 @@ class ActionModule(DroverAction):
             args["service_down_time"],
             maps=file is not None,
         )
-        found = simulate(store, args["changes"], question, args["export"])
-        result: dict[str, Any] = {"changed": False, "path": None, "lines": simulation_lines(found)}
+        simulation = simulate(store, args["changes"], question, args["export"])
+        result: dict[str, Any] = {
+            "changed": False,
+            "path": None,
+            "lines": simulation_lines(simulation),
+        }
         if file is not None:
-            after = html.simulation_page(found, time.time(), args["fleet"])
+            after = html.simulation_page(simulation, time.time(), args["fleet"])
             result.update(path=file.path, changed=html.differ(before, after))
             if not self._task.check_mode:
                 file.write(after)
-            for state in (found["before"], found["after"]):
+            for state in (simulation["before"], simulation["after"]):
                 state.pop("map", None)
-        return self._shown(args, {**result, "simulation": found})
+        return self._shown(args, {**result, "simulation": simulation})
 
     def _shown(self, args: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         if args["show"]:

@@ -61,43 +61,45 @@ class ActionModule(DroverAction):
 
     def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.write() as connection:
-            found = audit.audit(
+            audited = audit.audit(
                 connection, time.time(), True, args["release_expired"], has_ended=has_ended
             )
-            if found["mended"]:
+            if audited["mended"]:
                 actions.note(
-                    connection, "run", f"audit: {len(found['mended'])} contradictions repaired"
+                    connection, "run", f"audit: {len(audited['mended'])} contradictions repaired"
                 )
-        table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
+        table, mended, remaining = (
+            audit_table(audited[name]) for name in ("findings", "mended", "left")
+        )
         lines = [
             "Mended:",
             *(mended or ["Nothing was safe to mend."]),
             "",
             "Left:",
-            *(left or ["Nothing is left."]),
+            *(remaining or ["Nothing is left."]),
         ]
         # Show the lines here, because some output formats of Ansible fold the long lines of a
         # result.
-        for line in lines if table else audit_lines(table, found["checked"]):
+        for line in lines if table else audit_lines(table, audited["checked"]):
             self.show(line)
         return {
-            **found,
+            **audited,
             "table": table,
             "mended_table": mended,
-            "left_table": left,
-            "shown": (table, left),
+            "left_table": remaining,
+            "shown": (table, remaining),
         }
 
     def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.read() as connection:
-            found = transfer.export(
+            exported = transfer.export(
                 connection, args["path"], time.time(), dry=self._task.check_mode
             )
-        shown = (_counted(found["before"]), _counted(found["rows"]))
+        shown = (_counted(exported["before"]), _counted(exported["rows"]))
         return {
-            "changed": found["changed"],
-            "rows": found["rows"],
-            "checksum": found["checksum"],
+            "changed": exported["changed"],
+            "rows": exported["rows"],
+            "checksum": exported["checksum"],
             "path": args["path"],
             "shown": shown,
         }

@@ -29,18 +29,18 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
-            found = audit.audit(
+            audited = audit.audit(
                 connection,
                 time.time(),
                 release_expired=args["release_expired"],
                 has_ended=has_ended,
             )
-        table = audit_table(found["findings"])
+        table = audit_table(audited["findings"])
         # Show the lines here, because some output formats of Ansible fold the long lines of a
         # result.
-        for line in audit_lines(table, found["checked"]):
+        for line in audit_lines(table, audited["checked"]):
             self.show(line)
         return {
-            **{name: found[name] for name in ("findings", "counts", "checked", "sound")},
+            **{name: audited[name] for name in ("findings", "counts", "checked", "sound")},
             "table": table,
         }

@@ -30,7 +30,7 @@ def look(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 def _look(name: str) -> dict[str, Any]:
     try:
-        found = sorted(
+        addresses = sorted(
             {
                 str(each[4][0])
                 for each in socket.getaddrinfo(name.strip("[]"), PORT, type=socket.SOCK_STREAM)
@@ -38,7 +38,7 @@ def _look(name: str) -> dict[str, Any]:
         )
     except (OSError, UnicodeError):
         return {"addresses": [], "silent": []}
-    return {"addresses": found, "silent": [each for each in found if not _answers(each)]}
+    return {"addresses": addresses, "silent": [each for each in addresses if not _answers(each)]}
 
 
 def _answers(address: str) -> bool:

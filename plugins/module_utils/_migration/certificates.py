@@ -39,11 +39,11 @@ def certificate_reasons(
             break
     for name in ("ca-cert.pem", "server-cert.pem", "server-key.pem"):
         try:
-            there = Folder(destination, folder).stat(name)
+            certificate = Folder(destination, folder).stat(name)
         except LibvirtProblem:
             # A folder that cannot be read proves nothing.
             break
-        if there is None:
+        if certificate is None:
             reasons.append(f"tls needs certificates, and {where} has no {folder}/{name}: {advice}")
             break
     return reasons

@@ -66,16 +66,16 @@ def device_reasons(bindings: Sequence[Binding], live: bool) -> list[str]:
 
 def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
     """Return the reasons in the pair of hosts."""
-    here = parse_capabilities(source.getCapabilities())["host_uuid"]
-    there = parse_capabilities(destination.getCapabilities())["host_uuid"]
+    source_uuid = parse_capabilities(source.getCapabilities())["host_uuid"]
+    destination_uuid = parse_capabilities(destination.getCapabilities())["host_uuid"]
     reasons = []
     # Cloned machines may share a uuid; libvirt itself refuses to migrate between them.
-    if here is not None and here == there:
+    if source_uuid is not None and source_uuid == destination_uuid:
         if source.getHostname() == destination.getHostname():
             reasons.append(f"the destination {move['destination']} is the host it is on")
         else:
             reasons.append(
-                f"libvirt of {source.getHostname()} and of {destination.getHostname()} have the same host uuid {here}: "
+                f"libvirt of {source.getHostname()} and of {destination.getHostname()} have the same host uuid {source_uuid}: "
                 "give each its own host_uuid in libvirtd.conf"
             )
     elif source.getHostname() == destination.getHostname():
@@ -144,7 +144,7 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
     reasons = []
     for path, is_firmware in boot_files(text):
         try:
-            found = (
+            comparison = (
                 same.content(path)
                 if not is_firmware
                 else "same"
@@ -156,8 +156,8 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
                 f"whether {same.where} has the {path} that it is started from cannot be found out: {exc}"
             )
             continue
-        if found != "same":
-            what = "does not exist" if found == "missing" else "is another one"
+        if comparison != "same":
+            what = "does not exist" if comparison == "missing" else "is another one"
             reasons.append(
                 f"{path}, which it is started from, {what} on {same.where}: copy it there"
             )
@@ -222,7 +222,7 @@ def lacking_plugs(
     """Return the reason why no interface can plug into networks, bridges or devices of a host, by
     "network NAME" or "bridge NAME".
     """
-    found = inactive(
+    inactive_networks = inactive(
         networks,
         "network",
         conn.networkLookupByName,
@@ -230,14 +230,14 @@ def lacking_plugs(
         "virsh net-start",
         where,
     )
-    reasons = {f"network {name}": why for name, why in found.items()}
-    known = _host_devices(conn) if devices else set()
-    if known:
+    reasons = {f"network {name}": why for name, why in inactive_networks.items()}
+    present = _host_devices(conn) if devices else set()
+    if present:
         reasons.update(
             {
                 f"bridge {name}": f"the bridge or device {name} does not exist on {where}: make it there"
                 for name in devices
-                if name not in known
+                if name not in present
             }
         )
     return reasons

@@ -170,14 +170,18 @@ def _check_reachable(
             )
         ]
         return answer
-    here, there = state.look(source, uuid), state.look(destination, uuid)
-    answer.update(source_state=state.state_word(here), destination_state=state.state_word(there))
-    verdict = state.classify(here, there)
+    at_source, at_destination = state.look(source, uuid), state.look(destination, uuid)
+    answer.update(
+        source_state=state.state_word(at_source), destination_state=state.state_word(at_destination)
+    )
+    verdict = state.classify(at_source, at_destination)
     if records.is_locked(uuid):
         answer.update(ok=True, message="It is being moved already.")
         return answer
-    if verdict == state.THERE and there is not None:
-        answer.update(ok=True, name=there["name"], message="It is at the destination already.")
+    if verdict == state.THERE and at_destination is not None:
+        answer.update(
+            ok=True, name=at_destination["name"], message="It is at the destination already."
+        )
         return answer
     if verdict == state.NOWHERE:
         answer["message"] = (
@@ -200,17 +204,19 @@ def _check_reachable(
             )
         ]
         return answer
-    if verdict != state.HERE or here is None:
+    if verdict != state.HERE or at_source is None:
         answer["message"] = (
             f"Both hosts know it (source: {answer['source_state']}, destination: {answer['destination_state']}): "
             "look at both and remove the one that is wrong."
         )
         return answer
-    answer["name"] = here["name"]
+    answer["name"] = at_source["name"]
     record = new_record(move, uri)
     record["earlier"] = records.files_left(move, uri)
     storage = Storage(record, source, destination, lambda **changes: None)
-    reasons = precheck(source, destination, source.lookupByUUIDString(uuid), move, here, storage)
+    reasons = precheck(
+        source, destination, source.lookupByUUIDString(uuid), move, at_source, storage
+    )
     answer.update(
         bindings=[
             gone.held(each, "correct that on its host") for each in storage.record["at_source"]
@@ -220,7 +226,7 @@ def _check_reachable(
         storage=storage.word() if not reasons else None,
         copies_disk_mib=storage.copied_mib() if not reasons else None,
         copied_disks=storage.copied_disks() if not reasons else {},
-        message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
+        message=f"{at_source['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
         if reasons
         else "",
         why="; ".join(reasons),

@@ -33,21 +33,23 @@ def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
     """Return the features of libvirt that the options need: a list of (words, first version, name
     of the flag).
     """
-    found = []
+    features = []
     for name, (version, flag) in NEEDS.items():
         if options.get(name):
-            found.append((name, version, flag))
+            features.append((name, version, flag))
     if options.get("post_copy") and options.get("bandwidth_mib"):
-        found.append(("bandwidth_mib with post_copy", POST_COPY_BANDWIDTH, "VIR_MIGRATE_POSTCOPY"))
+        features.append(
+            ("bandwidth_mib with post_copy", POST_COPY_BANDWIDTH, "VIR_MIGRATE_POSTCOPY")
+        )
     if options.get("compression") in ("zlib", "zstd"):
-        found.append(
+        features.append(
             (
                 f"compression {options['compression']}",
                 PARALLEL_COMPRESSION,
                 "VIR_MIGRATE_COMPRESSED",
             )
         )
-    return found
+    return features
 
 
 def version_reasons(

@@ -52,14 +52,14 @@ class News:
 
 def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[str, Any]]:
     """Return the unfinished moves with a dead worker, as the worker was given them."""
-    found = []
-    for each in wanted:
-        record = records.read(each["uuid"])
-        if record is None or record["status"] in ENDED or records.is_locked(each["uuid"]):
+    moves = []
+    for move in wanted:
+        record = records.read(move["uuid"])
+        if record is None or record["status"] in ENDED or records.is_locked(move["uuid"]):
             continue
-        if is_of(record, each):
-            found.append(record["move"])
-    return found
+        if is_of(record, move):
+            moves.append(record["move"])
+    return moves
 
 
 def follow(
@@ -132,7 +132,7 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
             except libvirt.libvirtError:
                 pass
         # Each call that works on an instance has its lock.
-        why = (
+        explanation = (
             "Another call of drover.compute works on it on this host, such as a step of a run that was killed: wait for the end of that, and start the "
             "move again."
             if records.is_locked(uuid)
@@ -146,7 +146,7 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
                 "status": "lost",
                 "source_state": state.state_word(seen),
             },
-            why,
+            explanation,
         )
     progress = {}
     status, message = record["status"], record["message"]

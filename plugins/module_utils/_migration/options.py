@@ -39,16 +39,16 @@ def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the options of several mappings in one; a later mapping wins with the options that it
     has.
     """
-    found = {}
+    options = {}
     for layer in layers:
-        found.update(
+        options.update(
             {
                 name: value
                 for name, value in (layer or {}).items()
                 if name in SPEC and value is not None
             }
         )
-    return found
+    return options
 
 
 def contradictions(options: Mapping[str, Any]) -> list[str]:
@@ -62,14 +62,14 @@ def contradictions(options: Mapping[str, Any]) -> list[str]:
     ]
     parallel, compression = options.get("parallel_connections"), options.get("compression")
     if options.get("tunnelled"):
-        for name, why in (
+        for name, cause in (
             ("parallel_connections", "one connection of libvirt's carries it all"),
             ("post_copy", "libvirt cannot fetch memory through its own connection"),
             ("tls", "libvirt's own connection is encrypted already, unless its URI says otherwise"),
         ):
             if options.get(name):
                 reasons.append(
-                    f"tunnelled and {name} do not go together, as {why}: leave one of them out"
+                    f"tunnelled and {name} do not go together, as {cause}: leave one of them out"
                 )
     if options.get("on_timeout") == "post_copy" and not options.get("post_copy"):
         reasons.append(

@@ -59,14 +59,14 @@ def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
     }
     uuids = {each["uuid"]: each["there"]["uuid"] for each in devices["mdevs"]}
     for device in root.findall("devices/hostdev"):
-        found = parse_hostdev(device)
+        hostdev = parse_hostdev(device)
         address = device.find("source/address")
         if address is None:
             continue
-        if found["type"] == "pci" and found["address"] in addresses:
-            _write(address, addresses[found["address"]])
-        elif found["type"] == "mdev" and found["address"] in uuids:
-            address.set("uuid", uuids[found["address"]])
+        if hostdev["type"] == "pci" and hostdev["address"] in addresses:
+            _write(address, addresses[hostdev["address"]])
+        elif hostdev["type"] == "mdev" and hostdev["address"] in uuids:
+            address.set("uuid", uuids[hostdev["address"]])
     for nic in root.findall("devices/interface"):
         source = nic.find("source")
         if source is None:
@@ -107,7 +107,7 @@ def live_reasons(
         return [
             f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"
         ]
-    found = []
+    reasons = []
     for kind in ("pci", "mdevs"):
         if not devices[kind]:
             continue
@@ -116,15 +116,15 @@ def live_reasons(
             conn.getLibVersion() < libvirt_least or conn.getVersion() < qemu_least for conn in ends
         ):
             what = "PCI devices" if kind == "pci" else "mediated devices"
-            found.append(
+            reasons.append(
                 f"it has {what} of its host, and moves with them while it runs only from {libvirt_name} and {qemu_name} on, at both ends: "
                 "shut it down, then it moves with others"
             )
     if options.get("post_copy"):
-        found.append(
+        reasons.append(
             "it has devices of its host, with which QEMU does no post-copy: leave post_copy out"
         )
-    return found
+    return reasons
 
 
 def pairs(
@@ -138,13 +138,13 @@ def pairs(
     :param here, there: PCI devices with address, request (its number), interface and live_migratable.
     :param mdevs, mdevs_there: with uuid, parent and type.
     """
-    found: dict[str, list[dict[str, Any]]] = {"pci": [], "mdevs": []}
+    device_pairs: dict[str, list[dict[str, Any]]] = {"pci": [], "mdevs": []}
     for number in sorted({each["request"] for each in here if each["request"] is not None}):
         mine, others = (
             [each for each in end if each["request"] == number] for end in (here, there)
         )
         for one, other in zip(mine, others):
-            found["pci"].append(
+            device_pairs["pci"].append(
                 {
                     "address": one["address"],
                     "address_there": other["address"],
@@ -157,5 +157,7 @@ def pairs(
         sorted(end, key=lambda each: (each["type"], each["parent"], each["uuid"]))
         for end in (mdevs, mdevs_there)
     ]
-    found["mdevs"] = [{"uuid": one["uuid"], "there": dict(other)} for one, other in zip(*by_type)]
-    return found
+    device_pairs["mdevs"] = [
+        {"uuid": one["uuid"], "there": dict(other)} for one, other in zip(*by_type)
+    ]
+    return device_pairs

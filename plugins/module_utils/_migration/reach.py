@@ -78,17 +78,17 @@ def look_at_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
     :param peers: each with host and uri. Other transports than SSH are left out.
     :returns: the missing things, by host.
     """
-    found = {}
-    for each in peers:
+    lacking = {}
+    for peer in peers:
         try:
-            where = trust.destination(each["uri"])
+            where = trust.destination(peer["uri"])
             missing = _missing(where) if where else ""
         except TrustProblem:
             # It is not set up by these files.
             continue
         if missing:
-            found[each["host"]] = missing
-    return found
+            lacking[peer["host"]] = missing
+    return lacking
 
 
 def _missing(where: Destination) -> str:

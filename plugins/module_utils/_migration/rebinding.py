@@ -35,7 +35,7 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
     present = {**NONE, **(parse_numa(parse(text)) or {})}
     cells = {cell["id"]: cell["nodes"] for cell in facts.get("cells") or ()}
     everywhere = (facts.get("memory") or {}).get("nodes") or []
-    wanted = {
+    binding = {
         "cpuset": facts.get("cpuset"),
         "vcpu_pins": facts.get("vcpu_pins"),
         "emulator_pins": facts.get("emulator_pins"),
@@ -50,7 +50,7 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
         ],
         "pages": present["pages"],
     }
-    return with_numa(text, wanted)
+    return with_numa(text, binding)
 
 
 def confined(text: str, facts: Mapping[str, Any]) -> str:
@@ -64,14 +64,14 @@ def confined(text: str, facts: Mapping[str, Any]) -> str:
     """
     present = {**NONE, **(parse_numa(parse(text)) or {})}
     claimed = sorted({cpu for cpus in (facts.get("vcpu_pins") or {}).values() for cpu in cpus})
-    wanted = {
+    binding = {
         "cpuset": claimed or facts.get("cpuset"),
         "emulator_pins": facts.get("emulator_pins"),
         "memory": facts.get("memory"),
         "cells": [{**cell, "mode": None, "nodes": []} for cell in present["cells"]],
         "pages": present["pages"],
     }
-    return with_numa(text, wanted)
+    return with_numa(text, binding)
 
 
 def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
@@ -85,9 +85,9 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     """
     root = parse(text)
     present = {**NONE, **(parse_numa(root) or {})}
-    found = []
+    sentences = []
     if present["memory"] and present["memory"]["mode"] != "strict":
-        found.append(
+        sentences.append(
             f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not strict: {BY_HAND}"
         )
     odd = [
@@ -95,17 +95,17 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
         for cell in present["cells"]
         if cell["nodes"] and (cell["mode"] != "strict" or len(cell["nodes"]) > 1)
     ]
-    if odd and not found:
-        found.append(
+    if odd and not sentences:
+        sentences.append(
             f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of the host: {BY_HAND}"
         )
     if present["iothread_pins"] and present["iothread_pins"] != iothread_pins(
         root, present["emulator_pins"]
     ):
-        found.append(
+        sentences.append(
             f"its I/O threads have pins that are not those of its emulator (iothreadpin): {BY_HAND}"
         )
-    return found + (
+    return sentences + (
         _cell_reasons(present, facts) if facts.get("cells") else _floating_reasons(present)
     )
 
@@ -144,10 +144,10 @@ def _floating_reasons(present: Mapping[str, Any]) -> list[str]:
         "its memory (numatune)": present["memory"]
         or any(cell["nodes"] for cell in present["cells"]),
     }
-    found = [name for name, value in bound.items() if value]
-    if found:
+    bindings = [name for name, value in bound.items() if value]
+    if bindings:
         return [
-            f"somebody bound {' and '.join(found)} to this host, and nobody knows to what at the other one: {BY_HAND}"
+            f"somebody bound {' and '.join(bindings)} to this host, and nobody knows to what at the other one: {BY_HAND}"
         ]
     if present["pages"]:
         return [

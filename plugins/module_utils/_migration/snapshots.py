@@ -67,23 +67,23 @@ def _copied_reasons(name: str, snapshots: Sequence[Snapshot], storage: Storage) 
     """Return reasons in copied disks with snapshots: a copy has all of a disk in one image, and
     nothing to go back to.
     """
-    found = []
+    sentences = []
     for entry in storage.copied("disk"):
         of_disk = [each for each in snapshots if entry["target"] in each.bases]
         if of_disk:
             names = ", ".join(each.name for each in of_disk)
-            found.append(
+            sentences.append(
                 f"its disk {entry['path']} is on storage of this host only, and a copy of it would not have its snapshot"
                 f"{'s' if len(of_disk) > 1 else ''} {names}: move the disk to shared storage, or {_way_out(name, of_disk)}"
             )
-    return found
+    return sentences
 
 
 def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
     """Return reasons in images that only a record names, such as an image that a revert has kept:
     the destination must see them too.
     """
-    found = []
+    sentences = []
     named: dict[str, str] = {}
     for each in snapshots:
         for path in [*(base for base, dummy in each.bases.values()), *each.overlays.values()]:
@@ -97,14 +97,14 @@ def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
             continue
         try:
             if look(path).status is not None and not storage.same.file(path):
-                found.append(
+                sentences.append(
                     f"the image {path} of its snapshot {name} is on storage that {storage.where} does not see: mount that there, or delete the "
                     "snapshot"
                 )
         except (OSError, access.Unresponsive) as exc:
-            found.append(
+            sentences.append(
                 f"the image {path} of its snapshot {name} cannot be looked at ({backing.reason_of(exc)})"
             )
         except LibvirtProblem as exc:
-            found.append(f"the image {path} of its snapshot {name}: {exc}")
-    return found
+            sentences.append(f"the image {path} of its snapshot {name}: {exc}")
+    return sentences

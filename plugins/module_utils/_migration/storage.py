@@ -437,10 +437,10 @@ class Storage:
         copying = self.move.get("copy_storage") or "auto"
         if entry["kind"] == "disk" and copying == "never":
             return f"its disk {path} is on storage of this host only, and copy_storage is never"
-        here = self._shared_here(path)
-        if here and copying != "always":
+        share = self._shared_here(path)
+        if share and copying != "always":
             return (
-                f"its {entry['kind']} {path} is on shared storage here ({here}), which {self.where} does not see: mount it there, or have the "
+                f"its {entry['kind']} {path} is on shared storage here ({share}), which {self.where} does not see: mount it there, or have the "
                 "file copied off it with copy_storage=always"
             )
         if entry["shareable"]:
@@ -510,14 +510,14 @@ class Storage:
         if entry["kind"] != "disk":
             return None
         try:
-            found = look(entry["path"])
+            sighting = look(entry["path"])
             # Another host may have a different file at that path, and the file there stays after
             # the move in any case.
             needs = Needs(self.source, self.move["uuid"])
-            needs.look_around([os.path.dirname(found.real)])
+            needs.look_around([os.path.dirname(sighting.real)])
         except (OSError, access.Unresponsive) as exc:
             return f"its disk {entry['path']} cannot be looked at ({backing.reason_of(exc)})"
-        user = needs.user(entry["path"], found)
+        user = needs.user(entry["path"], sighting)
         if user is None:
             return None
         return (
@@ -528,19 +528,19 @@ class Storage:
     def _way_to_copy(self, entry: dict[str, Any]) -> str | None:
         path = entry["path"]
         folder, name = self._place_there(entry)
-        there = folder.stat(name)
-        if there is not None and entry["kind"] == "media" and self.same.content(path) == "same":
+        existing = folder.stat(name)
+        if existing is not None and entry["kind"] == "media" and self.same.content(path) == "same":
             entry["mode"] = "present"
             return None
-        if there is not None:
-            why = self._why_no_leftover(path, there)
-            if why:
+        if existing is not None:
+            reason = self._why_no_leftover(path, existing)
+            if reason:
                 what = "volume" if entry.get("block_pool") else "file"
-                return f"a {what} {path} is on {self.where} already, and {why}: look at it and move it away"
+                return f"a {what} {path} is on {self.where} already, and {reason}: look at it and move it away"
             # The move empties the file and makes it again; the record has it, so that it is not
             # forgotten.
             entry["made"] = "leftover"
-            entry["key_there"] = there.get("key")
+            entry["key_there"] = existing.get("key")
         entry["mode"] = "copied"
         return None
 
@@ -728,19 +728,21 @@ class Storage:
             folder.upload(name, path, length, progress)
             return
         folder.upload(name, path, progress)
-        there = folder.stat(name)
-        if there is None or (there["physical"] is not None and there["physical"] != length):
+        copied_file = folder.stat(name)
+        if copied_file is None or (
+            copied_file["physical"] is not None and copied_file["physical"] != length
+        ):
             raise LibvirtProblem(
-                f"the copy of {entry['path']} on {self.where} has {there and there['physical']} bytes rather than {length}"
+                f"the copy of {entry['path']} on {self.where} has {copied_file and copied_file['physical']} bytes rather than {length}"
             )
         # libvirt reads the guest's own data in a raw image, and they may look like another format.
         if (
             entry["kind"] == "disk"
             and entry["format"] != "raw"
-            and there["capacity"] != entry["capacity"]
+            and copied_file["capacity"] != entry["capacity"]
         ):
             raise LibvirtProblem(
-                f"the copy of {entry['path']} on {self.where} is a disk of {there['capacity']} bytes rather than {entry['capacity']}"
+                f"the copy of {entry['path']} on {self.where} is a disk of {copied_file['capacity']} bytes rather than {entry['capacity']}"
             )
 
     # -- cleaning ----------------------------------------------------------------------------
@@ -752,20 +754,20 @@ class Storage:
                 continue
             folder, name = self._place_there(entry)
             try:
-                there = folder.stat(name)
-                why = there and ownership.why_copy_stays(
-                    entry, there, users(self.destination, entry["path"])
+                copied_file = folder.stat(name)
+                reason = copied_file and ownership.why_copy_stays(
+                    entry, copied_file, users(self.destination, entry["path"])
                 )
-                if not there:
+                if not copied_file:
                     entry["made"] = "no"
-                elif not why:
+                elif not reason:
                     self._drop_there(entry)
                     entry["made"] = "no"
             except (LibvirtProblem, libvirt.libvirtError) as exc:
-                why = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
-            if why:
+                reason = binding.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
+            if reason:
                 entry.setdefault("left_at", time.time())
-                self._keep(f"{self.where}:{entry['path']}", why)
+                self._keep(f"{self.where}:{entry['path']}", reason)
         self.drop_temporary()
         self.save()
 

@@ -190,19 +190,19 @@ def read_host_keys(pattern: str = HOST_KEYS) -> list[str]:
 
     :raises TrustProblem: it has none.
     """
-    found = []
+    host_keys = []
     for path in sorted(glob.glob(pattern)):
         text = read(path).strip()
         try:
-            found.append(checked_key(text))
+            host_keys.append(checked_key(text))
         except TrustProblem:
             # Keys of another kind, such as DSA, are not used.
             continue
-    if not found:
+    if not host_keys:
         raise TrustProblem(
             f"there is no host key {pattern}. Is sshd installed? ssh-keygen -A makes host keys"
         )
-    return found
+    return host_keys
 
 
 def read(path: str) -> str:
@@ -229,11 +229,12 @@ def own_key(folder: str) -> tuple[str, str]:
         path = os.path.join(folder, name)
         if not os.path.lexists(path):
             continue
-        said = keygen("-y", "-P", "", "-f", path)
-        if said.returncode == 0:
-            return checked_key(said.stdout.strip()), ""
+        printed = keygen("-y", "-P", "", "-f", path)
+        if printed.returncode == 0:
+            return checked_key(printed.stdout.strip()), ""
         problem = (
-            problem or f"the SSH key {path} cannot be used without a question: {_last_line(said)}"
+            problem
+            or f"the SSH key {path} cannot be used without a question: {_last_line(printed)}"
         )
     path = os.path.join(folder, KEY_FILES[0])
     if os.path.lexists(path):

@@ -46,14 +46,17 @@ def _refuse_another_machine(conn: Any, move: Mapping[str, Any]) -> None:
     if not expected:
         return
     try:
-        found, name = parse_capabilities(conn.getCapabilities())["host_uuid"], conn.getHostname()
+        host_uuid, name = (
+            parse_capabilities(conn.getCapabilities())["host_uuid"],
+            conn.getHostname(),
+        )
     except (libvirt.libvirtError, ValueError) as problem:
         raise LibvirtProblem(
             f"{move['destination_uri']} does not say which machine it is on: {problem}"
         ) from problem
-    if (found or "").lower() not in expected:
+    if (host_uuid or "").lower() not in expected:
         raise LibvirtProblem(
-            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {machine.described([found], None)}, and the store "
+            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {machine.described([host_uuid], None)}, and the store "
             f"has {machine.described(expected, None)}. Correct drover_migration_uri of {move['destination']}, or the address that its name has on this "
             f"host. If the machine was exchanged: {machine.replace_command(move['destination'])}"
         )

@@ -219,13 +219,13 @@ class Worker:
         try:
             # A new connection, because the present one may be broken.
             source = self._open_source(keepalive=False)
-            here = state.look(source, self.uuid)
+            at_source = state.look(source, self.uuid)
         except (LibvirtProblem, libvirt.libvirtError):
             return
         finally:
             binding.close(source)
-        if here is None or not here["job"]:
-            self.record["source_state"] = state.state_word(here)
+        if at_source is None or not at_source["job"]:
+            self.record["source_state"] = state.state_word(at_source)
 
     def _begun(self) -> bool:
         return self.record["phase"] in ("migrating", "verifying", "cleaning")
@@ -396,13 +396,13 @@ class Worker:
         """
         deadline = time.monotonic() + (SETTLE if self._begun() else SETTLE_BEFORE)
         while True:
-            here, there = self._look()
-            verdict = state.classify(here, there)
+            here, at_destination = self._look()
+            verdict = state.classify(here, at_destination)
             unsure = verdict in (state.ARRIVING, state.BOTH_ACTIVE, state.NOWHERE, state.OFF_HERE)
             if (
                 verdict == state.THERE
-                and there is not None
-                and there["state"] == "paused"
+                and at_destination is not None
+                and at_destination["state"] == "paused"
                 and self.record["was"] != "paused"
                 and self._begun()
             ):
@@ -416,23 +416,24 @@ class Worker:
     def _look(self) -> tuple[Seen | None, Seen | None]:
         """Look at both sides, and note their states."""
         try:
-            here, there = (
+            at_source, at_destination = (
                 state.look(self.source, self.uuid),
                 state.look(self.destination, self.uuid),
             )
         except libvirt.libvirtError:
             self._reconnect()
-            here, there = (
+            at_source, at_destination = (
                 state.look(self.source, self.uuid),
                 state.look(self.destination, self.uuid),
             )
         self.record.update(
-            source_state=state.state_word(here), destination_state=state.state_word(there)
+            source_state=state.state_word(at_source),
+            destination_state=state.state_word(at_destination),
         )
-        for seen in (here, there):
+        for seen in (at_source, at_destination):
             if seen is not None:
                 self.record["name"] = seen["name"]
-        return here, there
+        return at_source, at_destination
 
     def _follow_job(self) -> str:
         """Wait for a migration that a worker before us began; it runs inside libvirt without one."""
@@ -470,31 +471,31 @@ class Worker:
         # From here on the record is of this move; an earlier move on the same way is history.
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
-        here = _present(self._look()[0], "source")
+        at_source = _present(self._look()[0], "source")
         # A move that was cut off may have taken them from libvirt.
         _snapshot_records.give_back(domain)
-        live = checks.is_live(self.move, here)
+        live = checks.is_live(self.move, at_source)
         self.record.update(
             was="paused"
-            if here["state"] == "paused"
+            if at_source["state"] == "paused"
             else "running"
-            if here["active"]
+            if at_source["active"]
             else "shutoff",
             autostart=_autostart(domain)
             if self.move.get("autostart") is None
             else bool(self.move["autostart"]),
-            persistent=here["persistent"],
+            persistent=at_source["persistent"],
         )
-        storage = self._checked(domain, here)
+        storage = self._checked(domain, at_source)
         self._turn.take_place()
         self._check.leave()
         self._acknowledge("started")
         try:
             if self._wait_for_turn() > CHECKED:
                 # This look comes first, because it opens a broken connection again.
-                here = _present(self._look()[0], "source")
+                at_source = _present(self._look()[0], "source")
                 domain = self.source.lookupByUUIDString(self.uuid)
-                storage = self._checked(domain, here)
+                storage = self._checked(domain, at_source)
             copies = {
                 "memory_mib": (domain.maxMemory() >> 10) if live else 0,
                 "disk_mib": storage.copied_mib(),
@@ -503,10 +504,10 @@ class Worker:
             self._prepare_there(storage, live)
             self._save_or_stop()
             # This look decides, right before the migration.
-            now, there = self._look()
+            now, at_destination = self._look()
             if (
                 now is None
-                or state.classify(now, there) != state.HERE
+                or state.classify(now, at_destination) != state.HERE
                 or checks.is_live(self.move, now) != live
                 or (self.record["was"] == "shutoff" and now["active"])
             ):
@@ -632,12 +633,12 @@ class Worker:
     def _drop_there(self, storage: Storage) -> None:
         """Remove the things that this move made at the destination for a domain that did not come."""
         storage.drop_copies()
-        for each in mdevs.remove(
+        for mdev in mdevs.remove(
             self.destination,
             [each["uuid"] for each in passthrough.made_there(self.devices)],
             self.uuid,
         ):
-            self.record["leftovers"].append(_mdev_left(each))
+            self.record["leftovers"].append(_mdev_left(mdev))
 
     # -- the last resort ---------------------------------------------------------------------
 
@@ -700,24 +701,24 @@ class Worker:
         """Let the instance at the source run again if this move has stopped it; return the words
         about this for the message.
         """
-        here = state.look(self.source, self.uuid)
-        if here is None:
+        at_source = state.look(self.source, self.uuid)
+        if at_source is None:
             return ""
         domain = self.source.lookupByUUIDString(self.uuid)
         try:
-            if self.record["shut_down"] and here["state"] == "shutoff":
+            if self.record["shut_down"] and at_source["state"] == "shutoff":
                 power.boot(domain)
                 self._look()
                 return "; it had been shut down and was started again"
             if (
                 self.record["escalated"] == "pause"
                 and self.record["was"] == "running"
-                and here["state"] == "paused"
+                and at_source["state"] == "paused"
             ):
                 domain.resume()
                 self._look()
         except libvirt.libvirtError as exc:
-            return f"; it is {here['state']} and cannot be let run again ({binding.text_of(exc)}): look at it there"
+            return f"; it is {at_source['state']} and cannot be let run again ({binding.text_of(exc)}): look at it there"
         return ""
 
     def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
@@ -795,17 +796,23 @@ class Worker:
             for name, flag in flags.items()
         }
         bind = confined if self.move.get("resized") else rebound
-        there = {name: text if numa is None else bind(text, numa) for name, text in own.items()}
-        there = {
-            name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()
+        definitions = {
+            name: text if numa is None else bind(text, numa) for name, text in own.items()
+        }
+        definitions = {
+            name: passthrough.with_devices_there(text, self.devices)
+            for name, text in definitions.items()
         }
         if emulator is not None:
-            there = {
-                name: distribution.with_emulator(text, emulator) for name, text in there.items()
+            definitions = {
+                name: distribution.with_emulator(text, emulator)
+                for name, text in definitions.items()
             }
         if flattened:
-            there = {name: _without_backing(text, flattened) for name, text in there.items()}
-        return there if there != own else {}
+            definitions = {
+                name: _without_backing(text, flattened) for name, text in definitions.items()
+            }
+        return definitions if definitions != own else {}
 
     def _explained(self, error: Exception, storage: Storage, live: bool) -> Exception:
         text = binding.text_of(error)
@@ -848,15 +855,15 @@ class Worker:
 
     def _conclude(self, verdict: str, error: Exception | None = None) -> None:
         """Judge the verdict after a migration, ours or one taken over, and clean up."""
-        here, there = self._look()
+        at_source, at_destination = self._look()
         if verdict == state.THERE:
-            self._arrived(_present(there, "destination"), error)
+            self._arrived(_present(at_destination, "destination"), error)
         elif verdict in (state.OFF_HERE, state.BOTH_OFF) and self._may_finish(verdict):
             self.save(phase="cleaning")
             _undefine_quietly(self.source, self.uuid)
-            here, there = self._look()
-            if here is None and there is not None:
-                self._arrived(there, error)
+            at_source, at_destination = self._look()
+            if at_source is None and at_destination is not None:
+                self._arrived(at_destination, error)
             else:
                 self._end(
                     "conflict",
@@ -912,11 +919,11 @@ class Worker:
         source.
         """
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
-        wanted: tuple[str, ...] = usual.get(self.record["was"], ())
-        if not wanted:
+        expected_states: tuple[str, ...] = usual.get(self.record["was"], ())
+        if not expected_states:
             # Its state before the move is not known: running and shut off are both a normal end of
             # a move.
-            wanted = (
+            expected_states = (
                 ("shutoff",)
                 if self.move.get("live") is False
                 else ("running", "blocked", "paused", "shutoff")
@@ -925,17 +932,17 @@ class Worker:
         if self.record["shut_down"] and there["state"] == "shutoff":
             notes.append(self._start_there())
             there = _present(self._look()[1], "destination")
-            wanted += ("shutoff",)
+            expected_states += ("shutoff",)
         if (
             self.record["escalated"] == "pause"
             and self.record["was"] == "running"
             and there["state"] == "paused"
         ):
             there = self._resume_there(there)
-        if there["state"] not in wanted:
+        if there["state"] not in expected_states:
             self._end(
                 "conflict",
-                f"{self._title()}: it is gone from the source, but {there['state']} at the destination where it should be {wanted[0]}. "
+                f"{self._title()}: it is gone from the source, but {there['state']} at the destination where it should be {expected_states[0]}. "
                 f"Look at it there (virsh domstate --reason {self.uuid}).",
             )
             return
@@ -1027,10 +1034,10 @@ class Worker:
             "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source))
             + self._give_back()
         )
-        here, there = self._look()
+        at_source, at_destination = self._look()
         storage = self.storage()
         storage.drop_probes()
-        if there is None:
+        if at_destination is None:
             self._drop_there(storage)
         if error is not None:
             message = _reason(error)
@@ -1041,7 +1048,11 @@ class Worker:
         else:
             message = "the worker that moved it died and the migration did not go through"
         message += given_back
-        if self.record["was"] == "running" and here is not None and here["state"] == "paused":
+        if (
+            self.record["was"] == "running"
+            and at_source is not None
+            and at_source["state"] == "paused"
+        ):
             # libvirt resumes a guest after a failed migration by itself; if it did not, a person
             # must know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"

@@ -65,31 +65,33 @@ class FileUsers:
         doubt = None
         for path in self._paths(file):
             try:
-                found = look(path)
-                here = (
-                    file_names.inode(found.real, self._mounts) if found.status is not None else None
+                sighting = look(path)
+                inode = (
+                    file_names.inode(sighting.real, self._mounts)
+                    if sighting.status is not None
+                    else None
                 )
             except (OSError, access.Unresponsive) as exc:
                 doubt = f"{path} cannot be looked at ({backing.reason_of(exc)})"
                 continue
             if (
-                here is not None
+                inode is not None
                 and file.get("inode") is not None
-                and _number(here) != _number(file["inode"])
+                and _number(inode) != _number(file["inode"])
             ):
                 # This is another file. The number of the file system does not decide, because a
                 # shared file system may have a different number on each host.
                 continue
-            device = file.get("device") and block_devices.identity(found.real)
+            device = file.get("device") and block_devices.identity(sighting.real)
             if device and device != file["device"]:
                 continue
-            if found.status is None and path in file.get("paths", ()):
-                need = self._needs.user(path, found)
+            if sighting.status is None and path in file.get("paths", ()):
+                need = self._needs.user(path, sighting)
                 if need is not None:
                     return " ".join(need)
                 continue
             self._look_around()
-            why = self._needs.why(path, found)
+            why = self._needs.why(path, sighting)
             if why is not None:
                 return why
         return doubt
@@ -122,10 +124,10 @@ class FileUsers:
     @functools.cached_property
     def _devices(self) -> dict[str, Need]:
         """The needs of block devices by their identity on all hosts, read once for all files."""
-        known = [
+        identities = [
             (block_devices.identity(path), need) for path, need in self._needs.block_devices.items()
         ]
-        return {device: need for device, need in reversed(known) if device is not None}
+        return {device: need for device, need in reversed(identities) if device is not None}
 
     def _inodes(self, inode: str | None) -> list[tuple[int, int]]:
         """Return the possible inodes on this host for the inode text of a file: pairs of device and
@@ -140,12 +142,12 @@ class FileUsers:
         """Return the possible paths of a file on this host: the given paths, and paths through
         network mounts.
         """
-        found, share = list(file.get("paths") or ()), file.get("shared_id")
+        paths, share = list(file.get("paths") or ()), file.get("shared_id")
         for mount in self._shares:
             above = mount["shared_id"].rstrip("/")
             if share and f"{share}/".startswith(f"{above}/"):
-                found.append(os.path.normpath(mount["path"] + share[len(above) :]))
-        return list(dict.fromkeys(found))
+                paths.append(os.path.normpath(mount["path"] + share[len(above) :]))
+        return list(dict.fromkeys(paths))
 
     def _look_around(self) -> None:
         """Read the images on the local file systems of this host, because the host with the files

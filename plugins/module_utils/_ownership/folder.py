@@ -196,13 +196,13 @@ class Folder:
                 return None
             stamp = _stamp(volume)
             path = os.path.join(self.path, name)
-            for each in known:
+            for image in known:
                 if (
                     stamp
-                    and os.path.normpath(each["path"]) == path
-                    and all(each[key] == value for key, value in stamp.items())
+                    and os.path.normpath(image["path"]) == path
+                    and all(image[key] == value for key, value in stamp.items())
                 ):
-                    return each["digest"], stamp["size"]
+                    return image["digest"], stamp["size"]
             kept = hashlib.sha256(
                 f"{self._host()}:{path}".encode("utf-8", "surrogateescape")
             ).hexdigest()
@@ -345,19 +345,19 @@ def _nanoseconds(text: str) -> str:
 
 def _receive(conn: Any, volume: Any) -> str:
     """Return the digest of the content of a volume."""
-    found, stream = digests.Digest(), conn.newStream(0)
+    digest, stream = digests.Digest(), conn.newStream(0)
     volume.download(stream, 0, 0, libvirt.VIR_STORAGE_VOL_DOWNLOAD_SPARSE_STREAM)
     try:
         stream.sparseRecvAll(
-            lambda dummy, data, dummy2: found.data(data),
-            lambda dummy, length, dummy2: found.hole(length),
+            lambda dummy, data, dummy2: digest.data(data),
+            lambda dummy, length, dummy2: digest.hole(length),
             None,
         )
         stream.finish()
     except BaseException:
         _quietly(stream.abort)
         raise
-    return found.end()
+    return digest.end()
 
 
 def _send(
@@ -377,26 +377,26 @@ def _send(
 
     def hole(_stream: Any, _opaque: Any) -> tuple[bool, int]:
         """Return ``(True for data and False for a hole, bytes up to the next change)``."""
-        here = os.lseek(descriptor, 0, os.SEEK_CUR)
-        if here >= total:
+        offset = os.lseek(descriptor, 0, os.SEEK_CUR)
+        if offset >= total:
             return False, 0
         try:
-            start = os.lseek(descriptor, here, os.SEEK_DATA)
+            start = os.lseek(descriptor, offset, os.SEEK_DATA)
         except OSError as exc:
             if exc.errno == errno.ENXIO:
                 # The rest of the file is a hole.
-                os.lseek(descriptor, here, os.SEEK_SET)
-                return False, total - here
-            start = here
-        if start > here:
-            os.lseek(descriptor, here, os.SEEK_SET)
-            return False, start - here
+                os.lseek(descriptor, offset, os.SEEK_SET)
+                return False, total - offset
+            start = offset
+        if start > offset:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            return False, start - offset
         try:
-            end = os.lseek(descriptor, here, os.SEEK_HOLE)
+            end = os.lseek(descriptor, offset, os.SEEK_HOLE)
         except OSError:
             end = total
-        os.lseek(descriptor, here, os.SEEK_SET)
-        return True, end - here
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return True, end - offset
 
     def skip(_stream: Any, length: int, _opaque: Any) -> int:
         os.lseek(descriptor, length, os.SEEK_CUR)

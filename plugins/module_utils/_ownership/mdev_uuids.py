@@ -43,10 +43,10 @@ def is_ours(given: str) -> bool:
     1 in 2 to the power of 48.
     """
     try:
-        found = uuid.UUID(given)
+        parsed = uuid.UUID(given)
     except ValueError:
         return False
-    return found.version == 8 and found.bytes[10:] == _mark(found.bytes[:10])
+    return parsed.version == 8 and parsed.bytes[10:] == _mark(parsed.bytes[:10])
 
 
 def _mark(head: bytes) -> bytes:

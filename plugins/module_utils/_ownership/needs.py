@@ -110,12 +110,12 @@ def volume_path(conn: Any, pool: str, volume: str) -> str:
     :raises libvirt.libvirtError: the path is unknown: libvirt does not have the pool, or neither
         libvirt nor the folder has the volume.
     """
-    found = conn.storagePoolLookupByName(pool)
+    storage_pool = conn.storagePoolLookupByName(pool)
     try:
-        return found.storageVolLookupByName(volume).path()
+        return storage_pool.storageVolLookupByName(volume).path()
     except libvirt.libvirtError:
         # The pool is stopped, or has not been refreshed: its folder may still have the file.
-        folder = folder_of(found)
+        folder = folder_of(storage_pool)
         if folder is None or not access.call(os.path.exists, os.path.join(folder, volume)):
             raise
         return os.path.join(folder, volume)
@@ -248,36 +248,36 @@ class Needs:
 
         :param folders: True to remember the whole content of a path that is a folder.
         """
-        left = [(path, kind)]
-        while left:
-            path, kind = left.pop()
+        waiting = [(path, kind)]
+        while waiting:
+            path, kind = waiting.pop()
             try:
-                found = look(path)
+                sighting = look(path)
             except (OSError, access.Unresponsive) as exc:
                 self._real.setdefault(path, need)
                 if kind != OTHER:
                     self._doubt(f"{path} cannot be looked at ({backing.reason_of(exc)})", need)
                 continue
-            self._real.setdefault(found.real, need)
-            if found.status is None:
+            self._real.setdefault(sighting.real, need)
+            if sighting.status is None:
                 if kind == IMAGE and self._missing:
                     self._doubt(f"{path} is not there, so what it is backed by is not known", need)
                 continue
-            if folders and stat.S_ISDIR(found.status.st_mode) and found.real != "/":
-                self._folders.setdefault(found.real, f"{need[0]} uses its folder {path}")
-            if stat.S_ISBLK(found.status.st_mode):
-                self._inodes.setdefault(found.inode, need)
-                self.block_devices.setdefault(found.real, need)
-            if not stat.S_ISREG(found.status.st_mode):
+            if folders and stat.S_ISDIR(sighting.status.st_mode) and sighting.real != "/":
+                self._folders.setdefault(sighting.real, f"{need[0]} uses its folder {path}")
+            if stat.S_ISBLK(sighting.status.st_mode):
+                self._inodes.setdefault(sighting.inode, need)
+                self.block_devices.setdefault(sighting.real, need)
+            if not stat.S_ISREG(sighting.status.st_mode):
                 continue
-            self._inodes.setdefault(found.inode, need)
-            self.devices.setdefault(found.status.st_dev, found.real)
+            self._inodes.setdefault(sighting.inode, need)
+            self.devices.setdefault(sighting.status.st_dev, sighting.real)
             if kind != OTHER:
-                self._near.add(os.path.dirname(found.real))
+                self._near.add(os.path.dirname(sighting.real))
             # A relative name of a backing file may mean another file from another folder.
-            if (os.path.dirname(path), found.real) not in self._followed:
-                self._followed.add((os.path.dirname(path), found.real))
-                left += [(behind, kind) for behind in self._behind(path, need, kind)]
+            if (os.path.dirname(path), sighting.real) not in self._followed:
+                self._followed.add((os.path.dirname(path), sighting.real))
+                waiting += [(behind, kind) for behind in self._behind(path, need, kind)]
 
     def _behind(self, path: str, need: Need, kind: int) -> list[str]:
         try:
@@ -298,10 +298,10 @@ class Needs:
         try:
             return access.call(backing.references_of, path)
         except PermissionError:
-            found = backing.by_libvirt(self._conn, path)
-            if found is None:
+            references = backing.by_libvirt(self._conn, path)
+            if references is None:
                 raise
-            return found
+            return references
 
     def _doubt(self, what: str, need: Need) -> None:
         self._doubts.append(f"{what}, and {' '.join(need).replace(' it', ' that')}")
@@ -337,17 +337,17 @@ class Needs:
                 )
             return
         for path, problem in unread:
-            found = (
+            references_found = (
                 backing.by_libvirt(self._conn, path)
                 if isinstance(problem, PermissionError)
                 else None
             )
-            if found is None:
+            if references_found is None:
                 self._doubts.append(
                     f"what {path} is backed by cannot be read ({backing.reason_of(problem)})"
                 )
-            elif found:
-                named.append((path, found))
+            elif references_found:
+                named.append((path, references_found))
         for image, references in named:
             if image in self._layers:
                 continue
@@ -395,10 +395,10 @@ class Needs:
         :param folder: the real path of the folder.
         """
         inside = f"{folder.rstrip('/')}/"
-        found = {
+        by_path = {
             path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)
         }
-        found.update(
+        by_path.update(
             {
                 each: why
                 for each, why in self._folders.items()
@@ -407,8 +407,8 @@ class Needs:
         )
         for words, why in self._words:
             if folder in words:
-                found.setdefault(folder, why)
-        return found
+                by_path.setdefault(folder, why)
+        return by_path
 
     def doubts(self) -> list[str]:
         """Return sentences about the needs of domains that are unknown."""
@@ -423,17 +423,17 @@ class Needs:
         """
         if self._writers is None:
             self._writers = self._read_writers()
-        left, seen = [path], set()
-        while left:
-            found = look(left.pop())
-            names = [found.real, *_folders_above(found.real), found.inode]
+        waiting, seen = [path], set()
+        while waiting:
+            sighting = look(waiting.pop())
+            names = [sighting.real, *_folders_above(sighting.real), sighting.inode]
             name = next((self._writers[each] for each in names if each in self._writers), None)
             if name:
                 return name
-            if found.status is not None and found.real not in seen:
-                seen.add(found.real)
-                left += [
-                    behind for each in self._references_of(found.real) for behind in each.paths
+            if sighting.status is not None and sighting.real not in seen:
+                seen.add(sighting.real)
+                waiting += [
+                    behind for each in self._references_of(sighting.real) for behind in each.paths
                 ]
         return None
 
@@ -443,22 +443,22 @@ class Needs:
         :returns: dict: real path, real folder with a slash at its end, or inode -> name of a
             domain.
         """
-        found: dict[Any, str] = {}
+        writers: dict[Any, str] = {}
         for name, written in self._written:
-            for each in written:
+            for file in written:
                 try:
                     sighting = look(
-                        each if isinstance(each, str) else volume_path(self._conn, *each)
+                        file if isinstance(file, str) else volume_path(self._conn, *file)
                     )
                 except (libvirt.libvirtError, OSError, ValueError, access.Unresponsive):
                     # No disk can have a backing file that does not exist.
                     continue
-                found.setdefault(sighting.real, name)
+                writers.setdefault(sighting.real, name)
                 if sighting.status is not None:
-                    found.setdefault(sighting.inode, name)
+                    writers.setdefault(sighting.inode, name)
                     if stat.S_ISDIR(sighting.status.st_mode):
-                        found.setdefault(f"{sighting.real.rstrip('/')}/", name)
-        return found
+                        writers.setdefault(f"{sighting.real.rstrip('/')}/", name)
+        return writers
 
     def why(self, path: str, sighting: Sighting) -> str | None:
         """Return the reason in words why a file has a user, or may have one; None if the file

@@ -83,7 +83,7 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
     :param texts: the XML texts of the domain from texts_of() in _domain.texts; the definition is
         the first.
     """
-    found: dict[str, Candidate] = {}
+    by_path: dict[str, Candidate] = {}
     for number, text in enumerate(texts):
         root = parse(text)
         for element in root.iter("disk"):
@@ -99,10 +99,10 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
                         candidate.refused
                         or "it is not in the definition: a snapshot has it, or it is attached for a while"
                     )
-                found.setdefault(candidate.path, candidate)
+                by_path.setdefault(candidate.path, candidate)
     for path in files_of_start(texts[0], binding.is_system(conn)):
-        found.setdefault(path, Candidate(path))
-    return list(found.values())
+        by_path.setdefault(path, Candidate(path))
+    return list(by_path.values())
 
 
 def was_there_before(element: Element) -> bool:
@@ -138,12 +138,12 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
             )
             path = volume_path(conn, pool, volume) if refused is None else path
         except (libvirt.libvirtError, OSError, access.Unresponsive) as exc:
-            why = (
+            reason = (
                 binding.text_of(exc)
                 if isinstance(exc, libvirt.libvirtError)
                 else backing.reason_of(exc)
             )
-            refused = f"it is not known which file it is ({why})"
+            refused = f"it is not known which file it is ({reason})"
     elif source is not Source.FILE:
         refused = f"it is no image file ({disk['type']})"
     if disk["shareable"]:
@@ -197,32 +197,38 @@ class Ownership:
         self._own, self.kept = [], []
         self._volumes, self._needs = [], None
         files = [each for each in self._candidates if not each.volume]
-        there = [
+        existing = [
             (each, sighting, why)
             for each in files
             for sighting, why in [_look(each)]
             if sighting or why
         ]
-        near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting]
-        for each in self._candidates:
-            if each.volume:
-                if each.volume in [found.volume for found in self._volumes]:
+        near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in existing if sighting]
+        for candidate in self._candidates:
+            if candidate.volume:
+                if candidate.volume in [found.volume for found in self._volumes]:
                     continue
-                why = each.refused or self._why_not_volume(each.path, each.volume, near)
-                if why is None:
-                    self._volumes.append(each)
+                reason = candidate.refused or self._why_not_volume(
+                    candidate.path, candidate.volume, near
+                )
+                if reason is None:
+                    self._volumes.append(candidate)
                 else:
-                    self.kept.append({"path": each.path, "reason": why})
-        for each, sighting, why in there:
-            why = why or each.refused or (self._why_not(each, sighting) if sighting else None)
-            if why is None and sighting:
-                why = self._needed(near).why(each.path, sighting) or (
+                    self.kept.append({"path": candidate.path, "reason": reason})
+        for candidate, sighting, reason in existing:
+            reason = (
+                reason
+                or candidate.refused
+                or (self._why_not(candidate, sighting) if sighting else None)
+            )
+            if reason is None and sighting:
+                reason = self._needed(near).why(candidate.path, sighting) or (
                     why_locked(sighting.real) if locks else None
                 )
-            if why is None and sighting:
-                self._own.append((each, sighting.inode))
+            if reason is None and sighting:
+                self._own.append((candidate, sighting.inode))
             else:
-                self.kept.append({"path": each.path, "reason": why})
+                self.kept.append({"path": candidate.path, "reason": reason})
         return [each.path for each in self._volumes] + [each.path for each, dummy in self._own]
 
     def remove(self, patient: bool = False) -> None:
@@ -232,27 +238,31 @@ class Ownership:
         :raises OSError: a file cannot be removed; ``filename`` of the error has the path.
         """
         pools = set()
-        for each in self._volumes:
-            why = _remove_volume(self._conn, each.volume, each.key) if each.volume else None
-            if why is None:
-                self.removed.append(each.path)
+        for candidate in self._volumes:
+            reason = (
+                _remove_volume(self._conn, candidate.volume, candidate.key)
+                if candidate.volume
+                else None
+            )
+            if reason is None:
+                self.removed.append(candidate.path)
             else:
-                self.kept.append({"path": each.path, "reason": why})
+                self.kept.append({"path": candidate.path, "reason": reason})
         self._volumes = []
-        for each, inode in self._own:
+        for candidate, inode in self._own:
             try:
-                why = _remove(each.path, inode)
+                reason = _remove(candidate.path, inode)
             except access.Unresponsive as exc:
-                why = str(exc)
+                reason = str(exc)
             except OSError as exc:
                 if not patient:
                     raise
-                why = f"it cannot be removed ({backing.reason_of(exc)})"
-            if why is None:
-                self.removed.append(each.path)
-                pools.add(each.pool)
+                reason = f"it cannot be removed ({backing.reason_of(exc)})"
+            if reason is None:
+                self.removed.append(candidate.path)
+                pools.add(candidate.pool)
             else:
-                self.kept.append({"path": each.path, "reason": why})
+                self.kept.append({"path": candidate.path, "reason": reason})
         self._own = []
         for pool in pools - {None}:
             try:
@@ -344,12 +354,12 @@ def is_named_for(path: str, uuid: str, name: str) -> bool:
 def why_locked(path: str) -> str | None:
     """Return the reason in words why a lock on a file forbids a removal; None without a lock."""
     try:
-        found = access.call(probe.in_use, path)
+        is_locked = access.call(probe.in_use, path)
     except access.Unresponsive:
-        found = None
-    if found is False:
+        is_locked = None
+    if is_locked is False:
         return None
-    return "a process has it locked" if found else "it is not known if a process has it locked"
+    return "a process has it locked" if is_locked else "it is not known if a process has it locked"
 
 
 def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
@@ -360,10 +370,10 @@ def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
         now stays.
     """
     try:
-        found = access.call(os.lstat, path)
+        status = access.call(os.lstat, path)
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != inode:
+    if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) != inode:
         return CHANGED
     reason = why_locked(path)
     if reason is None:

@@ -95,7 +95,7 @@ def _volumes(needs: Needs, pool: Any) -> tuple[dict[str, str], dict[str, str | N
 
 def _listed(folder: str) -> list[str]:
     """Return the files in a folder and below it."""
-    found: list[str] = []
+    paths: list[str] = []
 
     def fail(error: OSError) -> None:
         raise error
@@ -104,16 +104,16 @@ def _listed(folder: str) -> list[str]:
         for name in sorted(names):
             path = os.path.join(place, name)
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths
 
 
 def _user(needs: Needs, path: str) -> str | None:
     try:
-        found = needs.user(path, look(path))
+        need = needs.user(path, look(path))
     except (OSError, access.Unresponsive):
         return None
-    return " ".join(found) if found else None
+    return " ".join(need) if need else None
 
 
 def _why(needs: Needs, path: str) -> str | None:

@@ -133,22 +133,22 @@ class Sameness:
 
     def _compare(self, path: str) -> str:
         folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
-        there = folder.stat(name)
-        if there is None:
+        status_there = folder.stat(name)
+        if status_there is None:
             return "missing"
         try:
             length = access.call(os.stat, path).st_size
-            if there["physical"] not in (None, length):
+            if status_there["physical"] not in (None, length):
                 return "other"
-            here = self._digest_here(path)
+            digest_here = self._digest_here(path)
         except (OSError, access.Unresponsive) as exc:
             raise LibvirtProblem(f"{path} cannot be read here ({backing.reason_of(exc)})") from exc
-        found = folder.digest(name, self.record["move"].get("images_there") or ())
-        if found is None:
+        digest_there = folder.digest(name, self.record["move"].get("images_there") or ())
+        if digest_there is None:
             return "missing"
-        if here is None or found[0] is None:
+        if digest_here is None or digest_there[0] is None:
             raise LibvirtProblem(f"{path} is being written to, so it cannot be compared")
-        return "same" if found[0] == here else "other"
+        return "same" if digest_there[0] == digest_here else "other"
 
     def _digest_here(self, path: str) -> str | None:
         try:
@@ -169,25 +169,25 @@ class Sameness:
             it to that path.
         """
         try:
-            there = self._refreshed(pool)
-            root = parse(there.XMLDesc(0))
+            storage_pool = self._refreshed(pool)
+            root = parse(storage_pool.XMLDesc(0))
             kind = kinds.of_pool(root)
             if shared:
-                found = there.storageVolLookupByName(name).path()
+                path_there = storage_pool.storageVolLookupByName(name).path()
             elif kind.move is not Move.COPIED:
                 return f"the storage pool {pool} of {self.where} is of the type {kind.name}, into which nothing can be copied"
             elif kind.form is Form.FOLDER:
-                found = os.path.join(child_text(root, "target/path") or "/", name)
+                path_there = os.path.join(child_text(root, "target/path") or "/", name)
             else:
-                found = block_volumes.path_in(root, name) or ""
+                path_there = block_volumes.path_in(root, name) or ""
         except LibvirtProblem as exc:
             return str(exc)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
                 return f"the storage pool {pool} of {self.where} has no volume {name}: make it the same pool there"
             return f"libvirt of {self.where} does not tell about the volume {pool}/{name}: {binding.text_of(exc)}"
-        if os.path.normpath(found) != os.path.normpath(path):
-            return f"its volume {pool}/{name} is another file on {self.where}, {found} rather than {path}: make it the same pool there"
+        if os.path.normpath(path_there) != os.path.normpath(path):
+            return f"its volume {pool}/{name} is another file on {self.where}, {path_there} rather than {path}: make it the same pool there"
         return None
 
     def network_pool(self, pool: str) -> str | None:
@@ -195,15 +195,15 @@ class Sameness:
         destination; None if it is.
         """
         try:
-            here = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
-            there = pool_id(parse(self._refreshed(pool).XMLDesc(0)))
+            source_id = pool_id(parse(self.source.storagePoolLookupByName(pool).XMLDesc(0)))
+            destination_id = pool_id(parse(self._refreshed(pool).XMLDesc(0)))
         except LibvirtProblem as exc:
             return str(exc)
         except libvirt.libvirtError as exc:
             return f"libvirt does not tell about the storage pool {pool}: {binding.text_of(exc)}"
-        if here is None or here != there:
+        if source_id is None or source_id != destination_id:
             return (
-                f"the storage pool {pool} is not seen to be the same on {self.where} ({here or 'unknown'} here, {there or 'unknown'} there): "
+                f"the storage pool {pool} is not seen to be the same on {self.where} ({source_id or 'unknown'} here, {destination_id or 'unknown'} there): "
                 "give it the same servers and the same name on them on both hosts"
             )
         return None
@@ -213,28 +213,28 @@ class Sameness:
         volumes in it.
         """
         try:
-            found = self.destination.storagePoolLookupByName(pool)
+            storage_pool = self.destination.storagePoolLookupByName(pool)
         except libvirt.libvirtError as exc:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise LibvirtProblem(
                     f"the storage pool {pool} does not exist on {self.where}: define it there"
                 ) from exc
             raise
-        if not found.isActive():
+        if not storage_pool.isActive():
             raise LibvirtProblem(
                 f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {shlex.quote(pool)})"
             )
-        found.refresh(0)
-        return found
+        storage_pool.refresh(0)
+        return storage_pool
 
     def device(self, path: str) -> str | None:
         """Return the reason why a device is not proven the same at the destination; None if it is."""
         named_there = (self.record["move"].get("devices_there") or {}).get(path)
-        here = block_devices.identity(path)
-        if named_there == DECLARED or (here is not None and here == named_there):
+        identity = block_devices.identity(path)
+        if named_there == DECLARED or (identity is not None and identity == named_there):
             return None
-        if here is not None and named_there is not None:
-            return f"its device {path} is another one on {self.where} ({named_there} there, {here} here)"
+        if identity is not None and named_there is not None:
+            return f"its device {path} is another one on {self.where} ({named_there} there, {identity} here)"
         return (
             f"of its device {path} cannot be proven that {self.where} has the same one: run drover.compute.discover where both show the "
             "same WWID, or declare it with drover_shared_block_devices on both hosts"

@@ -100,10 +100,10 @@ class DroverAction(ActionBase):
 
     def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
         """Return the reason of the run, from the option ``reason`` or drover_reason; else empty."""
-        given = args.get("reason")
-        if given is None:
-            given = options.from_variable("reason", self.variables(task_vars), self._templar)
-        return "" if given is None else str(to_plain(given))
+        reason = args.get("reason")
+        if reason is None:
+            reason = options.from_variable("reason", self.variables(task_vars), self._templar)
+        return "" if reason is None else str(to_plain(reason))
 
     def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
         """Return the machines that the store of this task has for hosts."""
@@ -137,19 +137,19 @@ class DroverAction(ActionBase):
         return str(self._task.delegate_to or task_vars.get("inventory_hostname") or "localhost")
 
     def _arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        given = dict(self._task.args)
+        arguments = dict(self._task.args)
         pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
         known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
-        options.add_variables(given, known, self.variables(task_vars), self._templar)
-        self._task.args = given
-        options.refuse_odd(given, self.ARGUMENT_SPEC)
+        options.add_variables(arguments, known, self.variables(task_vars), self._templar)
+        self._task.args = arguments
+        options.refuse_odd(arguments, self.ARGUMENT_SPEC)
         try:
             dummy, args = self.validate_argument_spec(
                 argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS
             )
         except AnsibleActionFail as problem:
             message = self._with_variables(
-                _without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars
+                _without_types(str(problem), arguments, self.ARGUMENT_SPEC), arguments, task_vars
             )
             raise AnsibleActionFail(message + self._typed(message, task_vars)) from None
         args = to_plain(args)
@@ -158,7 +158,7 @@ class DroverAction(ActionBase):
             # spaces.
             if (
                 spec.get("type") == "list"
-                and isinstance(given.get(name), str)
+                and isinstance(arguments.get(name), str)
                 and args[name] is not None
             ):
                 args[name] = [
@@ -238,21 +238,21 @@ _TYPES = {
 
 def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """Return a message with words of people in place of the types of Python that Ansible names."""
-    found = re.search(
+    match = re.search(
         r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message
     )
-    if found is None:
+    if match is None:
         # Items of a list have another message.
-        found = re.search(
+        match = re.search(
             r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ",
             message,
         )
-        if found is not None and found[2] in _TYPES and not spec.get(found[1], {}).get("no_log"):
-            return f"argument '{found[1]}' must be a list of which each item is {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
+        if match is not None and match[2] in _TYPES and not spec.get(match[1], {}).get("no_log"):
+            return f"argument '{match[1]}' must be a list of which each item is {_TYPES[match[2]]}, not {shown(to_plain(given.get(match[1])))}."
         return message
-    if found[2] not in _TYPES or spec.get(found[1], {}).get("no_log"):
+    if match[2] not in _TYPES or spec.get(match[1], {}).get("no_log"):
         return message
-    return f"argument '{found[1]}' must be {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
+    return f"argument '{match[1]}' must be {_TYPES[match[2]]}, not {shown(to_plain(given.get(match[1])))}."
 
 
 #: The keys of each instance and each move in the result of a failed task.

@@ -28,12 +28,14 @@ def answer(
     :param variables: the variables of the host in the inventory.
     :param tcp: a function that returns the reaction of the host to TCP, if it was already tried.
     """
-    said = host_answer.read(tried)
-    seen = probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()
-    means = host_answer.judge(said, seen.answers)
-    refusal = host_answer.refusal(said, seen.closed) if means == host_answer.REFUSED else ""
+    attempt = host_answer.read(tried)
+    seen = (
+        probe.Reached(None, "") if attempt.settled else (tcp or (lambda: by_tcp(host, variables)))()
+    )
+    means = host_answer.judge(attempt, seen.answers)
+    refusal = host_answer.refusal(attempt, seen.closed) if means == host_answer.REFUSED else ""
     return host_answer.Answer(
-        means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal
+        means, " ".join(f"{attempt.words}\n{seen.words}".split()), seen.answers, refusal
     )
 
 

@@ -45,41 +45,43 @@ def ask_each(
     :returns: dict host -> the result of the question, or a DroverError.
     """
     waiting = list(questions.items())
-    asked: dict[int, _Asked] = {}
+    pending: dict[int, _Asked] = {}
     answers: dict[str, Any] = {}
     began = said_at = time.monotonic()
     longest = math.ceil(len(questions) / max(1, most)) * limit
     try:
-        while waiting or asked:
-            while waiting and len(asked) < max(1, most):
+        while waiting or pending:
+            while waiting and len(pending) < max(1, most):
                 host, question = waiting.pop(0)
                 descriptor, pid = _begin(question)
-                asked[descriptor] = _Asked(host, pid, time.monotonic() + limit + SPARE, bytearray())
-            ready, _dummy, _dummy = select.select(list(asked), [], [], 1)
+                pending[descriptor] = _Asked(
+                    host, pid, time.monotonic() + limit + SPARE, bytearray()
+                )
+            ready, _dummy, _dummy = select.select(list(pending), [], [], 1)
             for descriptor in ready:
                 text = os.read(descriptor, 65536)
-                asked[descriptor].said.extend(text)
+                pending[descriptor].said.extend(text)
                 if not text:
-                    each = _end(asked, descriptor)
-                    answers[each.host] = _answer(each)
+                    ended = _end(pending, descriptor)
+                    answers[ended.host] = _answer(ended)
             for descriptor in [
-                one for one, each in asked.items() if time.monotonic() > each.deadline
+                one for one, each in pending.items() if time.monotonic() > each.deadline
             ]:
-                each = _end(asked, descriptor)
-                answers[each.host] = Late(each.host, limit)
-            if asked and time.monotonic() - said_at >= waits.EVERY:
+                ended = _end(pending, descriptor)
+                answers[ended.host] = Late(ended.host, limit)
+            if pending and time.monotonic() - said_at >= waits.EVERY:
                 said_at = time.monotonic()
                 show(
                     waits.line(
-                        [each.host for each in asked.values()],
+                        [each.host for each in pending.values()],
                         waits.ANSWER,
                         said_at - began,
                         longest,
                     )
                 )
     finally:
-        for descriptor in list(asked):
-            _end(asked, descriptor)
+        for descriptor in list(pending):
+            _end(pending, descriptor)
     return answers
 
 
@@ -100,34 +102,34 @@ def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         waits.silence()
         try:
-            said = {"answer": question()}
+            reply = {"answer": question()}
         except DroverError as problem:
-            said = {"problem": str(problem)}
+            reply = {"problem": str(problem)}
         except Exception as problem:  # pylint: disable=broad-exception-caught
-            said = {"problem": f"{type(problem).__name__}: {' '.join(str(problem).split())}"}
+            reply = {"problem": f"{type(problem).__name__}: {' '.join(str(problem).split())}"}
         with os.fdopen(descriptor, "wb") as file:
-            file.write(json.dumps(said).encode())
+            file.write(json.dumps(reply).encode())
     finally:
         os._exit(0)
 
 
 def _end(asked: dict[int, _Asked], descriptor: int) -> _Asked:
     """End the process of a question, with or without an answer."""
-    each = asked.pop(descriptor)
+    question = asked.pop(descriptor)
     os.close(descriptor)
     with contextlib.suppress(ProcessLookupError):
-        os.kill(each.pid, signal.SIGKILL)
+        os.kill(question.pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(each.pid, 0)
-    return each
+        os.waitpid(question.pid, 0)
+    return question
 
 
 def _answer(each: _Asked) -> Any:
     try:
-        said = json.loads(each.said)
+        reply = json.loads(each.said)
     except ValueError:
         return DroverError(
             f"Host {each.host} was not read: the process that read it has ended without an answer.",
             host=each.host,
         )
-    return DroverError(said["problem"], host=each.host) if "problem" in said else said["answer"]
+    return DroverError(reply["problem"], host=each.host) if "problem" in reply else reply["answer"]

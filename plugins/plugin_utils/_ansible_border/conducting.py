@@ -117,12 +117,12 @@ class ConductorAction(DroverAction):
         :raises DroverError: a host is not known, or the age is no number.
         """
         variables = self.variables(task_vars)
-        given = {
+        settings = {
             name: to_plain(self._templar.template(variables[name]))
             for name in (ABSENT, MAX_AGE)
             if name in variables
         }
-        absent = given.get(ABSENT) or []
+        absent = settings.get(ABSENT) or []
         names = [
             name.strip()
             for name in (absent.split(",") if isinstance(absent, str) else map(str, absent))
@@ -136,8 +136,8 @@ class ConductorAction(DroverAction):
                     f"{ABSENT} names {some(unknown)}, which is no host of the inventory or the store. Correct it; nothing was done."
                 )
         age = (
-            read_whole(MAX_AGE, given[MAX_AGE], 1)
-            if given.get(MAX_AGE) not in (None, "")
+            read_whole(MAX_AGE, settings[MAX_AGE], 1)
+            if settings.get(MAX_AGE) not in (None, "")
             else StartRules().max_age
         )
         return StartRules(absent_hosts, age)
@@ -195,11 +195,11 @@ def resize_settings(
 
     :param migration: the options of each move.
     """
-    given = {
+    options = {
         name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")
     }
     return ResizeSettings(
-        policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given
+        policy_of(args, task_vars), migration=migration, check_mode=check_mode, **options
     )
 
 
@@ -208,25 +208,25 @@ def new_size(args: Mapping[str, Any]) -> NewSize | None:
 
     :raises DroverError: a flavor and sizes are given, or a size cannot be read.
     """
-    given = [name for name in SIZE_SPEC if args[name] not in (None, "")]
-    if "flavor" in given:
-        if len(given) > 1:
-            others = " and ".join(f"drover_{name}" for name in given[1:])
+    names = [name for name in SIZE_SPEC if args[name] not in (None, "")]
+    if "flavor" in names:
+        if len(names) > 1:
+            others = " and ".join(f"drover_{name}" for name in names[1:])
             raise DroverError(
                 f"Nothing was done, because drover_flavor is set together with {others}, and each of them gives a size. Set drover_flavor "
                 "alone, or only drover_vcpus, drover_memory_mb and drover_disk_gb."
             )
         return NewSize(args["flavor"])
-    if not given:
+    if not names:
         return None
-    found: Sizes = {}
-    if "vcpus" in given:
-        found["vcpus"] = read_whole("drover_vcpus", args["vcpus"], 1)
-    if "memory_mb" in given:
-        found["memory_mb"] = sizes.read("drover_memory_mb", args["memory_mb"], sizes.MIB, 1)
-    if "disk_gb" in given:
-        found["disk_gb"] = sizes.read("drover_disk_gb", args["disk_gb"], sizes.GIB, 1)
-    return NewSize(sizes=found)
+    amounts: Sizes = {}
+    if "vcpus" in names:
+        amounts["vcpus"] = read_whole("drover_vcpus", args["vcpus"], 1)
+    if "memory_mb" in names:
+        amounts["memory_mb"] = sizes.read("drover_memory_mb", args["memory_mb"], sizes.MIB, 1)
+    if "disk_gb" in names:
+        amounts["disk_gb"] = sizes.read("drover_disk_gb", args["disk_gb"], sizes.GIB, 1)
+    return NewSize(sizes=amounts)
 
 
 def refuse_orphan() -> Callable[[], None]:

@@ -109,14 +109,14 @@ class Delegation:
             task.check_mode = check_mode
         began = time.monotonic()
         with self._limited(task, limit) if limit else self._alarm():
-            found = plain_result(_execute(self._action, task, dict(self.variables), probe))
-        if limit and found.get("failed") and time.monotonic() - began >= limit:
+            outcome = plain_result(_execute(self._action, task, dict(self.variables), probe))
+        if limit and outcome.get("failed") and time.monotonic() - began >= limit:
             # Before ansible-core 2.19, only the text of the message shows a passed time limit.
-            found["timedout"] = {"period": limit}
-        if isinstance(found.get("msg"), str):
-            found["msg"] = found["msg"].removeprefix("Task failed: ")
+            outcome["timedout"] = {"period": limit}
+        if isinstance(outcome.get("msg"), str):
+            outcome["msg"] = outcome["msg"].removeprefix("Task failed: ")
         self._refuse_overtime()
-        return found
+        return outcome
 
     @contextlib.contextmanager
     def _alarm(self) -> Iterator[None]:
@@ -145,18 +145,18 @@ class Delegation:
 
         A process has one alarm, so the alarm of the calling task is suspended and resumed.
         """
-        left, handler, began = (
+        seconds, handler, began = (
             signal.alarm(0),
             signal.signal(signal.SIGALRM, signal.SIG_DFL),
             time.monotonic(),
         )
-        task.timeout = min(limit, left) if left else limit
+        task.timeout = min(limit, seconds) if seconds else limit
         try:
             yield
         finally:
             signal.signal(signal.SIGALRM, handler)
-            if left:
-                remaining = left - (time.monotonic() - began)
+            if seconds:
+                remaining = seconds - (time.monotonic() - began)
                 self._over = remaining <= 0
                 signal.alarm(max(1, math.ceil(remaining)))
 
@@ -215,7 +215,7 @@ def _with_own_way(executor: Any, probe: bool) -> None:
 def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> dict[str, Any]:
     """Run a task in this process."""
     hostvars = variables["hostvars"]
-    given = {
+    arguments = {
         "host": hostvars._inventory.get_host(variables["inventory_hostname"]),
         "task": task,
         "job_vars": variables,
@@ -226,13 +226,13 @@ def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> 
         "final_q": None,
         "variable_manager": hostvars._variable_manager,
     }
-    wanted = inspect.signature(TaskExecutor).parameters
-    executor = TaskExecutor(**{key: value for key, value in given.items() if key in wanted})
+    parameters = inspect.signature(TaskExecutor).parameters
+    executor = TaskExecutor(**{key: value for key, value in arguments.items() if key in parameters})
     _with_own_way(executor, probe)
     with (
         contextlib.nullcontext()
-        if "task" in wanted
-        else _context(task, variables, given["host"].name)
+        if "task" in parameters
+        else _context(task, variables, arguments["host"].name)
     ):
         found = executor.run()
     return found if isinstance(found, dict) else found.as_result_dict()
@@ -316,10 +316,10 @@ class AnsibleHosts:
         variables = self.variables(host)
         with concurrent.futures.ThreadPoolExecutor(1) as threads:
             tcp = threads.submit(answering.by_tcp, host, variables)
-            found = self._answer(host, variables, tcp.result)
-        if found.means == host_answer.SILENT:
+            answered = self._answer(host, variables, tcp.result)
+        if answered.means == host_answer.SILENT:
             self._silent_at[host] = time.monotonic()
-        return found
+        return answered
 
     def _answer(
         self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]

@@ -52,17 +52,17 @@ def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
 
     It may be the user's own.
     """
-    found = []
+    warnings = []
     for name in sorted(typed):
         meant = [
             each for each in READ[playbook].split() if each == name or each.endswith(f"_{name}")
         ]
         if meant and not name.startswith(PREFIX):
-            found.append(
+            warnings.append(
                 f"{NAMESPACE}{playbook} does not read the variable {name}: its variables begin with {PREFIX}. If you mean "
                 f"{' or '.join(PREFIX + each for each in meant)}, give that."
             )
-    return found
+    return warnings
 
 
 def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) -> str:
@@ -70,11 +70,11 @@ def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) ->
 
     :param values: the values for the message.
     """
-    found = [
+    sentences = [
         f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}"
         for name in names
     ]
-    return f"{' '.join(found)} Leave {'it' if len(found) == 1 else 'them'} out. Nothing was done."
+    return f"{' '.join(sentences)} Leave {'it' if len(sentences) == 1 else 'them'} out. Nothing was done."
 
 
 def _value(name: str, values: Mapping[str, Any]) -> str:

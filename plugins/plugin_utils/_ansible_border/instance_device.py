@@ -34,13 +34,13 @@ class InstanceDeviceAction(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         # The value may be a name or a uuid, because playbooks have one variable for both.
-        wanted = (
+        instance = (
             args["name"]
             if args["uuid"] is None
             else {key: args[key] for key in ("name", "uuid") if args[key] is not None}
         )
         request = DeviceRequest(
-            wanted,
+            instance,
             self.kind(args),
             self.device(args),
             args["state"] != "absent",

@@ -30,25 +30,27 @@ def choose(instances: Collection[Mapping[str, Any]], taken: Collection[str]) -> 
     :param taken: names that no instance may have.
     """
     count: dict[str, int] = {}
-    for each in instances:
-        count[each["name"]] = count.get(each["name"], 0) + 1
-    given: dict[str, Mapping[str, Any]] = {}
+    for instance in instances:
+        count[instance["name"]] = count.get(instance["name"], 0) + 1
+    by_name: dict[str, Mapping[str, Any]] = {}
     changed = []
     # First the instances that keep their names, then by uuid, so that their order has no effect.
-    for each in sorted(instances, key=lambda each: (not _keeps(each, count, taken), each["uuid"])):
-        name, uuid = each["name"], each["uuid"]
-        if _keeps(each, count, taken):
-            given[name] = each
+    for instance in sorted(
+        instances, key=lambda each: (not _keeps(each, count, taken), each["uuid"])
+    ):
+        name, uuid = instance["name"], instance["uuid"]
+        if _keeps(instance, count, taken):
+            by_name[name] = instance
             continue
-        found = next(
+        free_name = next(
             form
             for form in _forms(name, uuid, count[name] > 1)
-            if form not in taken and form not in given
+            if form not in taken and form not in by_name
         )
-        given[found] = each
+        by_name[free_name] = instance
         if name in taken or not _is_usable(name):
-            changed.append(f"{name} is {found}")
-    names = {each["uuid"]: name for name, each in given.items()}
+            changed.append(f"{name} is {free_name}")
+    names = {each["uuid"]: name for name, each in by_name.items()}
     return Names({names[each["uuid"]]: each for each in instances}, sorted(changed))
 
 

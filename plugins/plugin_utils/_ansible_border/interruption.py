@@ -40,13 +40,13 @@ def saying(words: Callable[[], str]) -> Iterator[None]:
             _write(parent, f"{text}\n")
         _go_on(before[signal.Signals(number)], number, frame)
 
-    for each in SIGNALS:
-        signal.signal(each, say)
+    for signal_number in SIGNALS:
+        signal.signal(signal_number, say)
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 def _go_on(handler: Any, number: int, frame: FrameType | None) -> None:

@@ -45,7 +45,7 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
 
     :param template: evaluates a value that may be a template.
     """
-    found = []
+    sentences = []
     for name in sorted(each for each in YES_OR_NO if each in variables):
         try:
             value = to_plain(template(variables[name]))
@@ -55,10 +55,10 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
         try:
             boolean(value)
         except TypeError:
-            found.append(
+            sentences.append(
                 f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
             )
-    return found
+    return sentences
 
 
 def no_numbers(
@@ -69,7 +69,7 @@ def no_numbers(
     :param template: evaluates a value that may be a template.
     :param wanted: tells whether a variable is read.
     """
-    found = []
+    sentences = []
     for name in sorted(each for each in WHOLE if each in variables and wanted(each)):
         try:
             value = to_plain(template(variables[name]))
@@ -79,10 +79,10 @@ def no_numbers(
         if value is not None and not (
             not isinstance(value, bool) and re.fullmatch("[0-9]+", str(value).strip())
         ):
-            found.append(
+            sentences.append(
                 f"{name} is {shown(value)}, which is no whole number from 0 on. Write one, or leave it out."
             )
-    return found
+    return sentences
 
 
 def _meant(name: str) -> str:

@@ -36,13 +36,13 @@ class Machines:
             return
         try:
             with self._store().read() as connection:
-                found = compute_nodes.telling_identities(connection, unknown)
+                identities = compute_nodes.telling_identities(connection, unknown)
         except DroverError:
             # The store does not exist yet, or is lost: the next step reports that.
             return
         self._known.update(
             {
-                host: _machine.read_expected({"host": host, **found.get(host, {})})
+                host: _machine.read_expected({"host": host, **identities.get(host, {})})
                 for host in unknown
             }
         )
@@ -91,12 +91,12 @@ class Machines:
     def expected(self, host: str) -> _machine.Expected | None:
         """Return the machine of a host in the store; None without one."""
         self.learn([host])
-        known = self._known.get(host)
+        machine = self._known.get(host)
         return (
-            known
-            if known
+            machine
+            if machine
             and any(
-                known[key]
+                machine[key]
                 for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")
             )
             else None

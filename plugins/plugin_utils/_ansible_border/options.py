@@ -65,9 +65,9 @@ def refuse_odd(
             raise DroverError(
                 f"{name} has the character {ascii(odd[0])}, which no file and no database takes. Take it out."
             )
-        wanted = (spec or {}).get(name, {})
+        option_spec = (spec or {}).get(name, {})
         if (
-            (spec is None or wanted.get("type") == "int")
+            (spec is None or option_spec.get("type") == "int")
             and isinstance(value, float)
             and not math.isfinite(value)
         ):
@@ -76,9 +76,9 @@ def refuse_odd(
             raise DroverError(f"{name} must be a number of at most {MOST}, not {value}.")
         items = value if isinstance(value, list) else [value]
         keys = [key for each in items if isinstance(each, Mapping) for key in each]
-        if wanted.get("options") and not all(isinstance(key, str) for key in keys):
+        if option_spec.get("options") and not all(isinstance(key, str) for key in keys):
             raise DroverError(
-                f"{name} must have keys that are texts: {', '.join(sorted(wanted['options']))}."
+                f"{name} must have keys that are texts: {', '.join(sorted(option_spec['options']))}."
             )
 
 

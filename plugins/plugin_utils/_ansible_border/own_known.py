@@ -24,12 +24,12 @@ def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMac
 
     :param variables: the variables of the task.
     """
-    given = {
+    names = {
         what: str(templar.template(variables[name]) or "").strip()
         for what, name in VARIABLES.items()
         if name in variables
     }
-    said = {what: name for what, name in given.items() if name}
+    said = {what: name for what, name in names.items() if name}
     return OwnMachines(store, lambda: Known(machine.here(), macs(), addresses(store.server), said))
 
 
@@ -38,7 +38,7 @@ def macs(folder: str = "/sys/class/net") -> frozenset[str]:
 
     Interfaces of software, such as for containers, do not count.
     """
-    found = set()
+    cards = set()
     for path in glob.glob(f"{glob.escape(folder)}/*/device"):
         with (
             contextlib.suppress(OSError),
@@ -46,8 +46,8 @@ def macs(folder: str = "/sys/class/net") -> frozenset[str]:
                 os.path.join(os.path.dirname(path), "address"), encoding="ascii", errors="replace"
             ) as file,
         ):
-            found.add(file.read().strip().lower())
-    return frozenset(found - {"", "00:00:00:00:00:00"})
+            cards.add(file.read().strip().lower())
+    return frozenset(cards - {"", "00:00:00:00:00:00"})
 
 
 def addresses(server: str | None) -> frozenset[str] | None:
@@ -58,15 +58,15 @@ def addresses(server: str | None) -> frozenset[str] | None:
     """
     if not server:
         return None
-    found = set()
+    resolved = set()
     for name in server.split(","):
         # The store itself reports a server that cannot be reached.
         with contextlib.suppress(OSError, UnicodeError):
-            found |= {
+            resolved |= {
                 str(each[4][0]).partition("%")[0]
                 for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
             }
     own = set(host_addresses.read())
-    if found and all(each in own or ipaddress.ip_address(each).is_loopback for each in found):
+    if resolved and all(each in own or ipaddress.ip_address(each).is_loopback for each in resolved):
         return None
-    return frozenset(found)
+    return frozenset(resolved)

@@ -168,14 +168,14 @@ class Hand:
 
 def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a result to plain types; omit objects of ansible-core 2.19, or make text of them."""
-    found = {
+    plain = {
         key: value for key, value in result.items() if key not in ("exception", "deprecations")
     }
-    if found.get("warnings"):
-        found["warnings"] = [
-            each if isinstance(each, str) else each.event.msg for each in found["warnings"]
+    if plain.get("warnings"):
+        plain["warnings"] = [
+            each if isinstance(each, str) else each.event.msg for each in plain["warnings"]
         ]
-    return to_plain(found)
+    return to_plain(plain)
 
 
 class RemoteHand(Hand):

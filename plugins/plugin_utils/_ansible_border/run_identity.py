@@ -113,7 +113,7 @@ def of_task(extra_vars: Mapping[str, Any], reason: str) -> Run:
 
 def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
     """Return the job of AWX, by the keys of JOB; empty outside of AWX."""
-    found = {}
+    job = {}
     for key, name in JOB.items():
         value = next(
             (
@@ -124,8 +124,8 @@ def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
             None,
         )
         if value is not None:
-            found[key] = str(value)[:LONGEST]
-    return found if "id" in found else {}
+            job[key] = str(value)[:LONGEST]
+    return job if "id" in job else {}
 
 
 def command(extra_vars: Mapping[str, Any]) -> str:
@@ -133,13 +133,13 @@ def command(extra_vars: Mapping[str, Any]) -> str:
 
     These are arguments of a module, and values of variables that are not in SHOWN.
     """
-    given = context.CLIARGS
-    if given.get("module_name"):
-        words = ["ansible", *_texts(given.get("args")), "-m", str(given["module_name"])]
+    cli_args = context.CLIARGS
+    if cli_args.get("module_name"):
+        words = ["ansible", *_texts(cli_args.get("args")), "-m", str(cli_args["module_name"])]
     else:
-        words = ["ansible-playbook", *_texts(given.get("args"))]
+        words = ["ansible-playbook", *_texts(cli_args.get("args"))]
     for option, key in (("-l", "subset"), ("--tags", "tags"), ("--skip-tags", "skip_tags")):
-        values = [each for each in _texts(given.get(key)) if (key, each) != ("tags", "all")]
+        values = [each for each in _texts(cli_args.get(key)) if (key, each) != ("tags", "all")]
         words += [option, ",".join(values)] if values else []
     # A survey gives all of its questions as variables, most of them without an answer.
     answered = [
@@ -149,7 +149,7 @@ def command(extra_vars: Mapping[str, Any]) -> str:
     ]
     words += [word for name in answered for word in ("-e", _variable(name, extra_vars[name]))]
     return " ".join(
-        shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])]
+        shlex.quote(word) for word in [*words, *(["--check"] if cli_args.get("check") else [])]
     )
 
 

@@ -56,11 +56,11 @@ def instances(
         given = {key: args[key] for key in ("name", "uuid") if args.get(key) is not None}
         return [given] if given else []
     with store.read() as connection:
-        found = label_rows.instances(connection, selector)
+        selected = label_rows.instances(connection, selector)
     show(
-        f"The selector {selector} selects {len(found)}: {', '.join(each['name'] for each in found)}"
+        f"The selector {selector} selects {len(selected)}: {', '.join(each['name'] for each in selected)}"
     )
-    return list(found)
+    return list(selected)
 
 
 def refuse_unseen(selector: str, found: Iterable[Mapping[str, str]]) -> None:

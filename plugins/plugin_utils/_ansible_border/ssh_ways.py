@@ -65,12 +65,12 @@ def _joined(*arguments: str) -> str:
 
 def _own_master(connection: Any) -> str:
     """Return the arguments for a master of this run; empty if the operator wants no master."""
-    given = (
+    arguments = (
         "".join(str(connection.get_option(name) or "") for name in _ARGUMENTS)
         .replace(" ", "")
         .lower()
     )
-    if "controlpath=none" in given:
+    if "controlpath=none" in arguments:
         return ""
     folder = unfrackpath(connection.get_option("control_path_dir"))
     place = [

@@ -22,12 +22,12 @@ def with_iso(value: Any) -> Any:
         end in ``_at``.
     """
     if isinstance(value, dict):
-        found: dict[Any, Any] = {}
+        copied: dict[Any, Any] = {}
         for key, item in value.items():
-            found[key] = with_iso(item) if isinstance(item, (dict, list, Row)) else item
+            copied[key] = with_iso(item) if isinstance(item, (dict, list, Row)) else item
             if _is_time(key, item):
-                found[key + ISO] = None if item is None else formatting.exact(item)
-        return found
+                copied[key + ISO] = None if item is None else formatting.exact(item)
+        return copied
     if isinstance(value, list):
         return [with_iso(item) if isinstance(item, (dict, list, Row)) else item for item in value]
     return str.__str__(value) if isinstance(value, Row) else value

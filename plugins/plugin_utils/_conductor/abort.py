@@ -45,18 +45,18 @@ class Abort:
             certain.
         """
         with self._store.read() as connection:
-            wanted = {
+            names = {
                 each["uuid"]: each["name"]
                 for each in instance_lookup.find(connection, list(instances))
             }
             pending: list[MoveOrder] = migration_orders.pending(connection, self._host)
-        orders = [order for order in pending if not wanted or order["uuid"] in wanted]
-        unmoved = wanted.keys() - {order["uuid"] for order in orders}
+        orders = [order for order in pending if not names or order["uuid"] in names]
+        unmoved = names.keys() - {order["uuid"] for order in orders}
         if unmoved:
             self._say(
-                f"No move off {self._host} is under way of: {', '.join(sorted(wanted[uuid] for uuid in unmoved))}. Nothing was aborted there."
+                f"No move off {self._host} is under way of: {', '.join(sorted(names[uuid] for uuid in unmoved))}. Nothing was aborted there."
             )
-        if not orders and not wanted:
+        if not orders and not names:
             self._say(f"No move off {self._host} is under way, so nothing was aborted there.")
         if pretend or not orders:
             return [outcome_of(order, "would be aborted", "") for order in orders]
@@ -87,12 +87,12 @@ class Abort:
         deadline: float | None = None
         while True:
             over = self._closed(orders)
-            left = [order for order in orders if order["migration"] not in over]
-            if not left or (deadline is not None and self._clock.monotonic() > deadline):
+            unended = [order for order in orders if order["migration"] not in over]
+            if not unended or (deadline is not None and self._clock.monotonic() > deadline):
                 break
             # Only follow the moves. The host looks again at each aborted move that has ended, so
             # with abort it would never answer that all moves are over.
-            answers = self._moves.ask(follow=left, wait=WAIT)
+            answers = self._moves.ask(follow=unended, wait=WAIT)
             if deadline is None and all(answer["status"] != "running" for answer in answers):
                 deadline = self._clock.monotonic() + OTHER_RUN
             self._clock.sleep(LOOK_AGAIN)
@@ -101,7 +101,7 @@ class Abort:
             if order["migration"] in over:
                 status, message = over[order["migration"]]
                 outcomes.append(outcome_of(order, status, message or ""))
-        outcomes += self._unwritten(left, {answer["uuid"]: answer for answer in answers})
+        outcomes += self._unwritten(unended, {answer["uuid"]: answer for answer in answers})
         for each in outcomes:
             self._say(
                 f"{each['name']}: {each['source']} -> {each['destination']}, {each['status']}: {each['message']}"

@@ -78,46 +78,46 @@ class Alignment:
         :returns: a dict: changed, lines (the differences that are left), problems (a sentence for
             each failure).
         """
-        wanted = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
-        known, of_store = self._known(list(wanted))
-        looks = self._look([each.named for each in known.values()])
+        by_uuid = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
+        recorded, of_store = self._known(list(by_uuid))
+        looks = self._look([each.named for each in recorded.values()])
         self._read_fleet_cpus(
-            [each for uuid, each in known.items() if _asks_for_fleet_cpu(wanted[uuid])]
+            [each for uuid, each in recorded.items() if _asks_for_fleet_cpu(by_uuid[uuid])]
         )
-        lines, changed, left = [], False, False
-        for uuid, definition in wanted.items():
-            if uuid not in known:
+        lines, changed, differs = [], False, False
+        for uuid, definition in by_uuid.items():
+            if uuid not in recorded:
                 # Another run has removed it since the definitions were read.
                 continue
-            each = known[uuid]
-            facts, why = looks[uuid]
-            found = self._compare(definition, each, facts, of_store)
+            instance = recorded[uuid]
+            facts, reason = looks[uuid]
+            deviations = self._compare(definition, instance, facts, of_store)
             if facts is None:
                 lines += [
-                    f"{definition['name']}: {why}; it is compared with what the last discovery saw."
+                    f"{definition['name']}: {reason}; it is compared with what the last discovery saw."
                 ]
                 if self._apply:
-                    self.failed.append(f"{definition['name']} was not changed: {why}.")
+                    self.failed.append(f"{definition['name']} was not changed: {reason}.")
             elif self._apply:
-                done = self._bring(definition, each, found, facts)
+                done = self._bring(definition, instance, deviations, facts)
                 changed = changed or done
                 if done and not self._settings.check_mode:
                     # The output shows the domain as it is now, not the change that was ordered.
                     again, of_store = self._known([uuid])
                     self._read_fleet_cpus(again.values() if _asks_for_fleet_cpu(definition) else [])
-                    facts, why = (
+                    facts, reason = (
                         self._look([again[uuid].named])[uuid]
                         if uuid in again
                         else (None, "it is gone")
                     )
-                    found = (
+                    deviations = (
                         self._compare(definition, again[uuid], facts, of_store)
                         if facts is not None
                         else []
                     )
-            left = left or any(one.change is not None for one in found)
-            lines += differences.lines(definition["name"], found)
-        if left and not self._apply:
+            differs = differs or any(one.change is not None for one in deviations)
+            lines += differences.lines(definition["name"], deviations)
+        if differs and not self._apply:
             lines.append(differences.APPLY)
         return {"changed": changed, "lines": lines, "problems": self.failed}
 
@@ -149,39 +149,39 @@ class Alignment:
 
         :returns: by uuid the facts of the domain, or None with the reason why it was not seen.
         """
-        found: dict[str, tuple[dict[str, Any] | None, str]] = {}
+        facts: dict[str, tuple[dict[str, Any] | None, str]] = {}
         for place in dict.fromkeys(
             (each["host"] or "", each["uri"] or DEFAULT_URI) for each in named
         ):
             host, uri = place
-            there = [
+            uuids = [
                 each["uuid"]
                 for each in named
                 if (each["host"], each["uri"] or DEFAULT_URI) == place
             ]
             try:
                 looks = self._ports.hosts.hand(host).look(
-                    uri, {uuid: [] for uuid in there}, PATIENCE
+                    uri, {uuid: [] for uuid in uuids}, PATIENCE
                 )
             except TimeOver:
                 raise
             except DroverError as problem:
-                found.update({uuid: (None, str(problem).rstrip(".")) for uuid in there})
+                facts.update({uuid: (None, str(problem).rstrip(".")) for uuid in uuids})
                 continue
-            for uuid in there:
+            for uuid in uuids:
                 look = looks[uuid]
                 if look is None:
-                    found[uuid] = (None, f"its host {host} does not answer")
+                    facts[uuid] = (None, f"its host {host} does not answer")
                 elif look["busy"]:
-                    found[uuid] = (None, f"another call works on it on {host}")
+                    facts[uuid] = (None, f"another call works on it on {host}")
                 elif look["domain"] is None or look["domain"].get("uuid") != uuid:
-                    found[uuid] = (
+                    facts[uuid] = (
                         None,
                         f"{host} does not show its domain, so drover.compute.discover has to find it",
                     )
                 else:
-                    found[uuid] = (look["domain"], "")
-        return found
+                    facts[uuid] = (look["domain"], "")
+        return facts
 
     def _compare(
         self,
@@ -253,10 +253,10 @@ class Alignment:
         )
         if new == old or any(new[size] != definition[size] for size in new):
             return None
-        given: Mapping[str, Any] = (
+        sizes: Mapping[str, Any] = (
             dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
         )
-        return ["the resize that an earlier run began"], Change(RESIZE, given)
+        return ["the resize that an earlier run began"], Change(RESIZE, sizes)
 
     def _say(
         self, name: str, keys: Sequence[str], change: Change, facts: Mapping[str, Any]
@@ -274,22 +274,24 @@ class Alignment:
 
     def _make(self, named: NamedInstance, change: Change) -> bool:
         """Make one change. Return True if it changed anything."""
-        wanted = {"uuid": named["uuid"], "name": named["name"]}
+        instance = {"uuid": named["uuid"], "name": named["name"]}
         if change.kind == RESIZE:
             given = dict(change.given)
             size = NewSize(given["flavor"]) if "flavor" in given else NewSize(None, given)  # type: ignore[arg-type]
             return bool(
-                Resize(self._ports, ResizeRequest([wanted], self._settings, size)).run()["changed"]
+                Resize(self._ports, ResizeRequest([instance], self._settings, size)).run()[
+                    "changed"
+                ]
             )
         if change.kind == SETTINGS:
             operations = InstanceOperations(self._ports, self._settings.check_mode)
             result, _differences, failed = operations.run(
-                [wanted], "set", {**change.given, "timeout": self._settings.timeout}
+                [instance], "set", {**change.given, "timeout": self._settings.timeout}
             )
             if failed:
                 raise DroverError(" ".join(failed))
             return bool(result["changed"])
-        request = DeviceRequest(wanted, change.kind, change.given, True, self._settings.timeout)
+        request = DeviceRequest(instance, change.kind, change.given, True, self._settings.timeout)
         return bool(
             InstanceDevices(self._ports, request, self._settings.check_mode).run()["changed"]
         )
@@ -306,15 +308,15 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
     """
     joined: dict[str, tuple[list[str], dict[str, Any]]] = {SETTINGS: ([], {}), RESIZE: ([], {})}
     devices = []
-    for each in found:
-        if each.change is None:
+    for difference in found:
+        if difference.change is None:
             continue
-        if each.change.kind in joined:
-            keys, given = joined[each.change.kind]
-            keys.append(each.key)
-            given.update(each.change.given)
+        if difference.change.kind in joined:
+            keys, given = joined[difference.change.kind]
+            keys.append(difference.key)
+            given.update(difference.change.given)
         else:
-            devices.append(([each.key], each.change))
+            devices.append(([difference.key], difference.change))
     settings, resize = (
         [(keys, Change(kind, given))] if keys else [] for kind, (keys, given) in joined.items()
     )
@@ -346,11 +348,11 @@ def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[st
             and kinds.of_disk(disk).source is Source.FILE
             and disk["source"]
         ):
-            given = {
+            options = {
                 "path": disk["source"],
                 **{key: disk[key] for key in ("format", "bus", "readonly", "target")},
             }
-            return keys, Change(DISK, given)
+            return keys, Change(DISK, options)
     for nic in facts["interfaces"]:
         if nic["type"] in ("bridge", "network") and nic["source"]:
             return keys, Change(

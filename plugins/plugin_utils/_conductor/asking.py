@@ -50,7 +50,7 @@ def ask(
 
         return read
 
-    found: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, Any]] = {}
     silent: dict[str, str] = {}
     for host, answer in hosts.at_once(
         {host: question(given[host]) for host in given}, LIMIT
@@ -58,8 +58,8 @@ def ask(
         if isinstance(answer, DroverError) or answer.get("failed"):
             silent[host] = _reason(answer)
         else:
-            found[host] = answer
-    return found, silent
+            answers[host] = answer
+    return answers, silent
 
 
 def _reason(answer: DroverError | dict[str, Any]) -> str:

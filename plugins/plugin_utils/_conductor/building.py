@@ -209,10 +209,10 @@ class Building:
     def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result that build() would have; change nothing."""
         self._refuse_taken(wanted)
-        given = self._given(wanted)
-        foreseen = self.hand.foretell("domain", given)
+        options = self._given(wanted)
+        foreseen = self.hand.foretell("domain", options)
         if foreseen.get("failed") and foreseen.get("links"):
-            foreseen = self.hand.foretell("domain", self._with_links(given, foreseen["links"]))
+            foreseen = self.hand.foretell("domain", self._with_links(options, foreseen["links"]))
         if foreseen.get("failed"):
             raise DroverError(
                 f"Instance {wanted['name']} on {self.host}: {foreseen.get('msg')}", host=self.host
@@ -357,15 +357,15 @@ class Building:
         self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof
     ) -> certainty.Answer:
         """Order the build at the hypervisor."""
-        given = {**self._given(wanted), "order": order}
-        answer = starting.order(self.hand, self.host, "domain", given, [proof])
+        options = {**self._given(wanted), "order": order}
+        answer = starting.order(self.hand, self.host, "domain", options, [proof])
         if answer.outcome == certainty.NOTHING and answer.result.get("links"):
             try:
-                given = self._with_links(given, answer.result["links"])
+                options = self._with_links(options, answer.result["links"])
             except DroverError as problem:
                 message = str(problem).removeprefix(f"Instance {wanted['name']} on {self.host}: ")
                 return dataclasses.replace(answer, message=message)
-            answer = starting.order(self.hand, self.host, "domain", given, [proof])
+            answer = starting.order(self.hand, self.host, "domain", options, [proof])
         return answer
 
     def _given(self, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,24 +90,24 @@ def all_flavors(connection: Connection) -> list[str]:
 
     :raises DroverError: there is none.
     """
-    found = flavors_by_size(connection)
-    if not found:
+    names = flavors_by_size(connection)
+    if not names:
         raise DroverError(
             "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as drover_vcpus and "
             "drover_memory_mb (vcpus and memory_mb of the module)."
         )
-    return found
+    return names
 
 
 def flavors_by_size(connection: Connection) -> list[str]:
     """Return the names of all flavors, the smallest first."""
-    found = flavors.read_all(connection)
+    by_name = flavors.read_all(connection)
     return sorted(
-        found,
+        by_name,
         key=lambda name: (
-            found[name]["memory_mb"],
-            found[name]["vcpus"],
-            found[name]["disk_gb"],
+            by_name[name]["memory_mb"],
+            by_name[name]["vcpus"],
+            by_name[name]["disk_gb"],
             natural(name),
         ),
     )

@@ -157,13 +157,13 @@ class DeadHost:
         unread = {} if UNREAD_HOSTS in self._lifted else silent
         closed = services.closed_hosts(connection)
         instances.sort(key=lambda each: (-each["priority"], each["name"], each["uuid"]))
-        found = []
-        for each in instances:
-            migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
-            may_have = _may_have(each, node, storage, unread)
-            act, place, why = sort_out(
-                each,
-                shown.get(each["uuid"], []),
+        verdicts = []
+        for instance in instances:
+            migration, node = migrations.get(instance["uuid"]), nodes[instance["node"]]
+            may_have = _may_have(instance, node, storage, unread)
+            act, place, reason = sort_out(
+                instance,
+                shown.get(instance["uuid"], []),
                 migration,
                 node,
                 self.read,
@@ -171,22 +171,22 @@ class DeadHost:
                 set(silent.values()),
                 closed,
             )
-            if act == RESTART and (used := _why_used(connection, each, self.host, node)):
-                act, why = LEAVE, used
+            if act == RESTART and (used := _why_used(connection, instance, self.host, node)):
+                act, reason = LEAVE, used
             if (
                 act == RESTART
                 and OPEN_DISK_CHANGE not in self._lifted
-                and (unknown := _why_unknown(each))
+                and (unknown := _why_unknown(instance))
             ):
-                act, why = LEAVE, unknown
+                act, reason = LEAVE, unknown
             if (
                 act in (RESTART, RESUME)
                 and self.cut is not None
-                and (open_ := why_not_cut(each, node, self.cut))
+                and (open_ := why_not_cut(instance, node, self.cut))
             ):
-                act, why = LEAVE, open_
-            found.append(Verdict(each, migration, act, place, why))
-        return found
+                act, reason = LEAVE, open_
+            verdicts.append(Verdict(instance, migration, act, place, reason))
+        return verdicts
 
 
 def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[str]) -> str | None:
@@ -331,23 +331,23 @@ def sort_out(
         return _shown(instance, shown[0], migration, read)
     # A resize on one host has no other host.
     if migration is not None and migration["destination"] != instance["host"]:
-        known = migration["destination"] in read or (
+        is_known = migration["destination"] in read or (
             ours is None and migration["destination"] not in silent
         )
         # "accepted": the destination has no order yet.
         begun = ours is None or ours["status"] != "accepted"
-        if not known and begun:
+        if not is_known and begun:
             where = migration["destination"]
-            why = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
-            return LEAVE, None, why
-        if ours is not None and known and (begun or migration["destination"] not in closed):
+            cause = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
+            return LEAVE, None, cause
+        if ours is not None and is_known and (begun or migration["destination"] not in closed):
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
-        why = (
+        cause = (
             "it is being removed: run drover.compute.instance_delete again when its host is back; if that never is, release it: ansible localhost -m "
             f'drover.compute.allocation -a \'{{"state": "released", "instances": ["{instance["uuid"]}"]}}\''
         )
-        return LEAVE, None, why
+        return LEAVE, None, cause
     if instance.get("bindings") is None and instance["xml"]:
         # An older version of drover read its host and did not report the bindings.
         found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))
@@ -357,11 +357,11 @@ def sort_out(
         return LOST, None, reason
     if unread:
         hosts = some(sorted(unread))
-        why = (
+        cause = (
             f"it may run on {hosts}, not read now, where somebody may have moved it: bring {hosts} back, or evacuate it first. To go on all the "
             f"same: -e drover_evacuate_force={UNREAD_HOSTS}, which lifts just this rule"
         )
-        return LEAVE, None, why
+        return LEAVE, None, cause
     return RESTART, None, ""
 
 
@@ -372,7 +372,7 @@ def _shown(
     read: Collection[str],
 ) -> tuple[str, Sighting | None, str]:
     host = place["host"]
-    there = (
+    arriving = (
         migration if migration is not None and migration["provider"] == place["provider"] else None
     )
     if host not in read:
@@ -385,18 +385,18 @@ def _shown(
     if place["state"] in ("running", "blocked"):
         return FOUND, place, ""
     if place["state"] == OFF:
-        if there is not None and there["type"] in COLD and (ran or there["runs"]):
+        if arriving is not None and arriving["type"] in COLD and (ran or arriving["runs"]):
             return ARRIVED, place, ""
         if not ran:
             return FOUND, place, ""
-        if there is not None and there["type"] == migration_claims.EVACUATION:
+        if arriving is not None and arriving["type"] == migration_claims.EVACUATION:
             return RESUME, None, ""
-        why = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
-    elif there is not None and _is_part(place, there):
-        why = f"has a part only, which its live move had brought when {instance['host']} died, and which libvirt there gives up by itself: never resume it"
+        reason = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
+    elif arriving is not None and _is_part(place, arriving):
+        reason = f"has a part only, which its live move had brought when {instance['host']} died, and which libvirt there gives up by itself: never resume it"
     else:
-        why = f"is {place['state']} there: resume it there, or destroy and undefine it there"
-    return LEAVE, None, f"on {host} it {why}, and run this again"
+        reason = f"is {place['state']} there: resume it there, or destroy and undefine it there"
+    return LEAVE, None, f"on {host} it {reason}, and run this again"
 
 
 def _is_part(place: Sighting, move: HostMigration) -> bool:

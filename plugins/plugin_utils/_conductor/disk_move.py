@@ -118,12 +118,12 @@ class DiskMove(InstanceOrder):
             "device",
             "diff",
         )
-        found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
+        outcome: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
         for each in result.get("kept") or []:
             self._say(
                 f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}."
             )
-        return {**found, **{key: value for key, value in result.items() if key in shown}}
+        return {**outcome, **{key: value for key, value in result.items() if key in shown}}
 
     def _checked_options(self) -> dict[str, Any]:
         try:
@@ -150,13 +150,13 @@ class DiskMove(InstanceOrder):
         if earlier is not None and not self._check_mode:
             # First withdraw the order of the earlier run, so that nothing of it can begin any more.
             self._look(hand, instance, earlier)
-        given = {
+        options = {
             **self._given(instance),
             "pool": self._request.pool,
             "wait": STEP if self._request.wait is None else self._request.wait,
             "whole": self._request.whole,
         }
-        foreseen = hand.foretell("_domain_disk_move", given)
+        foreseen = hand.foretell("_domain_disk_move", options)
         if foreseen.get("failed"):
             self._refused(instance, host, hand, earlier, foreseen)
         if not foreseen["changed"] and earlier is None:
@@ -167,9 +167,9 @@ class DiskMove(InstanceOrder):
                 connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names()
             )
             self._refuse_used(connection, instance, foreseen)
-        given["used_elsewhere"] = self._removing.look(uuid, host, _both(foreseen))
+        options["used_elsewhere"] = self._removing.look(uuid, host, _both(foreseen))
         limit = self._limit(foreseen)
-        given.update(
+        options.update(
             timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names
         )
         order = bulk.new_uuid()
@@ -190,7 +190,9 @@ class DiskMove(InstanceOrder):
             return foreseen
         self._leasing.extend(host, limit + SPARE)
         with self._under_way.known(COPIES, lambda: [instance["name"]]):
-            return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
+            return (
+                yield from self._follow(instance, host, hand, {**options, "order": order}, limit)
+            )
 
     def _follow(
         self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int
@@ -303,12 +305,12 @@ class DiskMove(InstanceOrder):
     # -- an abort --------------------------------------------------------------------------------
 
     def _order_abort(self, instance: NamedInstance, hand: Hand) -> certainty.Answer:
-        given = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
-        foreseen = hand.foretell("_domain_disk_move", given)
-        given["used_elsewhere"] = self._removing.look(
+        options = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
+        foreseen = hand.foretell("_domain_disk_move", options)
+        options["used_elsewhere"] = self._removing.look(
             instance["uuid"], self._host(instance), _both(foreseen)
         )
-        return hand.act("_domain_disk_move", given)
+        return hand.act("_domain_disk_move", options)
 
     def _abort(self, instance: NamedInstance, host: str) -> dict[str, Any]:
         """Give up the move, whichever run began it.

@@ -73,13 +73,13 @@ class DiskSettling:
         hand = self._ports.hosts.hand(node.host)
         place, target = None, None
         for name in disks:
-            given = {
+            options = {
                 "uri": node.uri or DEFAULT_URI,
                 "uuid": domain.uuid,
                 "target": name,
                 "state": "aborted",
             }
-            foreseen = hand.foretell("_domain_disk_move", given)
+            foreseen = hand.foretell("_domain_disk_move", options)
             if not foreseen.get("failed") and foreseen.get("destination"):
                 place, target = foreseen["pool"], name
         if target is None:

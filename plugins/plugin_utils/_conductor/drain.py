@@ -287,10 +287,10 @@ class Drain:
                 with self._store.read() as connection:
                     count_disks(connection, self.plan, reports)
                 return
-            for each in refused:
-                if each.get("bindings"):
-                    self.held[each["uuid"]] = each["bindings"]
-                self._exclude(each, each["why"] or each["message"], each["reached"])
+            for precheck in refused:
+                if precheck.get("bindings"):
+                    self.held[precheck["uuid"]] = precheck["bindings"]
+                self._exclude(precheck, precheck["why"] or precheck["message"], precheck["reached"])
             if not self.request.plan_only:
                 with self._store.write() as connection:
                     self._leasing.renew(connection, self.hosts[0])
@@ -384,12 +384,12 @@ class Drain:
             # The move was not begun; the destination may be tried again.
             return
         if not reached and move["source"] in self.hosts:
-            known = self.unreached.setdefault(move["source"], {})
-            if provider not in known:
+            reasons = self.unreached.setdefault(move["source"], {})
+            if provider not in reasons:
                 # The look there may have taken long, and the operator sees a plan with other
                 # destinations.
                 self._say(f"Nothing of {move['source']} goes to {move['destination']}: {why}")
-            known[provider] = why
+            reasons[provider] = why
         else:
             self.excluded.setdefault(move["uuid"], {})[provider] = why
 
@@ -418,14 +418,17 @@ class Drain:
             self.migrations += moved.migrations
             for host, problem in moved.problems.items():
                 self._give_up(host, problem)
-            for each in moved.failed:
-                if each["status"] == "cancelled":
+            for outcome in moved.failed:
+                if outcome["status"] == "cancelled":
                     # An operator aborted the move, so the instance stays.
-                    self.aborted.add(each["uuid"])
+                    self.aborted.add(outcome["uuid"])
                 else:
-                    self._exclude(each, each["message"])
+                    self._exclude(outcome, outcome["message"])
                 self.messages.append(
-                    (each["source"] if each["source"] in self.hosts else None, each["message"])
+                    (
+                        outcome["source"] if outcome["source"] in self.hosts else None,
+                        outcome["message"],
+                    )
                 )
             self.round += 1
             if not moved.failed and not moved.skipped:

@@ -97,7 +97,7 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
             f"The storage pool {name} is one that {', '.join(beside)} and {', '.join(sorted({each.node.host for each in chosen}, key=natural))} share, so it "
             "is emptied for all of them or not at all. Nothing was done: leave drover_host out."
         )
-    known = pool_drains.read(connection, [place for each in chosen for place in each.places])
+    inventories = pool_drains.read(connection, [place for each in chosen for place in each.places])
     # Hosts with another name for the same storage have disks in it too.
     chosen += [
         pool
@@ -106,7 +106,7 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
         if pool.shared_id in shared and pool.name != name
     ]
     return [
-        each._replace(places=tuple(place for place in each.places if place in known)[:1])
+        each._replace(places=tuple(place for place in each.places if place in inventories)[:1])
         for each in chosen
     ]
 
@@ -114,12 +114,17 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
 def refuse_stopped(pools: Iterable[HostPool]) -> None:
     """Refuse a pool that does not run, because its contents and its size are unknown."""
     stopped = []
-    for each in pools:
+    for host_pool in pools:
         facts: Mapping[str, Any] = next(
-            (pool for pool in each.node.facts.get("pools") or () if pool["name"] == each.name), {}
+            (
+                pool
+                for pool in host_pool.node.facts.get("pools") or ()
+                if pool["name"] == host_pool.name
+            ),
+            {},
         )
         if facts.get("state", "running") not in _RUNNING:
-            stopped.append(f"{each.name} on {each.node.host}")
+            stopped.append(f"{host_pool.name} on {host_pool.node.host}")
     if stopped:
         raise DroverError(
             f"The storage pool {', '.join(stopped)} does not run, so it is not known what is in it: start it (virsh pool-start), and run this again."
@@ -131,17 +136,17 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
 
     The plan would not see the disks of its instances in that pool.
     """
-    found = set()
+    uncounted = set()
     for node in nodes:
         counted = {each.shared_id for each in _counted(node)}
         if any(
             pool.get("shared_id") in shared and pool["shared_id"] not in counted
             for pool in node.facts.get("pools") or ()
         ):
-            found.add(node.host)
-    if found:
+            uncounted.add(node.host)
+    if uncounted:
         raise DroverError(
-            f"The storage pool {name} is shared, and {', '.join(sorted(found, key=natural))} has it too but does not count it, so new disks could not be "
+            f"The storage pool {name} is shared, and {', '.join(sorted(uncounted, key=natural))} has it too but does not count it, so new disks could not be "
             "kept out of it. Nothing was done: name it in drover_storage_pools of each host that has it, and discover these hosts."
         )
 
@@ -149,7 +154,7 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
 def _counted(node: NodeFacts) -> list[HostPool]:
     """Return the counted pools of a node."""
     facts = node.facts
-    found = [
+    pools = [
         HostPool(
             node,
             pool["name"],
@@ -160,15 +165,15 @@ def _counted(node: NodeFacts) -> list[HostPool]:
         if pool.get("name")
     ]
     own = sharing_facts.covering(facts.get("pools") or (), _path(facts))
-    if own is not None and own["name"] not in {each.name for each in found}:
+    if own is not None and own["name"] not in {each.name for each in pools}:
         share = (facts.get("shared_storage") or {}).get("id")
         places = (
             ((sharing_facts.uuid_of(share), DISK), (node.uuid, DISK))
             if share
             else ((node.uuid, DISK),)
         )
-        found.append(HostPool(node, own["name"], places, share))
-    return found
+        pools.append(HostPool(node, own["name"], places, share))
+    return pools
 
 
 def _path(facts: Mapping[str, Any]) -> str | None:
@@ -228,11 +233,11 @@ class Contents:
                 way = f"have all data in that disk, while the guest runs: virsh blockpull {shlex.quote(domain.name)} {target} --wait"
                 self._add_other(domain, target, behind[0], what, way)
         for file in domain.facts.get("other_files") or ():
-            found: Mapping[str, Any] = next(
+            needed_file: Mapping[str, Any] = next(
                 (each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {}
             )
-            path = str(found.get("source") or found.get("path"))
-            if found and path not in named:
+            path = str(needed_file.get("source") or needed_file.get("path"))
+            if needed_file and path not in named:
                 what = f"it needs {path}, which is no disk of its definition"
                 way = (
                     "if only the running guest has it as a disk (virsh domblklist), detach it there, or attach it with virsh attach-disk --config "
@@ -281,20 +286,20 @@ class Contents:
             if pool.name != self._pools[node.id].name
         ]
         places = [place for _node, pool in counted for place in pool.places]
-        found, reasons = (
+        inventories, reasons = (
             pool_drains.read(connection, places),
             pool_drains.reasons(connection, places),
         )
         traits = providers.traits_of(connection, {uuid for uuid, _name in places})
         spaces = []
         for node, pool in counted:
-            place = next((each for each in pool.places if each in found), None)
+            place = next((each for each in pool.places if each in inventories), None)
             facts: Mapping[str, Any] = next(
                 (each for each in node.facts.get("pools") or () if each["name"] == pool.name), {}
             )
             if place is None or place in drained:
                 continue
-            inventory, free = found[place], facts.get("available_gb")
+            inventory, free = inventories[place], facts.get("available_gb")
             is_own = place[1] == DISK
             spaces.append(
                 PoolSpace(
@@ -340,7 +345,7 @@ class Contents:
         uuids = {each.uuid for each in self.disks}
         ids = providers.ids(connection, {space.place[0] for space in self.spaces})
         by_id = {key: uuid for uuid, key in ids.items()}
-        held = {
+        claimed = {
             (uuid, (by_id[provider], name)): amount
             for uuid, each in allocations.read(connection, uuids).items()
             for provider, amounts in each.items()
@@ -363,7 +368,7 @@ class Contents:
                     size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (
                         disk.get("capacity_bytes") or 0
                     )
-        return Taken(size, held)
+        return Taken(size, claimed)
 
 
 def _folders(pool: Mapping[str, Any]) -> set[str]:

@@ -123,7 +123,7 @@ class Evacuation:
         self._refuse_alive(self._answers())
         if power_state != "off":
             self._ports.own.refuse_dead(self.host)
-        known = evidence.collect(
+        facts = evidence.collect(
             self._ports,
             self.host,
             self.request.others,
@@ -131,13 +131,13 @@ class Evacuation:
             bool(self.request.said),
             answer,
         )
-        decision = self._decide(known)
+        decision = self._decide(facts)
         if self.request.plan_only:
             why = evacuation_forecast.why_not(self._ports, self.host, decision, power_state)
             return self._judged(False, why or decision.sentence, why)
         if decision.act == fencing.SOFT_FENCE:
             self._restart_libvirt()
-            decision = self._decide(dataclasses.replace(known, soft_fenced=True))
+            decision = self._decide(dataclasses.replace(facts, soft_fenced=True))
         if decision.act not in evacuation_forecast.GOES_ON:
             raise DroverError(f"{decision.sentence} Nothing was started elsewhere.")
         if self.request.said:
@@ -193,11 +193,11 @@ class Evacuation:
 
     def _close_open(self) -> None:
         """Close the open steps of a killed run, because the host came back before the next run."""
-        said, left = returned_host.settle(
+        sentences, staying = returned_host.settle(
             self._ports, self.host, self.request.start_timeout, self.request.call_timeout
         )
-        self._say(said)
-        self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
+        self._say(sentences)
+        self.messages += [*sentences, *(f"{each['name']}: {each['reason']}." for each in staying)]
 
     def _refuse_alive(self, answers: bool, before: str = "") -> None:
         if answers:
@@ -258,11 +258,11 @@ class Evacuation:
         if self.request.plan_only:
             self._read_others(self.request.others, read)
             self._await_given_up()
-            self.plan, said = self._rehearsed()
-            for each in self._restarts.open_orders():
-                self._show(each)
-            for each in said:
-                self._show(f"Would be settled first: {each}")
+            self.plan, sentences = self._rehearsed()
+            for sentence in self._restarts.open_orders():
+                self._show(sentence)
+            for sentence in sentences:
+                self._show(f"Would be settled first: {sentence}")
             self._show_plan()
             return self._foreseen(refused)
         try:
@@ -271,8 +271,8 @@ class Evacuation:
             self._read_others(self.request.others, read)
             self._await_given_up()
             self._withdraw()
-            for each in self._restarts.open_orders():
-                self._show(each)
+            for sentence in self._restarts.open_orders():
+                self._show(sentence)
             for _dummy in range(self.request.rounds):
                 self._settle()
                 self._plan()
@@ -410,13 +410,13 @@ class Evacuation:
         with self._store.rehearsal() as store:
             dead = self._dead.rehearsed(store)
             restarts = EvacuationRestarts(dead)
-            found = restarts.found()
-            said = EvacuationSettling(dead).settle()
+            elsewhere = restarts.found()
+            sentences = EvacuationSettling(dead).settle()
             plan = self._planned(restarts)
         for each in plan["restarts"]:
             if "node" in each:
                 each["migration"] = None
-        return {**plan, "found": [*found, *plan["found"]]}, said
+        return {**plan, "found": [*elsewhere, *plan["found"]]}, sentences
 
     def _restart_all(self) -> None:
         """Start the claimed instances, one destination after the other.
@@ -429,37 +429,37 @@ class Evacuation:
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
             self._refuse_let_in()
-            wanted = [
+            migrations = [
                 each["migration"]
                 for each in self.plan["restarts"]
                 if each["host"] == place and each["migration"] is not None
             ]
             # One call contains all starts of the destination; allow each its full time.
             timeout = self.request.start_timeout
-            hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
+            hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(migrations))
             done = self._restarts.start(
-                place, wanted, hand, self.request.at_once, timeout, self._proofs
+                place, migrations, hand, self.request.at_once, timeout, self._proofs
             )
-            for each in done["restarted"]:
+            for instance in done["restarted"]:
                 self._show(
-                    f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, {instance['state']} there{instance['message']}"
                 )
-            for each in done["failed"]:
+            for instance in done["failed"]:
                 self._show(
-                    f"{each['name']}: {self.host} -> {place}, did not start: {each['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, did not start: {instance['message']}"
                 )
-                self.failed.setdefault(each["uuid"], {})[each["provider"]] = (
-                    f"it did not start: {each['message']}"
+                self.failed.setdefault(instance["uuid"], {})[instance["provider"]] = (
+                    f"it did not start: {instance['message']}"
                 )
                 self.messages.append(
-                    f"{each['name']} did not start on {place}: {as_sentence(each['message'])}"
+                    f"{instance['name']} did not start on {place}: {as_sentence(instance['message'])}"
                 )
-            for each in done["uncertain"]:
+            for instance in done["uncertain"]:
                 self._show(
-                    f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}"
+                    f"{instance['name']}: {self.host} -> {place}, it is not known what became of it: {instance['message']}"
                 )
                 self.messages.append(
-                    f"It is not known what became of {each['name']} on {place}: {as_sentence(each['message'])}"
+                    f"It is not known what became of {instance['name']} on {place}: {as_sentence(instance['message'])}"
                 )
             if done["uncertain"]:
                 # The hypervisor may still obey the order. It stays open in the store, and the run
@@ -487,22 +487,22 @@ class Evacuation:
                 hand = self._hosts.hand(
                     host, self.request.call_timeout + self.request.start_timeout
                 )
-                given = {
+                options = {
                     "uri": move["source_uri"],
                     "uuid": uuid,
                     "timeout": self.request.start_timeout,
                     "state": "running",
                 }
-                answer = starting.order(hand, host, "domain", given, [proof])
+                answer = starting.order(hand, host, "domain", options, [proof])
                 if answer.outcome != certainty.DONE:
                     raise DroverError(answer.message)
             except DroverError as problem:
-                why = f"it was shut down on {host} for a move to {self.host}, and is off there: {as_sentence(problem)} "
+                reason = f"it was shut down on {host} for a move to {self.host}, and is off there: {as_sentence(problem)} "
                 stay.append(
                     {
                         "uuid": uuid,
                         "name": name,
-                        "reason": f"{why}Start it with drover.compute.instance_start",
+                        "reason": f"{reason}Start it with drover.compute.instance_start",
                     }
                 )
             else:
@@ -543,10 +543,10 @@ class Evacuation:
 
         :raises DroverError: the fences are no longer proven.
         """
-        why = storage_fencing.why_open(self._ports, self.host, self._fences)
-        if why is not None:
+        reason = storage_fencing.why_open(self._ports, self.host, self._fences)
+        if reason is not None:
             raise DroverError(
-                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {as_sentence(why)} "
+                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {as_sentence(reason)} "
                 f"Nothing more was started elsewhere. {self._started_before()}Find out who lifted it, and run drover.compute.evacuate again, "
                 "which cuts it off and verifies anew."
             )
@@ -563,14 +563,14 @@ class Evacuation:
         """Return the report of the run. The plan in it has the restarts that are left."""
         self.plan, _said = self._rehearsed()
         remaining = self.plan["left"] + self.plan["lost"] + off
-        for each in self.plan["restarts"]:
-            causes = list(self.failed.get(each["uuid"], {}).values())
-            why = (
+        for instance in self.plan["restarts"]:
+            causes = list(self.failed.get(instance["uuid"], {}).values())
+            reason = (
                 causes[-1]
                 if causes
                 else "its start was not tried, as all rounds were used up: run this again"
             )
-            remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": why})
+            remaining.append({"uuid": instance["uuid"], "name": instance["name"], "reason": reason})
         result = self._result(len(self.restarted), "restarted", remaining)
         if remaining and self.request.unmovable == FAIL:
             self._show(result["message"])
@@ -626,7 +626,7 @@ def _has_no_service(hand: Hand, service: str) -> bool:
     """
     words = ["systemctl", "show", "--property=LoadState", "--value", "--", service]
     try:
-        said = hand.read("ansible.builtin.command", {"argv": words})
+        output = hand.read("ansible.builtin.command", {"argv": words})
     except DroverError:
         return False
-    return str(said.get("stdout") or "").strip() == "not-found"
+    return str(output.get("stdout") or "").strip() == "not-found"

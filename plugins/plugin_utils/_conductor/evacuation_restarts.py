@@ -63,12 +63,12 @@ class EvacuationRestarts:
         :param failed: dict instance uuid -> {provider of a failed start: the reason}.
         """
         with self._store.read() as connection:
-            found = self._dead.verdicts(connection)
+            verdicts = self._dead.verdicts(connection)
             nodes = evacuations.storage(connection)
         result: EvacuationPlan = {"restarts": [], "found": [], "left": [], "lost": []}
         kept = {LEAVE: result["left"], LOST: result["lost"]}
         waiting: dict[int, list[EvacuatedInstance]] = {}
-        for instance, migration, act, place, why in found:
+        for instance, migration, act, place, reason in verdicts:
             uuid, name = instance["uuid"], instance["name"]
             if act == RESTART:
                 waiting.setdefault(instance["priority"], []).append(instance)
@@ -91,7 +91,7 @@ class EvacuationRestarts:
             elif place is not None:
                 result["found"].append(_found(instance, place))
             else:
-                kept[act].append({"uuid": uuid, "name": name, "reason": why})
+                kept[act].append({"uuid": uuid, "name": name, "reason": reason})
         # Place the instances of high priority before the others are considered.
         for _priority, instances in sorted(waiting.items(), reverse=True):
             self._place(instances, policy, service_down_time, nodes, failed, result)
@@ -103,25 +103,25 @@ class EvacuationRestarts:
         Such a disk was only in the running guest and is not in the definition.
         """
         with self._store.read() as connection:
-            found = evacuations.instances(connection, self._host)
-        said = [
+            instances = evacuations.instances(connection, self._host)
+        sentences = [
             f"{each['name']}: it {orders.was_doing(each['task_state'])} when {self._host} died; its restart ends that."
-            for each in found
+            for each in instances
             if each["task_state"] in orders.ENDED_BY_EVACUATION
         ]
-        for each in found:
-            known = {disk.get("target") for disk in each["disks"]}
+        for instance in instances:
+            targets = {disk.get("target") for disk in instance["disks"]}
             lost = [
                 f"{disk['target']} ({disk['source']})"
-                for disk in each["running_disks"]
-                if each["state"] in RAN and has_data(disk) and disk.get("target") not in known
+                for disk in instance["running_disks"]
+                if instance["state"] in RAN and has_data(disk) and disk.get("target") not in targets
             ]
             if lost:
-                said.append(
-                    f"{each['name']}: its disk {some(lost)}, which only the running guest had, is not in its definition, from which it restarts: attach it "
+                sentences.append(
+                    f"{instance['name']}: its disk {some(lost)}, which only the running guest had, is not in its definition, from which it restarts: attach it "
                     "with drover.compute.instance_disk afterwards."
                 )
-        return said
+        return sentences
 
     def found(self) -> list[FoundInstance]:
         """Return the instances that other hosts already show."""
@@ -201,18 +201,18 @@ class EvacuationRestarts:
         """
         result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
-            wanted = evacuations.orders(connection, migrations, destination)
+            restarts = evacuations.orders(connection, migrations, destination)
             numa = claimed_cells.read(
-                connection, {order["uuid"]: order["node_id"] for order in wanted}
+                connection, {order["uuid"]: order["node_id"] for order in restarts}
             )
             devices = claimed_devices.read(
                 connection,
-                {order["uuid"]: (order["source_id"], order["node_id"]) for order in wanted},
+                {order["uuid"]: (order["source_id"], order["node_id"]) for order in restarts},
             )
         try:
             hand.reach()
         except DroverError as problem:
-            for order in wanted:
+            for order in restarts:
                 begun = order["status"] != "accepted"
                 answer: RestartAnswer = {
                     "uuid": order["uuid"],
@@ -221,21 +221,21 @@ class EvacuationRestarts:
                 }
                 self._record(destination, order, answer, result)
             return result
-        wanted = self._first(
+        restarts = self._first(
             destination,
-            wanted,
-            looked_at([each for each in wanted if each["orders"]], hand, timeout),
+            restarts,
+            looked_at([each for each in restarts if each["orders"]], hand, timeout),
             result,
         )
-        wanted, proofs = self._proven(destination, wanted, looked, result)
-        for order in wanted:
+        restarts, proofs = self._proven(destination, restarts, looked, result)
+        for order in restarts:
             order["order"] = bulk.new_uuid()
         with self._dead.step() as (connection, now):
-            for order in wanted:
+            for order in restarts:
                 migration_claims.running(connection, order["migration"], order["order"], now)
-        for uri in sorted({order["uri"] for order in wanted}):
-            of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
-            given = {
+        for uri in sorted({order["uri"] for order in restarts}):
+            of_uri = {order["uuid"]: order for order in restarts if order["uri"] == uri}
+            options = {
                 "uri": uri,
                 "instances": [
                     _instance(
@@ -246,10 +246,10 @@ class EvacuationRestarts:
                 "at_once": at_once,
                 "timeout": timeout,
             }
-            for found in _each(
-                starting.order(hand, destination, "_domain_restart", given, proofs), of_uri
+            for restarted in _each(
+                starting.order(hand, destination, "_domain_restart", options, proofs), of_uri
             ):
-                self._record(destination, of_uri[found["uuid"]], found, result)
+                self._record(destination, of_uri[restarted["uuid"]], restarted, result)
         return result
 
     def _proven(

@@ -73,22 +73,22 @@ class EvacuationSettling:
 
         :returns: sentences on the closed migrations and on the uncertain ones.
         """
-        said = self._settle_arrivals()
+        sentences = self._settle_arrivals()
         with self._store.read() as connection:
-            found = self._dead.verdicts(connection)
+            verdicts = self._dead.verdicts(connection)
             resized = {
                 each["instance_uuid"]: each
                 for each in evacuations.finished_resizes(connection, self._host)
             }
-        for instance, migration, act, place, _why in found:
+        for instance, migration, act, place, _why in verdicts:
             # End also the resize of a lost instance: no other run could end it, and the instance
             # could not be released.
             if act in (RESTART, FOUND, LOST) and instance["uuid"] in resized:
-                said.append(self._end_resize(instance["name"], resized[instance["uuid"]]))
+                sentences.append(self._end_resize(instance["name"], resized[instance["uuid"]]))
             if act == ARRIVED and migration is not None and place is not None:
-                said.append(self._take_over(instance, place, migration))
+                sentences.append(self._take_over(instance, place, migration))
             elif place is not None:
-                said.append(self._record_found(instance, place, migration))
+                sentences.append(self._record_found(instance, place, migration))
             elif act in (RESTART, LOST) and migration is not None:
                 proof = self._is_over(migration)
                 if proof is None:
@@ -101,12 +101,12 @@ class EvacuationSettling:
                         f"{self._host} died before it had moved",
                         now,
                     )
-                said.append(
+                sentences.append(
                     f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed."
                 )
             if instance["state"] == claims.BUILDING:
-                said.append(self._release(instance))
-        return said
+                sentences.append(self._release(instance))
+        return sentences
 
     def _end_resize(self, name: str, resize: HostMigration) -> str:
         """End a resize that waited for its confirmation. Only the dead host could revert it."""
@@ -174,24 +174,24 @@ class EvacuationSettling:
 
         :returns: (sentences on the closed evacuations, the instances with an uncertain place).
         """
-        said: list[str] = []
-        left: list[StayingInstance] = []
+        sentences: list[str] = []
+        staying: list[StayingInstance] = []
         with self._store.read() as connection:
-            found = [
+            evacuated = [
                 each
                 for each in evacuations.open_migrations(connection, self._host)
                 if each["source"] == self._host and each["type"] == migration_claims.EVACUATION
             ]
             shown = evacuations.shown(
-                connection, [each["instance_uuid"] for each in found], self._host
+                connection, [each["instance_uuid"] for each in evacuated], self._host
             )
-        for each in found:
+        for migration in evacuated:
             name, where, places = (
-                each["name"],
-                each["destination"],
-                shown.get(each["instance_uuid"], []),
+                migration["name"],
+                migration["destination"],
+                shown.get(migration["instance_uuid"], []),
             )
-            proof, reason = self._is_over(each), None
+            proof, reason = self._is_over(migration), None
             if where not in self._dead.read:
                 reason = f"it may run on {where}, which was not read"
             elif not places and proof is None:
@@ -199,12 +199,12 @@ class EvacuationSettling:
             elif not places and proof is not None:
                 with self._dead.step() as (connection, now):
                     migration_claims.undo(
-                        connection, each["uuid"], proof, f"{self._host} is back", now
+                        connection, migration["uuid"], proof, f"{self._host} is back", now
                     )
-                said.append(
+                sentences.append(
                     f"{name}: it was not started on {where}, and is on {self._host} as before."
                 )
-            elif [place["provider"] for place in places] == [each["provider"]] and places[0][
+            elif [place["provider"] for place in places] == [migration["provider"]] and places[0][
                 "state"
             ] in (
                 "running",
@@ -213,19 +213,19 @@ class EvacuationSettling:
                 proof = certainty.is_shown(where, places[0]["state"])
                 with self._dead.step() as (connection, now):
                     migration_claims.finish(
-                        connection, each["uuid"], proof, places[0]["state"], now
+                        connection, migration["uuid"], proof, places[0]["state"], now
                     )
-                said.append(f"{name}: it runs on {where}.")
+                sentences.append(f"{name}: it runs on {where}.")
             else:
                 seen = " and ".join(f"{place['state']} on {place['host']}" for place in places)
                 reason = f"it is {seen}: undefine it there, or start it there, and run this again"
             if reason:
-                left.append({"uuid": each["instance_uuid"], "name": name, "reason": reason})
-        return said, left
+                staying.append({"uuid": migration["instance_uuid"], "name": name, "reason": reason})
+        return sentences, staying
 
     def _settle_arrivals(self) -> list[str]:
         """Close the migrations to the dead host, by the domains that their living sources show."""
-        said = []
+        sentences = []
         with self._store.read() as connection:
             coming = [
                 each
@@ -235,37 +235,41 @@ class EvacuationSettling:
             shown = evacuations.shown(
                 connection, [each["instance_uuid"] for each in coming], self._host
             )
-        for each in coming:
-            name, source = each["name"], each["source"]
-            there = any(place["host"] == source for place in shown.get(each["instance_uuid"], ()))
-            if each["type"] != migration_claims.EVACUATION and source not in self._dead.read:
-                said.append(
+        for migration in coming:
+            name, source = migration["name"], migration["source"]
+            at_source = any(
+                place["host"] == source for place in shown.get(migration["instance_uuid"], ())
+            )
+            if migration["type"] != migration_claims.EVACUATION and source not in self._dead.read:
+                sentences.append(
                     f"{name}: it was on its way from {source}, which does not answer: left as it is."
                 )
                 continue
-            if there and each["runs"]:
-                if each["uuid"] not in self.shut_down:
-                    self.shut_down[each["uuid"]] = each
-                    said.append(
+            if at_source and migration["runs"]:
+                if migration["uuid"] not in self.shut_down:
+                    self.shut_down[migration["uuid"]] = migration
+                    sentences.append(
                         f"{name}: it was on its way from {source} and is still there; it is started there if it is off."
                     )
                 continue
             with self._dead.step() as (connection, now):
-                if there or each["type"] == migration_claims.EVACUATION:
+                if at_source or migration["type"] == migration_claims.EVACUATION:
                     migration_claims.undo(
                         connection,
-                        each["uuid"],
+                        migration["uuid"],
                         certainty.is_off(self._host),
                         f"{self._host} died",
                         now,
                     )
-                    said.append(f"{name}: it was on its way from {source} and is still there.")
+                    sentences.append(f"{name}: it was on its way from {source} and is still there.")
                 else:
                     migration_claims.finish(
-                        connection, each["uuid"], certainty.is_not_shown(source), None, now
+                        connection, migration["uuid"], certainty.is_not_shown(source), None, now
                     )
-                    said.append(f"{name}: it had arrived from {source}, which no longer has it.")
-        return said
+                    sentences.append(
+                        f"{name}: it had arrived from {source}, which no longer has it."
+                    )
+        return sentences
 
     def end_shut_down(self, move: HostMigration) -> None:
         """Close a move of shut_down. Its instance was started again, or a person must start it."""
@@ -337,13 +341,13 @@ def looked_at(
     :param hand, patience: see EvacuationSettling.withdraw().
     :returns: dict uuid -> the answer of the destination; None without an answer.
     """
-    found: dict[str, DomainLook | None] = {}
+    by_uuid: dict[str, DomainLook | None] = {}
     for uri in sorted({each["uri"] for each in begun}):
-        found.update(
+        by_uuid.update(
             hand.look(
                 uri,
                 {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri},
                 patience,
             )
         )
-    return found
+    return by_uuid

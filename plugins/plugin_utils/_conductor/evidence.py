@@ -56,19 +56,19 @@ def collect(
     """
     answer, variables = answer or ports.hosts.answer(host), ports.hosts.variables(host)
     with ports.store.read() as connection:
-        asked = witnesses(connection, host, others, variables)
+        witnessing = witnesses(connection, host, others, variables)
     question = {
-        "addresses": asked.addresses,
+        "addresses": witnessing.addresses,
         "port": int(variables.get("ansible_port") or 22),
-        "disks": asked.disks,
+        "disks": witnessing.disks,
     }
-    found = ports.hosts.at_once(
-        {peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE
+    answers = ports.hosts.at_once(
+        {peer: lambda hand: _seen_by(hand, question) for peer in witnessing.peers}, PROBE
     )
     # A peer with a killed process gives no answer.
     seen = [
         {**({} if isinstance(said, DroverError) else said), "item": peer}
-        for peer, said in found.items()
+        for peer, said in answers.items()
     ]
     with ports.store.read() as connection:
         return gather(
@@ -178,14 +178,16 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) 
     Use only addresses from the operator: the name that a host gives itself may belong to another
     host.
     """
-    found: list[Any] = []
-    for each in evacuations.addresses(connection, host):
+    addresses: list[Any] = []
+    for row in evacuations.addresses(connection, host):
         # An earlier version may have recorded a text that is no URI.
         with contextlib.suppress(ValueError):
-            found.append(urllib.parse.urlsplit(each["migration_uri"] or "").hostname)
-        found.append(each["migration_address"])
+            addresses.append(urllib.parse.urlsplit(row["migration_uri"] or "").hostname)
+        addresses.append(row["migration_address"])
     return list(
-        dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each)
+        dict.fromkeys(
+            str(each) for each in [*addresses, variables.get("ansible_host"), host] if each
+        )
     )
 
 

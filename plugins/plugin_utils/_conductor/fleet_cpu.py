@@ -67,20 +67,20 @@ class FleetCpus:
                 f"cpu: fleet is the CPU of {group.domain_type} guests on {host}, and the domain_type of this one is {domain_type}. Give it a "
                 "CPU model instead, or take its domain_type out."
             )
-        found = kept.get(group)
-        if found is None:
+        fleet_cpu = kept.get(group)
+        if fleet_cpu is None:
             cpu, hosts = self._determine(group, self._read()[1])
             with self._store.write() as connection:
                 # Another run may have recorded one in the time between.
-                found = fleet_cpus.keep(
+                fleet_cpu = fleet_cpus.keep(
                     connection,
                     group,
                     {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)},
                 )
-        missing = planning.lacks(found, node["features"])
+        missing = planning.lacks(fleet_cpu, node["features"])
         if missing:
-            raise DroverError(f"{host} {planning.what(found, missing)}. {planning.REMEDY}.")
-        return as_definition(found["cpu"])
+            raise DroverError(f"{host} {planning.what(fleet_cpu, missing)}. {planning.REMEDY}.")
+        return as_definition(fleet_cpu["cpu"])
 
     def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
         """Return the recorded CPUs for guests of hosts, as in definitions, by host.
@@ -88,11 +88,11 @@ class FleetCpus:
         Omit hosts without one.
         """
         kept, models = self._read(*hosts)
-        found: dict[str, dict[str, Any]] = {}
+        by_host: dict[str, dict[str, Any]] = {}
         for each in models:
             if each["group"] in kept:
-                found.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
-        return found
+                by_host.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
+        return by_host
 
     def renewed(self, chosen: Collection[str] = ()) -> list[Listed]:
         """Determine each recorded CPU again for the present hosts. Return the CPUs like listing().
@@ -112,18 +112,18 @@ class FleetCpus:
         for group in sorted(groups if chosen else groups & set(kept)):
             cpu, hosts = self._determine(group, nodes)
             before = kept.get(group)
-            found: FleetCpu = {"cpu": cpu, "hosts": hosts, "created_at": now}
+            fleet_cpu: FleetCpu = {"cpu": cpu, "hosts": hosts, "created_at": now}
             after[group] = (
                 before
                 if before is not None and (cpu, hosts) == (before["cpu"], before["hosts"])
-                else found
+                else fleet_cpu
             )
         with self._store.write() as connection:
             for group in set(kept) - set(after):
                 fleet_cpus.forget(connection, group)
-            for group, found in after.items():
-                if found != kept.get(group):
-                    fleet_cpus.replace(connection, group, found)
+            for group, fleet_cpu in after.items():
+                if fleet_cpu != kept.get(group):
+                    fleet_cpus.replace(connection, group, fleet_cpu)
         return _listed(after, models)
 
     def listing(self) -> list[Listed]:
@@ -142,12 +142,12 @@ class FleetCpus:
 
     def _baseline(self, group: Group, nodes: Sequence[HostModel]) -> Cpu:
         features = planning.common_features(nodes)
-        wanted = {"arch": group.arch, "domain_type": group.domain_type, "features": features}
+        options = {"arch": group.arch, "domain_type": group.domain_type, "features": features}
         silent = []
         for node in planning.oldest(nodes):
             try:
                 answer = self._hosts.hand(node["host"]).read(
-                    "_cpu_baseline", {"uri": node["uri"] or DEFAULT_URI, **wanted}
+                    "_cpu_baseline", {"uri": node["uri"] or DEFAULT_URI, **options}
                 )
             except Unreachable as problem:
                 silent.append(str(problem).rstrip("."))
@@ -156,13 +156,13 @@ class FleetCpus:
                 raise DroverError(
                     f"The CPU of the {group.label} cannot be determined on {node['host']}: {answer.get('msg')}"
                 )
-            found = answer.get("cpu") or {}
-            checked_facts.cpu_model(found, f"The CPU that {node['host']} found")
+            model = answer.get("cpu") or {}
+            checked_facts.cpu_model(model, f"The CPU that {node['host']} found")
             cpu: Cpu = {
-                "vendor": found.get("vendor"),
-                "model": found["model"],
-                "policies": found.get("policies") or {},
-                "features": sorted(found.get("features") or ()),
+                "vendor": model.get("vendor"),
+                "model": model["model"],
+                "policies": model.get("policies") or {},
+                "features": sorted(model.get("features") or ()),
             }
             further = sorted(set(cpu["features"]) - set(features))
             if further:
@@ -182,12 +182,12 @@ def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostMod
 
     :raises DroverError: a host is not in the store.
     """
-    found = [each for each in models if each["host"] in hosts]
-    for host in sorted(set(hosts) - {each["host"] for each in found}):
+    matching = [each for each in models if each["host"] in hosts]
+    for host in sorted(set(hosts) - {each["host"] for each in matching}):
         raise DroverError(
             f"The store has no host {host} with QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is what it was."
         )
-    return found
+    return matching
 
 
 def as_definition(cpu: Cpu) -> dict[str, Any]:

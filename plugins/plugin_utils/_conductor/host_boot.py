@@ -43,9 +43,9 @@ def needs_reboot(hosts: Hosts, host: str, sentinels: Iterable[str]) -> Need:
 
 
 def _ask(hosts: Hosts, host: str, module: str, args: dict[str, Any]) -> dict[str, Any]:
-    found = hosts.hand(host).read(module, args)
-    if found.get("failed"):
+    answer = hosts.hand(host).read(module, args)
+    if answer.get("failed"):
         raise DroverError(
-            f"Host {host}: {found.get('msg') or f'{module} failed without a message'}"
+            f"Host {host}: {answer.get('msg') or f'{module} failed without a message'}"
         )
-    return found
+    return answer

@@ -79,14 +79,14 @@ class HostMoves:
             self._from_here(move)
         self._own.refuse_stop([move for move in moves if not move["live"]], "It is not moved")
         with self._leasing.held([self._host], "moving instances"):
-            left = self._settle_restarts()
+            problem = self._settle_restarts()
             mover = self.mover(moves)
             mover.settle(self._host, begin)
             outcomes = mover.run(moves)
         refuse_unknown_whereabouts(outcomes)
-        if left:
+        if problem:
             raise DroverError(
-                f"{left} Nothing was done about it: correct that, and run this again.",
+                f"{problem} Nothing was done about it: correct that, and run this again.",
                 migrations=outcomes,
             )
         return outcomes
@@ -96,12 +96,12 @@ class HostMoves:
 
         Return the uncertain ones, in words.
         """
-        said, left = returned_host.settle(self._ports, self._host)
+        said, staying = returned_host.settle(self._ports, self._host)
         for sentence in said:
             self._say(sentence)
         return " ".join(
             f"{each['name']} of {self._host}, which was being evacuated: {each['reason']}."
-            for each in left
+            for each in staying
         )
 
     def mover(self, moves: Sequence[Move] = ()) -> Mover:
@@ -162,11 +162,11 @@ class HostMoves:
         }
         reports: list[PrecheckReport] = []
         for uri, start in _by_uri(orders).items():
-            asked = [
+            starts = [
                 {**self._begun(order, options), "will_stop": order["uuid"] in stopped}
                 for order in start
             ]
-            reports += self._module({"uri": uri, "check": True, "start": asked})
+            reports += self._module({"uri": uri, "check": True, "start": starts})
         providers = {order["uuid"]: order["provider"] for order in orders}
         for report in reports:
             report["provider"], report["source"] = providers[report["uuid"]], self._host
@@ -225,25 +225,25 @@ class HostMoves:
         """Add to orders the facts that their host needs on storage and files of other hosts."""
         if not orders:
             return
-        found = self._removing.of_moves(
+        files = self._removing.of_moves(
             orders, {order["uuid"]: options.of(order) for order in orders}, fresh
         )
         for order in orders:
-            order["files"] = found[order["uuid"]]
+            order["files"] = files[order["uuid"]]
 
     def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
         """Return the states of a domain at its source and destination, see conductor.restarting."""
-        (found,) = self._module(
+        (answer,) = self._module(
             {"uri": order["source_uri"], "check": True, "start": [_move(order)]}
         )
-        return found["source_state"], found["destination_state"]
+        return answer["source_state"], answer["destination_state"]
 
     def _switch(self, order: UnopenedOrder, there: bool, on: bool, timeout: int) -> str | None:
         """Start or shut down a domain, see conductor.restarting.
 
         The source does it also at the destination, because it reaches the libvirt there.
         """
-        given = {
+        options = {
             "uri": order["destination_uri"] if there else order["source_uri"],
             "uuid": order["uuid"],
             "state": "running" if on else "stopped",
@@ -262,7 +262,7 @@ class HostMoves:
                 ]
             except DroverError as problem:
                 return str(problem)
-        answer = starting.order(self._hand, host, "domain", given, proofs)
+        answer = starting.order(self._hand, host, "domain", options, proofs)
         return None if answer.outcome == certainty.DONE else answer.message
 
     def _foresee(self, order: UnopenedOrder) -> str | None:
@@ -315,15 +315,15 @@ def refuse_unknown_whereabouts(outcomes: Iterable[MoveOutcome]) -> None:
 
 def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
     """Return orders by the libvirt URI of their source."""
-    found: dict[str, list[AnyOrder]] = {}
+    by_uri: dict[str, list[AnyOrder]] = {}
     for order in orders:
-        found.setdefault(order["source_uri"], []).append(order)
-    return dict(sorted(found.items()))
+        by_uri.setdefault(order["source_uri"], []).append(order)
+    return dict(sorted(by_uri.items()))
 
 
 def _move(order: UnopenedOrder) -> dict[str, Any]:
     """Return a move without options as the module _domain_migration takes it."""
-    known: Mapping[str, Any] = order
+    values: Mapping[str, Any] = order
     keys = (
         "uuid",
         "name",
@@ -336,7 +336,7 @@ def _move(order: UnopenedOrder) -> dict[str, Any]:
         "numa",
         "devices",
     )
-    move = {key: known[key] for key in keys if known.get(key) is not None}
+    move = {key: values[key] for key in keys if values.get(key) is not None}
     if order["migration_address"]:
         move["migrate_uri"] = migration_orders.migrate_uri(order["migration_address"])
     return {**move, **order.get("files", {})}

@@ -60,51 +60,49 @@ def change(
             f"Host {host}: a reason goes with disabled, maintenance or draining, not with {state or 'forced_down alone'}."
         )
     before = {name: getattr(row, name) for name in FIELDS}
-    wanted = {**before, "status_before_drain": row.status_before_drain}
+    after = {**before, "status_before_drain": row.status_before_drain}
     if state == "enabled":
-        wanted.update(
+        after.update(
             disabled=False, disabled_reason=None, maintenance=False, status_before_drain=None
         )
     elif state == "disabled":
-        wanted.update(
+        after.update(
             disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=False
         )
     elif state == "maintenance":
-        wanted.update(
-            disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True
-        )
+        after.update(disabled=True, disabled_reason=reason or row.disabled_reason, maintenance=True)
     elif state == "draining":
         # A second drain must not record the state that the first one made. Nor may it record
         # instances that an earlier one shut down and could not start again: they were off before
         # this drain.
         if not services.is_drained(row.status_before_drain):
-            wanted["status_before_drain"] = {
+            after["status_before_drain"] = {
                 name: before[name] for name in FIELDS if name != "forced_down"
             }
-        wanted.update(disabled=True, disabled_reason=reason or row.disabled_reason)
-        wanted["status_before_drain"] = drained.with_shut_down(
-            connection, wanted["status_before_drain"], shuts_down
+        after.update(disabled=True, disabled_reason=reason or row.disabled_reason)
+        after["status_before_drain"] = drained.with_shut_down(
+            connection, after["status_before_drain"], shuts_down
         )
     elif state == "restored":
         left = drained.left_to_start(connection, host, row.status_before_drain)
-        wanted.update(drained.before(row.status_before_drain))
-        wanted["status_before_drain"] = drained.keep_only({}, [each["uuid"] for each in left])
+        after.update(drained.before(row.status_before_drain))
+        after["status_before_drain"] = drained.keep_only({}, [each["uuid"] for each in left])
     if state == "draining" and forced_down:
         # An evacuation, perhaps during a drain. Its undrain lifts forced_down again.
-        memory = wanted["status_before_drain"] or row.status_before_drain
-        wanted["status_before_drain"] = {"forced_down": before["forced_down"], **memory}
+        memory = after["status_before_drain"] or row.status_before_drain
+        after["status_before_drain"] = {"forced_down": before["forced_down"], **memory}
     if forced_down is not None:
-        wanted["forced_down"] = forced_down
-    if before["forced_down"] and not wanted["forced_down"]:
+        after["forced_down"] = forced_down
+    if before["forced_down"] and not after["forced_down"]:
         _refuse_while_stale(connection, host)
-    changes = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    changes = {name: value for name, value in after.items() if getattr(row, name) != value}
     services.change(connection, row, changes)
     if "disabled" in changes:
         uuids = [node.uuid for node in compute_nodes.by_host(connection, [host]).values()]
         providers.set_disabled_trait(
-            connection, providers.ids(connection, uuids).values(), wanted["disabled"]
+            connection, providers.ids(connection, uuids).values(), after["disabled"]
         )
-    return before, {name: wanted[name] for name in FIELDS}
+    return before, {name: after[name] for name in FIELDS}
 
 
 def _refuse_while_stale(connection: Connection, host: str) -> None:
@@ -113,14 +111,14 @@ def _refuse_while_stale(connection: Connection, host: str) -> None:
     If their new host is off too, their restart may need a definition that is left here. Such a
     definition stays, and does not keep the host down.
     """
-    left = evacuations.left_behind(connection, [host])
-    if not left:
+    stale = evacuations.left_behind(connection, [host])
+    if not stale:
         return
     off = {name for name, known in looks.hosts(connection).items() if known.is_off}
-    states = compute_nodes.domain_states(connection, [each["uuid"] for each in left])
+    states = compute_nodes.domain_states(connection, [each["uuid"] for each in stale])
     names = [
         each["name"]
-        for each in left
+        for each in stale
         if each["host"] not in off or states.get((each["uuid"], each["source_node"])) != "shutoff"
     ]
     if names:

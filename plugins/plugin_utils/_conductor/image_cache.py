@@ -67,21 +67,21 @@ class ImageCache:
             raise DroverError(
                 f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image."
             )
-        given = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
+        options = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
         kind = "url" if "://" in source else "path"
         if kind == "path" and not os.path.isabs(source):
             raise DroverError(
                 f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it."
             )
         try:
-            return self._bring({**given, kind: source}, name)
+            return self._bring({**options, kind: source}, name)
         except SourceAbsent as problem:
             if not os.path.isfile(source):
                 why = f"{problem} The controller does not have it either."
-                return self._bring_from_peer(given, name, why)
+                return self._bring_from_peer(options, name, why)
         except SourceUnread as problem:
-            return self._bring_from_peer(given, name, str(problem))
-        return self._upload(given, name, source)
+            return self._bring_from_peer(options, name, str(problem))
+        return self._upload(options, name, source)
 
     def _bring_from_peer(
         self, given: dict[str, Any], name: str, why: str
@@ -118,39 +118,39 @@ class ImageCache:
         They begin with the names after this host, so that not all hosts copy from one hypervisor.
         """
         with self._store.read() as connection:
-            found = files.holders(
+            paths = files.holders(
                 connection, f"/{CACHE}/{checksum.partition(':')[2].strip().lower()}"
             )
-            up = services.up_hosts(connection, set(found) - {self._host}, clock.now(connection))
+            up = services.up_hosts(connection, set(paths) - {self._host}, clock.now(connection))
             uris = compute_nodes.migration_uris(connection, up)
         names = sorted(up, key=lambda host: (natural(host) < natural(self._host), natural(host)))
-        return {host: (uri, found[host]) for host in names[:PEERS] if (uri := uris.get(host))}
+        return {host: (uri, paths[host]) for host in names[:PEERS] if (uri := uris.get(host))}
 
     def _bring(self, given: dict[str, Any], name: str) -> tuple[bool, str | None]:
         if self._check_mode:
-            found = self._hand.foretell("_image_file", given)
-            if found.get("failed"):
-                raise self._problem(name, found.get("msg"), found)
-            return bool(found["changed"]), found["image"] if found["done"] else None
-        changed, left, tries = False, None, 1
+            foreseen = self._hand.foretell("_image_file", given)
+            if foreseen.get("failed"):
+                raise self._problem(name, foreseen.get("msg"), foreseen)
+            return bool(foreseen["changed"]), foreseen["image"] if foreseen["done"] else None
+        changed, had_part, tries = False, None, 1
         while True:
             answer = self._hand.act("_image_file", {**given, "seconds": STEP})
             if answer.outcome != certainty.DONE:
-                left = answer.result.get("before") if left is None else left
+                had_part = answer.result.get("before") if had_part is None else had_part
                 # The failed call removed the file that was uploaded for it.
                 if (
-                    left
+                    had_part
                     and tries
                     and answer.result.get("other_content")
                     and not given.get("uploaded")
                 ):
                     # The part in the cache came from an earlier run or another source, and had
                     # another content. Try once more without it.
-                    left, tries = None, 0
+                    had_part, tries = None, 0
                     continue
                 raise self._problem(name, answer.message, answer.result)
             result = answer.result
-            left = bool(result["before"]) if left is None else left
+            had_part = bool(result["before"]) if had_part is None else had_part
             changed = changed or bool(result["changed"])
             if result["done"]:
                 if result["changed"]:
@@ -162,16 +162,16 @@ class ImageCache:
         """Copy a file of the controller to the host, and bring it from there into the cache."""
         if self._check_mode:
             return True, None
-        there = os.path.join(self._folder, UPLOAD.format(bulk.new_uuid()))
+        path = os.path.join(self._folder, UPLOAD.format(bulk.new_uuid()))
         self._say(f"{name}: controller -> {self._host}, {os.path.getsize(source) // MIB} MiB")
         answer = self._hand.act(
-            "ansible.builtin.copy", {"src": source, "dest": there, "mode": "0600"}
+            "ansible.builtin.copy", {"src": source, "dest": path, "mode": "0600"}
         )
         if answer.outcome != certainty.DONE:
             raise self._problem(
                 name, f"{source} of the controller was not copied: {answer.message}", {}
             )
-        return self._bring({**given, "path": there, "uploaded": True}, name)
+        return self._bring({**given, "path": path, "uploaded": True}, name)
 
     def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
         """Return the error of a failed call, with what it says of the source in the details."""
@@ -193,15 +193,15 @@ class ImageCache:
         :raises DroverError: a host was not read since the store was made, so its needs are not
             known.
         """
-        given: dict[str, Any] = {"uri": uri, "folder": self._folder, "state": "clean"}
-        foreseen = self._hand.foretell("_image_file", given)
+        options: dict[str, Any] = {"uri": uri, "folder": self._folder, "state": "clean"}
+        foreseen = self._hand.foretell("_image_file", options)
         if foreseen.get("failed"):
             raise DroverError(f"The cache of {self._host}: {foreseen.get('msg')}", host=self._host)
-        given["used_elsewhere"] = self._used_elsewhere(foreseen["removed"])
+        options["used_elsewhere"] = self._used_elsewhere(foreseen["removed"])
         if self._check_mode:
-            result = self._hand.foretell("_image_file", given)
+            result = self._hand.foretell("_image_file", options)
         else:
-            answer = self._hand.act("_image_file", given)
+            answer = self._hand.act("_image_file", options)
             result = {
                 **answer.result,
                 "failed": answer.outcome != certainty.DONE,
@@ -209,13 +209,13 @@ class ImageCache:
             }
         if result.get("failed"):
             raise DroverError(f"The cache of {self._host}: {result.get('msg')}", host=self._host)
-        found = {key: result[key] for key in ("changed", "removed", "kept")}
+        outcome = {key: result[key] for key in ("changed", "removed", "kept")}
         word = "would be removed" if self._check_mode else "removed"
-        lines = [f"{self._host}: {path}: {word}" for path in found["removed"]]
+        lines = [f"{self._host}: {path}: {word}" for path in outcome["removed"]]
         lines += [
-            f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in found["kept"]
+            f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in outcome["kept"]
         ]
-        return {**found, "lines": lines or [f"{self._host}: there is no image in the cache"]}
+        return {**outcome, "lines": lines or [f"{self._host}: there is no image in the cache"]}
 
     def _used_elsewhere(self, paths: Collection[str]) -> list[Any]:
         with self._store.read() as connection:

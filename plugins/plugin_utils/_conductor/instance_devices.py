@@ -78,10 +78,10 @@ class InstanceDevices(InstanceOrder):
             for a disk, and diff if there is one.
         :raises DroverError: it is refused, it failed, or its result is not certain.
         """
-        found = self._find()
+        target = self._find()
         if self._request.task_state == orders.DETACHING and self._request.kind != CDROM:
-            self._own.refuse_stop([found], NOT_DONE[orders.DETACHING])
-        host = self._host(found)
+            self._own.refuse_stop([target], NOT_DONE[orders.DETACHING])
+        host = self._host(target)
         purpose = f"{self._request.task_state} {WORDS[self._request.kind]}"
         with self._lease(host, purpose, self._request.timeout + SPARE):
             instance = self._find()
@@ -116,7 +116,7 @@ class InstanceDevices(InstanceOrder):
         if earlier is not None and not self._check_mode:
             # First withdraw the order of the earlier run, so that nothing of it can begin any more.
             self._look(hand, instance, earlier, "an earlier run was cut off.")
-        given = self._given(instance)
+        options = self._given(instance)
         if self._request.given.get("path"):
             # The store has the name of the instance that uses the file. A hypervisor sees only that
             # it is in use.
@@ -126,7 +126,7 @@ class InstanceDevices(InstanceOrder):
             }
             with self._store.read() as connection:
                 self._refuse_used(connection, instance, {"device": named})
-        foreseen = hand.foretell("_domain_device", given)
+        foreseen = hand.foretell("_domain_device", options)
         self._refuse_unread(instance, foreseen)
         if foreseen.get("failed"):
             raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
@@ -154,7 +154,7 @@ class InstanceDevices(InstanceOrder):
         if self._check_mode:
             return foreseen
         answer = hand.act(
-            "_domain_device", {**given, "order": order, "looked_up": _names(foreseen)}
+            "_domain_device", {**options, "order": order, "looked_up": _names(foreseen)}
         )
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
@@ -205,14 +205,14 @@ class InstanceDevices(InstanceOrder):
         device, kind = foreseen["device"], self._request.kind
         if not self._request.present or kind in (INTERFACE, GROWTH) or device is None:
             return
-        whose = (instance["uuid"], instance["name"], instance["host"] or "")
+        owner = (instance["uuid"], instance["name"], instance["host"] or "")
         names, behind = _names(foreseen), [layer["path"] for layer in device.get("chain") or ()]
         if kind == CDROM or device["readonly"]:
-            used_files.refuse_read(connection, *whose, [*names, *behind])
+            used_files.refuse_read(connection, *owner, [*names, *behind])
             return
-        used_files.refuse_taken(connection, *whose, names)
+        used_files.refuse_taken(connection, *owner, names)
         used_files.refuse_written(
-            connection, *whose, [path for path in behind if path not in names]
+            connection, *owner, [path for path in behind if path not in names]
         )
 
     def _refuse_used_elsewhere(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:

@@ -126,25 +126,27 @@ class InstanceMigrations:
 
         :returns: the instances in their state afterwards.
         """
-        left = [move for move in map(_move_of, instances) if move is not None]
-        if not left:
+        unended = [move for move in map(_move_of, instances) if move is not None]
+        if not unended:
             return instances
         problems = {}
         if not self._settings.check_mode:
-            for source in sorted({each["source"] for each in left if each["type"] != EVACUATION}):
+            for source in sorted(
+                {each["source"] for each in unended if each["type"] != EVACUATION}
+            ):
                 try:
                     self.changed |= bool(self._of_host(source).carry_out(begin=False))
                 except DroverError as problem:
                     problems[source] = str(problem)
         instances = self._find()
-        for each in instances:
-            migration = _move_of(each)
+        for instance in instances:
+            migration = _move_of(instance)
             if migration is not None and not self._settings.check_mode:
                 back = f"Run drover.compute.evacuate of {migration['source']} again, or, if that host answers, drover.compute.undrain."
-                why = problems.get(migration["source"]) or back
+                advice = problems.get(migration["source"]) or back
                 self.failed.append(
-                    f"Instance {each['name']} is not moved: its {migration['type']} from {migration['source']} to "
-                    f"{migration['destination']} is not ended. {why}"
+                    f"Instance {instance['name']} is not moved: its {migration['type']} from {migration['source']} to "
+                    f"{migration['destination']} is not ended. {advice}"
                 )
         return instances
 
@@ -157,30 +159,30 @@ class InstanceMigrations:
         Keep one that its policy keeps, unless the operator overrides it.
         """
         moving = []
-        for each in instances:
-            if each["migration"] is not None:
+        for instance in instances:
+            if instance["migration"] is not None:
                 continue
-            if each["host"] is None or each["node"] is None:
+            if instance["host"] is None or instance["node"] is None:
                 self.failed.append(
-                    f"Instance {each['name']} is on no host that the store knows, so it is not moved: run drover.compute.discover."
+                    f"Instance {instance['name']} is on no host that the store knows, so it is not moved: run drover.compute.discover."
                 )
                 continue
-            if each["host"] == self._request.host:
+            if instance["host"] == self._request.host:
                 self._ports.say(
-                    f"{each['name']}: it is on {each['host']} already, so it is not moved."
+                    f"{instance['name']}: it is on {instance['host']} already, so it is not moved."
                 )
                 continue
-            kept = None if self._settings.despite_policy else by_policy(each)["kept_by_policy"]
+            kept = None if self._settings.despite_policy else by_policy(instance)["kept_by_policy"]
             if kept is None:
                 try:
-                    self._refuse_unread(each)
+                    self._refuse_unread(instance)
                 except DroverError as problem:
                     self.failed.append(str(problem))
                 else:
-                    moving.append(each)
+                    moving.append(instance)
             else:
                 self.failed.append(
-                    f"Instance {each['name']} is not moved from {each['host']}: {as_sentence(kept)} Change its policy, or move it despite "
+                    f"Instance {instance['name']} is not moved from {instance['host']}: {as_sentence(kept)} Change its policy, or move it despite "
                     "that with drover_despite_policy=true."
                 )
         return moving
@@ -224,16 +226,16 @@ class InstanceMigrations:
             reports = self._of_host(source).check(moves)
             failed = [each for each in reports if not each["ok"]]
             lives = {move["uuid"]: move["live"] for move in moves}
-            for each in reports:
-                if each["ok"]:
+            for report in reports:
+                if report["ok"]:
                     copies = (
-                        f", and copy {each['copies_disk_mib']} MiB of its disks"
-                        if each["copies_disk_mib"]
+                        f", and copy {report['copies_disk_mib']} MiB of its disks"
+                        if report["copies_disk_mib"]
                         else ""
                     )
-                    how = "live" if lives[each["uuid"]] else "cold"
+                    how = "live" if lives[report["uuid"]] else "cold"
                     self._ports.say(
-                        f"{each['name']}: would move {how} from {source} to {each['destination']}{copies}."
+                        f"{report['name']}: would move {how} from {source} to {report['destination']}{copies}."
                     )
             self.changed |= bool(reports)
         else:
@@ -254,7 +256,7 @@ class InstanceMigrations:
         """
         host = self._request.host
         with self._store.read() as connection:
-            asked = [
+            requests = [
                 {
                     **request(connection, each),
                     **({"host": host} if host else {"ignore_hosts": [each["host"]]}),
@@ -264,7 +266,7 @@ class InstanceMigrations:
             try:
                 places = decide(
                     connection,
-                    asked,
+                    requests,
                     self._settings.policy,
                     clock.now(connection),
                     self._settings.service_down_time,

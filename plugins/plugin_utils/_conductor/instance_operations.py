@@ -62,38 +62,38 @@ class InstanceOperations:
         unknown: list[Any] | None = [] if state == "absent" else None
         gone: list[Any] = []
         with self._store.read() as connection:
-            found = instance_lookup.find(connection, wanted, unknown)
+            instances = instance_lookup.find(connection, wanted, unknown)
         if unknown:
             with self._noted():
                 self._refuse_unheard_of(unknown)
                 self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
                 gone = [*unknown]
         if state in STOPS:
-            self._ports.own.refuse_stop(found, NOT_DONE[state])
-        resized = [each for each in found if state == "absent" and is_resized(each)]
+            self._ports.own.refuse_stop(instances, NOT_DONE[state])
+        resized = [each for each in instances if state == "absent" and is_resized(each)]
         building = [
             each
-            for each in found
+            for each in instances
             if state == "absent" and each["state"] == "building" and each["host"] is not None
         ]
         for instance in building:
             with self._noted():
                 self._give_up_build(instance, options["timeout"])
-        others = [each for each in found if each not in resized and each not in building]
+        others = [each for each in instances if each not in resized and each not in building]
         for instance in resized:
             with self._noted():
                 self._remove_resized(instance, options["timeout"])
         if starts(state, options):
             self._look(others)
         for host in dict.fromkeys(each["host"] for each in others):
-            there = [each for each in others if each["host"] == host]
+            on_host = [each for each in others if each["host"] == host]
             with self._noted():
                 if host is None:
-                    for each in there:
+                    for each in on_host:
                         refuse(each, state)
                 else:
                     self._work(
-                        host, [instance_lookup.as_named(each) for each in there], state, options
+                        host, [instance_lookup.as_named(each) for each in on_host], state, options
                     )
         result: dict[str, Any] = {
             "changed": any(each["changed"] for each in self.outcomes),
@@ -142,16 +142,19 @@ class InstanceOperations:
     def _give_up_build(self, instance: NamedInstance, timeout: int) -> None:
         """Give back the room of an instance with a claim and without a finished build."""
         name, host = instance["name"], instance["host"] or ""
-        left: list[str] = []
+        sentences: list[str] = []
         with self._held([host], "absent", timeout + SPARE_OF_HOST):
             if not self._check_mode:
-                left = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(
+                sentences = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(
                     instance["uuid"]
                 )
         done = "would be" if self._check_mode else "was"
         self._say(
             " ".join(
-                [f"{name} was claimed on {host} and not built: its room {done} given back.", *left]
+                [
+                    f"{name} was claimed on {host} and not built: its room {done} given back.",
+                    *sentences,
+                ]
             )
         )
         gone: InstanceOutcome = {

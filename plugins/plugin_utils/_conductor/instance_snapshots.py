@@ -131,13 +131,13 @@ class InstanceSnapshots(InstanceOrder):
 
     def _read(self, hand: Hand, instance: NamedInstance) -> dict[str, Any]:
         """Read the snapshots of an instance."""
-        found = hand.foretell(MODULE, named_domain(instance))
-        if found.get("failed"):
+        snapshots = hand.foretell(MODULE, named_domain(instance))
+        if snapshots.get("failed"):
             raise DroverError(
-                sentence_of(instance, str(found.get("msg"))),
+                sentence_of(instance, str(snapshots.get("msg"))),
                 host=instance["host"],
             )
-        return found
+        return snapshots
 
     def _work(self, instance: NamedInstance) -> dict[str, Any]:
         hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
@@ -150,11 +150,11 @@ class InstanceSnapshots(InstanceOrder):
                 earlier,
                 self._look(hand, instance, earlier, "an earlier run was cut off."),
             )
-        given = {
+        options = {
             **self._given(instance),
             "used_elsewhere": self._used_elsewhere(hand, instance, host),
         }
-        foreseen = hand.foretell(MODULE, given)
+        foreseen = hand.foretell(MODULE, options)
         if foreseen.get("failed"):
             raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
         proofs = []
@@ -169,7 +169,7 @@ class InstanceSnapshots(InstanceOrder):
                 orders.DELETING_SNAPSHOT if self._request.state == ABSENT else orders.SNAPSHOTTING
             )
             orders.begin(connection, uuid, doing, order)
-        answer = starting.order(hand, host, MODULE, {**given, "order": order}, proofs)
+        answer = starting.order(hand, host, MODULE, {**options, "order": order}, proofs)
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
             return self._noted(answer.result)
@@ -183,13 +183,13 @@ class InstanceSnapshots(InstanceOrder):
 
     def _given(self, instance: NamedInstance) -> dict[str, Any]:
         request = self._request
-        wanted = {
+        options = {
             "state": request.state,
             "snapshot": request.name,
             "description": request.description,
             "discard": request.discard,
         }
-        return {**named_domain(instance), **wanted, "timeout": request.timeout}
+        return {**named_domain(instance), **options, "timeout": request.timeout}
 
     def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[Any]:
         """Return the images of an instance that other hosts need or may need."""

@@ -70,10 +70,10 @@ class Leasing:
         :raises leases.Held: another run has it.
         """
         with self._store.write() as connection:
-            found = leases.take(connection, host, self._actor, purpose, seconds)
-        if found["taken_over"]:
-            self._say(found["taken_over"])
-        return found["changed"]
+            lease = leases.take(connection, host, self._actor, purpose, seconds)
+        if lease["taken_over"]:
+            self._say(lease["taken_over"])
+        return lease["changed"]
 
     def renew(self, connection: Connection, host: str) -> None:
         """Renew the lease of a host, and all other leases of the run.

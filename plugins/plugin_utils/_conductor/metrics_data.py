@@ -33,9 +33,9 @@ def read(
     :param policy: the policy that would place the instances of a lost host.
     """
     columns, placed = scheduling.read_for_losses(connection, [], policy, now, service_down_time)
-    found = hosts.listing(connection, now, service_down_time, columns=columns)
+    rows = hosts.listing(connection, now, service_down_time, columns=columns)
     lost = set(unbearable_losses(columns, policy, placed))
-    zones = {each["host"]: totals.zone_of(each["zones"]) for each in found}
+    zones = {each["host"]: totals.zone_of(each["zones"]) for each in rows}
     recently = recent.read(connection, now - WINDOW)
     return {
         "hosts": [
@@ -52,14 +52,14 @@ def read(
                 )
             }
             | {"kind": view.kind(each)}
-            for each in found
+            for each in rows
             # The host has left the fleet, so there is no alert for it.
             if each["state"] != "unreported"
         ],
         "totals": [
             each._asdict()
             for each in totals.read(
-                connection, {each["host"] for each in found if view.takes_instances(each)}
+                connection, {each["host"] for each in rows if view.takes_instances(each)}
             )
         ],
         "projects": quotas.listing(connection),
@@ -84,16 +84,18 @@ def read(
 
 
 def _of_zones(counts: Mapping[str, int], zones: Mapping[str, str]) -> dict[str, int]:
-    found: Counter[str] = Counter(dict.fromkeys(zones.values(), 0))
+    totals_by_zone: Counter[str] = Counter(dict.fromkeys(zones.values(), 0))
     for host, count in counts.items():
-        found[zones.get(host, totals.NO_ZONE)] += count
-    return dict(found)
+        totals_by_zone[zones.get(host, totals.NO_ZONE)] += count
+    return dict(totals_by_zone)
 
 
 def _by_zone(
     counts: Mapping[tuple[str | None, str], int], zones: Mapping[str, str]
 ) -> dict[tuple[str, str], int]:
-    found: Counter[tuple[str, str]] = Counter()
+    totals_by_zone: Counter[tuple[str, str]] = Counter()
     for (host, state), count in counts.items():
-        found[totals.NO_ZONE if host is None else zones.get(host, totals.NO_ZONE), state] += count
-    return found
+        totals_by_zone[
+            totals.NO_ZONE if host is None else zones.get(host, totals.NO_ZONE), state
+        ] += count
+    return totals_by_zone

@@ -122,20 +122,22 @@ class Mover:
         """
         with self.store.read() as connection:
             pending: list[MoveOrder] = migration_orders.pending(connection, host)
-        left: list[MoveOrder] = [{**order, "begin": begin and order["begin"]} for order in pending]
-        if left:
+        unended: list[MoveOrder] = [
+            {**order, "begin": begin and order["begin"]} for order in pending
+        ]
+        if unended:
             self._renew()
-            names = ", ".join(order["name"] for order in left)
+            names = ", ".join(order["name"] for order in unended)
             # Without begin, migrations that never began are not named, because nothing happens to
             # them.
             after = f": {names}" if begin else " them"
             self.show(
-                f"{host}: an earlier run left {counted(len(left), 'migration')} open, looking after{after}"
+                f"{host}: an earlier run left {counted(len(unended), 'migration')} open, looking after{after}"
             )
-        self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
+        self._progress.expect(dict.fromkeys(order["uuid"] for order in unended))
         self._endings.hide_unbegun = not begin
         with self._known():
-            self._follow(left)
+            self._follow(unended)
             outcomes = self._follow_all()
         if self._endings.unbegun:
             self.show(
@@ -299,12 +301,12 @@ class Mover:
             if not hopeless and not over:
                 continue
             queue.remove(move)
-            why = (
+            cause = (
                 "Nobody knows what became of them"
                 if hopeless
                 else f"That has not changed in {self.patience} s"
             )
-            message = f"{busy} {why}, so it was not begun. If their runs are dead, run the drains of their sources again."
+            message = f"{busy} {cause}, so it was not begun. If their runs are dead, run the drains of their sources again."
             self._endings.refuse(move, message, provider=move.get("provider"))
         if not queue:
             return
@@ -330,13 +332,13 @@ class Mover:
             self._progress.started(order)
         orders = self._shut_down(orders)
         self._endings.note_nowhere([order for order in orders if order["nowhere"]], False)
-        known = list(self._running.values())
+        followed = list(self._running.values())
         self._running.update({order["uuid"]: order for order in orders})
         if not self._running:
             return
         self._renew_in_time()
         answers = self.hypervisor(
-            self._marked(orders), self._marked(known), WAIT, self._until(enough)
+            self._marked(orders), self._marked(followed), WAIT, self._until(enough)
         )
         self._give_up({answer["uuid"] for answer in answers})
         # Take ended moves first, because their end let another move begin.

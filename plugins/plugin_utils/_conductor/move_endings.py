@@ -139,12 +139,12 @@ class MoveEndings:
 
         :returns: the status, the message and the answer after the start.
         """
-        there = status == "completed"
-        if not there and answer.get("source_state") in (None, "absent", *ACTIVE):
+        has_arrived = status == "completed"
+        if not has_arrived and answer.get("source_state") in (None, "absent", *ACTIVE):
             return status, message, answer
-        problem = self._power.start(order, there)
+        problem = self._power.start(order, has_arrived)
         if problem is not None:
-            where = order["destination"] if there else order["source"]
+            where = order["destination"] if has_arrived else order["source"]
             return (
                 "conflict",
                 f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(),
@@ -152,7 +152,7 @@ class MoveEndings:
             )
         running: MoveAnswer = (
             {**answer, "destination_state": "running"}
-            if there
+            if has_arrived
             else {**answer, "source_state": "running"}
         )
         return status, message, running
@@ -199,10 +199,10 @@ def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
 
     Return None for both if not plausible.
     """
-    said: Any = answer.get("copies")
+    copies: Any = answer.get("copies")
     amounts: list[Any] = (
-        [said.get(key) for key in ("memory_mib", "disk_mib")]
-        if isinstance(said, Mapping)
+        [copies.get(key) for key in ("memory_mib", "disk_mib")]
+        if isinstance(copies, Mapping)
         else [None]
     )
     seconds: Any = answer.get("elapsed_s")
@@ -219,7 +219,7 @@ def _is_number(value: Any, *kinds: type) -> bool:
 
 def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
     """Return a sentence on the uncertain place of an instance after its move."""
-    here, source, destination = answer.get("source_state"), order["source"], order["destination"]
+    state, source, destination = answer.get("source_state"), order["source"], order["destination"]
     if certainty.is_nowhere(answer):
         return (
             f"Neither {source} nor {destination} has it, so somebody moved or removed it. Run drover.compute.discover, which finds it if "
@@ -227,6 +227,6 @@ def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
         )
     if answer["status"] == "completed":
         return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
-    if here in (None, "absent"):
+    if state in (None, "absent"):
         return f"It was not seen at {source}."
-    return f"It is {here} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."
+    return f"It is {state} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."

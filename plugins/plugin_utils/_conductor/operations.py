@@ -86,23 +86,25 @@ class Operations:
             for ``set`` only labels, policy and autostart, see settle().
         :returns: (outcomes, differences, sentences on failures).
         """
-        found = self.find(wanted, state)
+        instances = self.find(wanted, state)
         if state in STOPS:
-            self._own.refuse_stop(found, NOT_DONE[state])
-        self._refuse_unread(found, state, options)
+            self._own.refuse_stop(instances, NOT_DONE[state])
+        self._refuse_unread(instances, state, options)
         if state in ("labelled", "set"):
             outcomes, differences = self.settle(
-                found,
+                instances,
                 {key: options[key] for key in ("labels", "policy", "autostart") if key in options},
             )
         else:
-            given = {key: options[key] for key in ("timeout", "force")}
+            common = {key: options[key] for key in ("timeout", "force")}
             if state == "absent":
                 outcomes, differences = self.remove(
-                    found, {**given, "remove_disks": not options["keep_disks"]}
+                    instances, {**common, "remove_disks": not options["keep_disks"]}
                 )
             else:
-                outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
+                outcomes, differences = self.power(
+                    instances, state, {**common, "hard": options["hard"]}
+                )
         return (
             outcomes,
             differences,
@@ -119,14 +121,14 @@ class Operations:
         :raises DroverError: an instance is on another host, or another run works on it.
         """
         with self.store.read() as connection:
-            found = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
-        for instance in found:
+            instances = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
+        for instance in instances:
             refuse(instance, state)
             if instance["host"] != self.host:
                 raise DroverError(
                     f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."
                 )
-        return found
+        return instances
 
     def _refuse_unread(
         self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
@@ -211,13 +213,13 @@ class Operations:
         answers: list[dict[str, Any]] = []
         differences: list[dict[str, Any]] = []
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
-            here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
-            wanted = [
+            at_uri = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
+            domains = [
                 {"uuid": each["uuid"], "name": each["name"] if each["named"] else None}
-                for each in here
+                for each in at_uri
             ]
             answer = starting.order(
-                self.hand, self.host, module, {**options, "uri": uri, "domains": wanted}, proofs
+                self.hand, self.host, module, {**options, "uri": uri, "domains": domains}, proofs
             )
             if answer.outcome != certainty.DONE:
                 raise DroverError(
@@ -297,9 +299,9 @@ class Operations:
         next run thus finds an unfinished removal.
         """
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
-        given: dict[str, Any] = {**options, **named_domain(instance), "state": "absent"}
-        given["used_elsewhere"] = self._removing.recorded(uuid, self.host)
-        foreseen = self.hand.foretell("domain", given)
+        arguments: dict[str, Any] = {**options, **named_domain(instance), "state": "absent"}
+        arguments["used_elsewhere"] = self._removing.recorded(uuid, self.host)
+        foreseen = self.hand.foretell("domain", arguments)
         if foreseen.get("failed"):
             raise DroverError(str(foreseen.get("msg")))
         if (
@@ -313,11 +315,11 @@ class Operations:
             )
         going = foreseen.get("removed_disks") or []
         if going:
-            given["used_elsewhere"] = self._removing.look(uuid, self.host, going)
+            arguments["used_elsewhere"] = self._removing.look(uuid, self.host, going)
         if self.check_mode:
             return (
-                self.hand.foretell("domain", given)
-                if going and given["used_elsewhere"]
+                self.hand.foretell("domain", arguments)
+                if going and arguments["used_elsewhere"]
                 else foreseen
             )
         order = bulk.new_uuid()
@@ -330,7 +332,7 @@ class Operations:
             raise DroverError(
                 f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}"
             )
-        answer = starting.order(self.hand, self.host, "domain", {**given, "order": order})
+        answer = starting.order(self.hand, self.host, "domain", {**arguments, "order": order})
         if answer.outcome != certainty.DONE:
             self._give_up(instance, order, answer)
         proof = certainty.is_not_shown(self.host)

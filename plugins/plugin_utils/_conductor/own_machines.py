@@ -92,13 +92,13 @@ class OwnMachines:
     def _read(self, connection: Connection) -> list[Own]:
         if self._found is None:
             self._found = self._find(connection)
-        there = own_places.places(
+        places = own_places.places(
             connection, [uuid for _what, _host, uuid in self._found if uuid is not None]
         )
         return [
-            Own(what, host) if uuid is None else Own(what, there[uuid][1], uuid, there[uuid][0])
+            Own(what, host) if uuid is None else Own(what, places[uuid][1], uuid, places[uuid][0])
             for what, host, uuid in self._found
-            if uuid is None or uuid in there
+            if uuid is None or uuid in places
         ]
 
     def _find(self, connection: Connection) -> list[tuple[str, str | None, str | None]]:
@@ -126,18 +126,18 @@ class OwnMachines:
 
         The list is empty if the machine is not in this fleet, or not known.
         """
-        said = self._known.said.get(what)
-        if said == OUTSIDE:
+        name = self._known.said.get(what)
+        if name == OUTSIDE:
             return []
-        hosts, uuids = own_places.named(connection, said) if said else seen(connection)
-        if said and len(hosts) + len(uuids) != 1:
-            why = (
+        hosts, uuids = own_places.named(connection, name) if name else seen(connection)
+        if name and len(hosts) + len(uuids) != 1:
+            reason = (
                 "several hosts or instances have that name"
                 if hosts or uuids
                 else "the store knows no host and no instance of that name"
             )
             raise DroverError(
-                f"{VARIABLES[what]} is {said}, but {why}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
+                f"{VARIABLES[what]} is {name}, but {reason}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
             )
         # A guest is a closer match than the host that has its address too.
         return [(None, uuid) for uuid in uuids] or [(host, None) for host in hosts]
@@ -183,15 +183,15 @@ class OwnMachines:
 
     def sentences(self) -> list[str]:
         """Return sentences on the machines, for a plan, a check and a report."""
-        found = self.read()
+        machines = self.read()
         variables = sorted(
-            {_variable(each.what) for each in found if each.what.startswith(PERHAPS)}
+            {_variable(each.what) for each in machines if each.what.startswith(PERHAPS)}
         )
         return [
             f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
             if each.uuid is None
             else f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and last, and never stopped by a run that needs it."
-            for each in found
+            for each in machines
         ] + [
             f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}."
             for variable in variables
@@ -209,11 +209,11 @@ class OwnMachines:
         :raises DroverError: this run needs one of them.
         """
         own = self.guests()
-        for each in instances:
-            what = own.get(str(each["uuid"]))
+        for instance in instances:
+            what = own.get(str(instance["uuid"]))
             if what is not None:
                 raise DroverError(
-                    f"Instance {each['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
+                    f"Instance {instance['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
                     f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME (or {OUTSIDE})"
                 )
 
@@ -231,17 +231,19 @@ class OwnMachines:
         :param not_done: see refuse_stop().
         :raises DroverError: the host or a guest on it is such a machine.
         """
-        for each in self.read():
-            if each.host != host:
+        for machine in self.read():
+            if machine.host != host:
                 continue
-            if each.uuid is None:
-                why = f"it is {each.what}, which this run needs"
+            if machine.uuid is None:
+                reason = f"it is {machine.what}, which this run needs"
                 way = f"Give the command on another controller, or reboot {host} itself (systemctl reboot) once it is drained"
             else:
-                why = f"{each.name}, which runs there, is {each.what}, which this run needs"
-                way = f"Move {each.name} first (drover.compute.drain moves it live)"
+                reason = (
+                    f"{machine.name}, which runs there, is {machine.what}, which this run needs"
+                )
+                way = f"Move {machine.name} first (drover.compute.drain moves it live)"
             raise DroverError(
-                f"{host}: {not_done}, because {why}. {way}. If that is wrong, say what is: -e {_variable(each.what)}=NAME (or {OUTSIDE})"
+                f"{host}: {not_done}, because {reason}. {way}. If that is wrong, say what is: -e {_variable(machine.what)}=NAME (or {OUTSIDE})"
             )
 
     def refuse_dead(self, host: str) -> None:
@@ -252,26 +254,26 @@ class OwnMachines:
         :raises DroverError: the host is one; or its last report has a guest that is one, and no
             other host shows that guest running.
         """
-        for each in self.read():
+        for machine in self.read():
             if (
-                each.host != host
-                or each.what.startswith(PERHAPS)
-                or (each.uuid is not None and self._runs_elsewhere(each.uuid, host))
+                machine.host != host
+                or machine.what.startswith(PERHAPS)
+                or (machine.uuid is not None and self._runs_elsewhere(machine.uuid, host))
             ):
                 continue
             name, place = (
                 (host, "")
-                if each.uuid is None
-                else (each.name, ", which ran there when the store last heard of it,")
+                if machine.uuid is None
+                else (machine.name, ", which ran there when the store last heard of it,")
             )
             other = (
                 f", or {name} runs on another host: run drover.compute.discover, which finds it there"
-                if each.uuid is not None
+                if machine.uuid is not None
                 else ""
             )
             raise DroverError(
-                f"{host} is not evacuated, and its power is not cut: {name}{place} is {each.what}, which works for this run. So {host} is not dead{other}. "
-                f"If something else is {each.what} by now, say what: -e {_variable(each.what)}=NAME (or {OUTSIDE}). Nothing was changed."
+                f"{host} is not evacuated, and its power is not cut: {name}{place} is {machine.what}, which works for this run. So {host} is not dead{other}. "
+                f"If something else is {machine.what} by now, say what: -e {_variable(machine.what)}=NAME (or {OUTSIDE}). Nothing was changed."
             )
 
     def _runs_elsewhere(self, uuid: str, host: str) -> bool:

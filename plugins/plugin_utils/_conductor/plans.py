@@ -129,43 +129,49 @@ class DrainQuestion:
         :param held: dict uuid of an instance -> the bindings that its host has found.
         :raises PlanError: an unknown host.
         """
-        there: list[PlannedInstance] = live_and_last(read_instances(connection, hosts), self.own)
-        note_open_resizes(connection, there)
+        drained: list[PlannedInstance] = live_and_last(read_instances(connection, hosts), self.own)
+        note_open_resizes(connection, drained)
         unread = continuity.why_it_may_run_elsewhere(connection, inventory)
         if unread is not None:
-            for each in there:
-                each["may_run_elsewhere"] = unread
+            for instance in drained:
+                instance["may_run_elsewhere"] = unread
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
         without = addresses.nodes_without(
-            connection, {each["uuid"]: _addresses(each) for each in there}
+            connection, {each["uuid"]: _addresses(each) for each in drained}
         )
-        for each in there:
-            each["bindings"] = [*(each["bindings"] or ()), *(held or {}).get(each["uuid"], ())]
-            if each["uuid"] in without:
-                excluded[each["uuid"]] = {**without[each["uuid"]], **excluded.get(each["uuid"], {})}
-            if each["host"] in unreached:
-                excluded[each["uuid"]] = {
-                    **unreached[each["host"]],
-                    **excluded.get(each["uuid"], {}),
+        for instance in drained:
+            instance["bindings"] = [
+                *(instance["bindings"] or ()),
+                *(held or {}).get(instance["uuid"], ()),
+            ]
+            if instance["uuid"] in without:
+                excluded[instance["uuid"]] = {
+                    **without[instance["uuid"]],
+                    **excluded.get(instance["uuid"], {}),
                 }
-        plan, columns = self._plan(connection, there, None, hosts, excluded, closed)
+            if instance["host"] in unreached:
+                excluded[instance["uuid"]] = {
+                    **unreached[instance["host"]],
+                    **excluded.get(instance["uuid"], {}),
+                }
+        plan, columns = self._plan(connection, drained, None, hosts, excluded, closed)
         unplaced = {each["uuid"] for each in plan["unmovable"]}
-        if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
+        if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in drained):
             # Read the others only now. They are needed to make room, or to prove that no room can
             # be made.
             others = live_and_last(
                 read_instances(connection, _concerned(columns, hosts), but=hosts), self.own
             )
             note_open_resizes(connection, others)
-            plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
-        estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
+            plan, _columns = self._plan(connection, drained, others, hosts, excluded, closed)
+        estimate(connection, plan, drained + (others or []), _by_source(plan["moves"]))
         for stays in plan["unmovable"]:
             if stays["uuid"] in self.own:
                 stays["keep_running"] = True
         lines = [
             *drain_lines(plan),
-            *(own_line(each, self.own) for each in there if each["uuid"] in self.own),
+            *(own_line(each, self.own) for each in drained if each["uuid"] in self.own),
         ]
         return {**plan, "lines": lines, "unsettled": left_open_for(connection, hosts)}
 
@@ -335,14 +341,14 @@ def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
     :raises DroverError: an element is no such mapping.
     """
     homes = {}
-    for each in instances:
-        if not isinstance(each, dict) or not all(
-            isinstance(each.get(key), str) for key in ("uuid", "host", "node")
+    for home in instances:
+        if not isinstance(home, dict) or not all(
+            isinstance(home.get(key), str) for key in ("uuid", "host", "node")
         ):
             raise DroverError(
-                f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(each)}."
+                f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(home)}."
             )
-        homes[each["uuid"]] = (each["host"], each["node"])
+        homes[home["uuid"]] = (home["host"], home["node"])
     return homes
 
 
@@ -418,17 +424,19 @@ def estimate(
 
 def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[PrecheckReport]) -> None:
     """Count the disks that hypervisors have seen, in the moves, seconds and lines of a plan."""
-    known = {
+    disks_by_uuid = {
         move["uuid"]: LocalDisks(
             move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])
         )
         for move in plan["moves"]
     }
-    for each in reports:
-        if each["copies_disk_mib"] is not None:
-            disks = [_seen(disk, each["copied_disks"]) for disk in known[each["uuid"]].disks]
-            known[each["uuid"]] = LocalDisks(each["copies_disk_mib"], (), tuple(disks))
-    _expect(connection, plan, known, _by_source(plan["moves"]))
+    for report in reports:
+        if report["copies_disk_mib"] is not None:
+            disks = [
+                _seen(disk, report["copied_disks"]) for disk in disks_by_uuid[report["uuid"]].disks
+            ]
+            disks_by_uuid[report["uuid"]] = LocalDisks(report["copies_disk_mib"], (), tuple(disks))
+    _expect(connection, plan, disks_by_uuid, _by_source(plan["moves"]))
     plan["lines"] = drain_lines(plan)
 
 

@@ -210,26 +210,26 @@ class PoolDrain:
 
     def _check(self, contents: Contents) -> bool:
         """Let the hypervisors foretell the new moves. Return True if one is refused."""
-        found = False
+        refused = False
         for move in self.moves:
             if (move.disk.key, move.space.name) in self._foretold:
                 continue
             disk, node = move.disk, contents.nodes[move.disk.node]
-            given = {
+            options = {
                 "uuid": disk.uuid,
                 "target": disk.target,
                 "pool": move.space.destination,
                 "whole": disk.whole,
             }
             answer = self._hosts.hand(disk.host).foretell(
-                "_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **given}
+                "_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **options}
             )
             if answer.get("failed"):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(answer.get("msg"))
-                found = True
+                refused = True
             else:
                 self._foretold.add((disk.key, move.space.name))
-        return found
+        return refused
 
     def _refuse_unmovable(self) -> None:
         if self.staying and not self.request.skip:
@@ -260,10 +260,10 @@ class PoolDrain:
                         f"{move.disk.name}: {move.disk.target} to {move.space.name} on {move.disk.host}, started"
                     )
                     running.append((move, self._steps(move)))
-            for each in list(running):
-                ended = self._advance(*each)
+            for step in list(running):
+                ended = self._advance(*step)
                 if ended is not None:
-                    running.remove(each)
+                    running.remove(step)
                     failed |= ended["status"] == "failed"
         return failed
 
@@ -286,7 +286,7 @@ class PoolDrain:
         :returns: the result of the move; None while it is under way.
         """
         disk = move.disk
-        found: dict[str, Any] = {
+        outcome: dict[str, Any] = {
             "uuid": disk.uuid,
             "name": disk.name,
             "disk": disk.target,
@@ -299,7 +299,7 @@ class PoolDrain:
         except StopIteration as end:
             result = end.value
             self.changed |= bool(result["changed"])
-            found.update(destination=result["destination"], status="moved", message="")
+            outcome.update(destination=result["destination"], status="moved", message="")
             self.kept += [{**each, "host": disk.host} for each in result.get("kept") or ()]
             self._say(
                 f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]"
@@ -307,12 +307,12 @@ class PoolDrain:
         except RunOver:
             raise
         except DroverError as problem:
-            found.update(destination=None, status="failed", message=str(problem))
+            outcome.update(destination=None, status="failed", message=str(problem))
             if not isinstance(problem, Uncertain):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(problem)
             self._say(str(problem))
-        self.disks.append(found)
-        return found
+        self.disks.append(outcome)
+        return outcome
 
     def _count(self) -> int:
         planned = {move.disk.key for move in self.moves}
@@ -330,28 +330,34 @@ class PoolDrain:
         """
         with self._store.read() as connection:
             contents = Contents(connection, pools)
-        said = list(
+        sentences = list(
             dict.fromkeys(
                 each["message"]
                 for each in self.disks
                 if each["status"] == "failed" and not self._has_moved(each)
             )
         )
-        said += [report.named_reason(each) for each in self.staying]
+        sentences += [report.named_reason(each) for each in self.staying]
         ends, problems = [], []
-        for left in pool_proof.look(self._ports, contents, pools):
-            name, host = left.pool.name, left.pool.node.host
-            if left.is_empty:
+        for remaining in pool_proof.look(self._ports, contents, pools):
+            name, host = remaining.pool.name, remaining.pool.node.host
+            if remaining.is_empty:
                 known = {each["path"] for each in self.kept if each["host"] == host}
                 self.kept += [
-                    {**each, "host": host} for each in left.others if each["path"] not in known
+                    {**each, "host": host} for each in remaining.others if each["path"] not in known
                 ]
-                message = report.ending(name, host, left.others)
+                message = report.ending(name, host, remaining.others)
             else:
-                message = report.not_empty(name, host, left.needed, left.doubts, said)
+                message = report.not_empty(
+                    name, host, remaining.needed, remaining.doubts, sentences
+                )
                 problems.append(message)
             ends.append(
-                {"host": host, "status": "empty" if left.is_empty else "failed", "message": message}
+                {
+                    "host": host,
+                    "status": "empty" if remaining.is_empty else "failed",
+                    "message": message,
+                }
             )
         if problems:
             raise DroverError(" ".join(problems), hosts=ends, changed=self.changed)

@@ -53,19 +53,21 @@ def look(ports: Ports, contents: Contents, pools: Iterable[HostPool]) -> list[Le
 def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
     host = pool.node.host
     try:
-        found = ports.hosts.hand(host).read("_pool_contents", {"uri": pool.uri, "pool": pool.name})
+        listing = ports.hosts.hand(host).read(
+            "_pool_contents", {"uri": pool.uri, "pool": pool.name}
+        )
     except (Unreachable, Late) as problem:
-        found = {"failed": True, "msg": str(problem)}
-    if found.get("failed"):
-        found = {"needed": [], "others": [], "doubts": [str(found.get("msg"))]}
-    needed = {each["path"]: each["reason"] for each in found["needed"]}
+        listing = {"failed": True, "msg": str(problem)}
+    if listing.get("failed"):
+        listing = {"needed": [], "others": [], "doubts": [str(listing.get("msg"))]}
+    needed = {each["path"]: each["reason"] for each in listing["needed"]}
     for disk in contents.disks:
         if disk.node == pool.node.id:
             needed.setdefault(disk.source, f"it is the disk {disk.target} of {disk.name}")
     for other in contents.others:
         if other.host == host:
             needed.setdefault(other.path, f"{other.name} needs it")
-    paths = [each["path"] for each in found["others"]]
+    paths = [each["path"] for each in listing["others"]]
     elsewhere = Removing(ports).look_shared(host, paths)
     with ports.store.read() as connection:
         owners = pool_domains.named_for(connection, paths)
@@ -77,19 +79,19 @@ def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
         }
     )
     needed.update(elsewhere)
-    others = [each for each in found["others"] if each["path"] not in needed]
+    others = [each for each in listing["others"] if each["path"] not in needed]
     return Left(
         pool,
         [{"path": path, "reason": reason} for path, reason in sorted(needed.items())],
         others,
-        [*found["doubts"], *unseen],
+        [*listing["doubts"], *unseen],
     )
 
 
 def _unseen(connection: Connection, pool: HostPool) -> list[str]:
     """Return the instances with room in the pool that their host does not show, in words."""
     instances = pool_domains.unseen(connection, [pool.node.id])
-    held, ids = (
+    claimed, ids = (
         allocations.read(connection, [uuid for uuid, _name, _state in instances]),
         providers.ids(connection, [each[0] for each in pool.places]),
     )
@@ -97,7 +99,7 @@ def _unseen(connection: Connection, pool: HostPool) -> list[str]:
         f"where the disks of the instance {name} are, which has space in the pool and is {state} on {pool.node.host}"
         for uuid, name, state in instances
         if any(
-            held.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource)
+            claimed.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource)
             for provider, resource in pool.places
         )
     ]

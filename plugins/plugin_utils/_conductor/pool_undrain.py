@@ -23,26 +23,26 @@ def bring_back(
     :raises DroverError: there is no such pool.
     """
     with ports.store.read() as connection:
-        found = drained_pools.find(connection, pool, hosts)
-    names = sorted({each.node.host for each in found}, key=natural)
+        pools = drained_pools.find(connection, pool, hosts)
+    names = sorted({each.node.host for each in pools}, key=natural)
     if check_mode:
         with ports.store.read() as connection:
-            drained = set(pool_drains.reasons(connection, drained_pools.places_of(found)))
+            drained = set(pool_drains.reasons(connection, drained_pools.places_of(pools)))
     else:
         # A running drain holds the lease, so the undrain is refused then.
         with (
             ports.leasing.held(names, f"undrain of the storage pool {pool}"),
             ports.store.write() as connection,
         ):
-            drained = pool_drains.end(connection, drained_pools.places_of(found))
+            drained = pool_drains.end(connection, drained_pools.places_of(pools))
     messages = []
-    for each in found:
+    for host_pool in pools:
         back = (
             f"{'would get' if check_mode else 'gets'} new disks again, as before its drain"
-            if drained.intersection(each.places)
+            if drained.intersection(host_pool.places)
             else "was not drained; nothing was changed"
         )
-        messages.append(f"The storage pool {each.name} of {each.node.host} {back}.")
+        messages.append(f"The storage pool {host_pool.name} of {host_pool.node.host} {back}.")
         ports.say(messages[-1])
     return {
         "changed": bool(drained),

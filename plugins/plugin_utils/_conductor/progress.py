@@ -122,11 +122,11 @@ class Progress:
         self._seconds.setdefault(uuid, SETUP_SECONDS)
         if status == "completed":
             after = f" after {took:.1f} s" if took is not None else ""
-            said = f"{state or 'there'} there{after}" + (f" ({message})" if message else "")
+            ending = f"{state or 'there'} there{after}" + (f" ({message})" if message else "")
         else:
-            said = f"{status}: {message}"
+            ending = f"{status}: {message}"
         self._tell(
-            f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {said}",
+            f"{_way(outcome['name'], outcome['source'], outcome['destination'])}, {ending}",
             self._clock.monotonic(),
         )
 
@@ -136,17 +136,19 @@ class Progress:
         The first two numbers are ended moves and all moves.
         """
         over = sum(share == 1.0 for share in self._shares.values())
-        left = sum(seconds * (1 - self._shares[uuid]) for uuid, seconds in self._seconds.items())
+        remaining = sum(
+            seconds * (1 - self._shares[uuid]) for uuid, seconds in self._seconds.items()
+        )
         done = sum(seconds * self._shares[uuid] for uuid, seconds in self._seconds.items())
         parts = [f"{over} of {len(self._shares)}"]
-        if left and done:
-            parts.append(f"{formatting.percent(done, done + left)} %")
-        if left and done and self._began is not None and now > self._began:
+        if remaining and done:
+            parts.append(f"{formatting.percent(done, done + remaining)} %")
+        if remaining and done and self._began is not None and now > self._began:
             # Use the rate of this run so far, because it includes the links and the other load of
             # the hosts. The estimate does not end before the slowest move.
             slowest = max([end - now for end in self._ends.values()], default=0.0)
             parts.append(
-                f"about {formatting.duration(max(round(max(left * (now - self._began) / done, slowest)), 1))} left"
+                f"about {formatting.duration(max(round(max(remaining * (now - self._began) / done, slowest)), 1))} left"
             )
         self._say(f"{event} [{', '.join(parts)}]")
 
@@ -157,16 +159,16 @@ def _way(name: str, source: str, destination: str) -> str:
 
 def _state(name: str, answer: MoveAnswer) -> str:
     """Return a line on a move that is under way: ``web1: 43 %, 1.2 of 2.8 GiB, about 20 s left``."""
-    elapsed, total, left = (
+    elapsed, total, remaining = (
         answer.get("elapsed_s"),
         answer.get("total_mib"),
         answer.get("remaining_mib"),
     )
-    if not total or left is None:
+    if not total or remaining is None:
         return f"{name}: under way" + (
             "" if elapsed is None else f" for {formatting.duration(round(elapsed))}"
         )
-    done, unit = max(total - left, 0), 1024 if total >= 1024 else 1
+    done, unit = max(total - remaining, 0), 1024 if total >= 1024 else 1
     parts = [
         f"{answer.get('percent') or 0:.0f} %",
         f"{formatting.number(done / unit)} of {formatting.memory(total)}",
@@ -179,10 +181,10 @@ def _state(name: str, answer: MoveAnswer) -> str:
 
 def _seconds_left(answer: MoveAnswer) -> float | None:
     """Return the seconds that a running move still takes by its own rate; None if not known."""
-    elapsed, total, left = (
+    elapsed, total, remaining = (
         answer.get("elapsed_s"),
         answer.get("total_mib"),
         answer.get("remaining_mib"),
     )
-    done = (total or 0) - (left or 0)
-    return left * elapsed / done if elapsed and left is not None and done > 0 else None
+    done = (total or 0) - (remaining or 0)
+    return remaining * elapsed / done if elapsed and remaining is not None and done > 0 else None

@@ -61,12 +61,12 @@ class Removing:
     def look_shared(self, host: str, paths: Collection[str]) -> dict[str, str]:
         """Return the files of a host that hosts with its shared storage need, and the reasons."""
         with self._store.read() as connection:
-            found = dict.fromkeys(
+            needs = dict.fromkeys(
                 used_files.shared_elsewhere(connection, host, paths),
                 "a domain of another host uses it",
             )
-        fresh = self._fresh(host, set(paths) - set(found), None, everywhere=False)
-        return {**{each["path"]: f"{each['who']} {each['how']}" for each in fresh}, **found}
+        fresh = self._fresh(host, set(paths) - set(needs), None, everywhere=False)
+        return {**{each["path"]: f"{each['who']} {each['how']}" for each in fresh}, **needs}
 
     def refuse_taken(
         self, uuid: str, name: str, host: str, paths: Collection[str], written: bool = False
@@ -81,13 +81,13 @@ class Removing:
         needs = self._fresh(host, paths, uuid, everywhere=True, written=written)
         if needs:
             path, who, how = (needs[0][key] for key in ("path", "who", "how"))
-            why = (
+            reason = (
                 "what is read from it would change"
                 if written
                 else "two users that write to one disk destroy it"
             )
             raise DroverError(
-                f"Instance {name} on {host}: {path} is not given to it: {who} {how}. Nothing was begun, as {why}. Give it another file, or a copy.",
+                f"Instance {name} on {host}: {path} is not given to it: {who} {how}. Nothing was begun, as {reason}. Give it another file, or a copy.",
                 host=host,
                 uncertain=False,
             )
@@ -110,7 +110,7 @@ class Removing:
         """
         ways = {order["uuid"]: (order["source"], order["destination"]) for order in orders}
         with self._store.read() as connection:
-            found = used_files.of_ways(connection, ways)
+            facts = used_files.of_ways(connection, ways)
             needed, going = (
                 used_files.on_ways(connection, ways),
                 used_files.own(connection, list(ways)),
@@ -119,15 +119,15 @@ class Removing:
                 connection, {destination for _source, destination in ways.values()}
             )
         for uuid, (source, destination) in ways.items():
-            found[uuid]["addresses_there"] = sorted(seen.get(destination, ()))
+            facts[uuid]["addresses_there"] = sorted(seen.get(destination, ()))
             copies = options[uuid].get("copy_storage") == "always"
             paths = {
                 path for path, identity in going[uuid] if fresh and (identity is None or copies)
             } - set(needed[uuid])
-            found[uuid]["used_elsewhere"] = needed[uuid] + self._fresh(
+            facts[uuid]["used_elsewhere"] = needed[uuid] + self._fresh(
                 source, paths, uuid, everywhere=False
             )
-        return found
+        return facts
 
     def _fresh(
         self,
@@ -149,14 +149,14 @@ class Removing:
         if not paths or not others:
             return []
         with self._store.read() as connection:
-            known = looks.hosts(connection)
+            known_hosts = looks.hosts(connection)
             storage = files.nodes_of(connection, {(each, None) for each in (host, *others)})
         nodes = {each: storage[(each, None)] for each in (host, *others)}
         reported = set(storage_identity.folders(nodes[host])) - set(paths)
         folders = reported | {os.path.dirname(path) for path in paths if os.path.isabs(path)}
         names = self._names(host, {*paths, *folders})
         looked_into = sorted({names[folder]["inode"] for folder in folders} - {None})
-        wanted: dict[str, list[dict[str, Any]]] = {}
+        questions_by_host: dict[str, list[dict[str, Any]]] = {}
         seen: dict[str, set[str]] = {}
         for path in sorted(paths):
             name, text = names[path], _text(names[path], nodes[host])
@@ -166,25 +166,27 @@ class Removing:
                 if names[folder]["mount"] == name["mount"]
             } - {None}
             for other in others:
-                sees = other not in known or storage_identity.may_see(
+                sees = other not in known_hosts or storage_identity.may_see(
                     name, text, nodes[host], nodes[other], near
                 )
                 if sees:
                     seen.setdefault(other, set()).add(path)
                 if sees or (everywhere and len(others) < asking.ALL):
-                    wanted.setdefault(other, []).append(
+                    questions_by_host.setdefault(other, []).append(
                         {**_question(name, text, nodes[other]), "written": written}
                     )
-        given = {
+        arguments = {
             other: {
-                "uris": looks.uris_of(known, other),
+                "uris": looks.uris_of(known_hosts, other),
                 "uuid": but,
                 "files": questions,
                 "folders_seen": looked_into,
             }
-            for other, questions in sorted(wanted.items(), key=lambda each: natural(each[0]))
+            for other, questions in sorted(
+                questions_by_host.items(), key=lambda each: natural(each[0])
+            )
         }
-        answers, silent = asking.ask(self._hosts, MODULE, given) if given else ({}, {})
+        answers, silent = asking.ask(self._hosts, MODULE, arguments) if arguments else ({}, {})
         needs = [
             {"path": path, "who": f"on {other}", "how": str(reason)}
             for other, answer in answers.items()
@@ -216,28 +218,28 @@ class Removing:
     @staticmethod
     def _doubts(silent: Mapping[str, Collection[str]]) -> list[Need]:
         """Return the files that hosts without an answer may need."""
-        found = []
+        needs = []
         for path in sorted(set().union(*silent.values())):
             hosts = sorted((host for host, paths in silent.items() if path in paths), key=natural)
             how = f"not answer, and a domain there may need it; where it is certain that none does: -e drover_absent_hosts={','.join(hosts)}"
-            found.append(
+            needs.append(
                 {
                     "path": path,
                     "who": some(hosts),
                     "how": f"{'does' if len(hosts) == 1 else 'do'} {how}",
                 }
             )
-        return found
+        return needs
 
 
 def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
     """Return the text of a file, from the new answer of its host or from a declaration."""
     for path in (name["path"], name["real_path"]):
-        known = path and (
+        identity = path and (
             storage_identity.of_path(path, node) or storage_identity.of_device(path, node)
         )
-        if known:
-            return str(known)
+        if identity:
+            return str(identity)
     text: str | None = name["shared_id"]
     return text
 
@@ -245,16 +247,16 @@ def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
 def _question(name: Mapping[str, Any], text: str | None, there: NodeStorage) -> dict[str, Any]:
     """Return a file as an argument of the module for another host."""
     path = name["path"]
-    asked: dict[str, Any] = {
+    question: dict[str, Any] = {
         "name": path,
         "shared_id": name["shared_id"],
         "inode": name["inode"],
         "device": name.get("device"),
     }
     if name["real_path"] is None:
-        asked["volume"] = path.rpartition("/")[2]
-        return asked
-    asked["paths"] = sorted(
+        question["volume"] = path.rpartition("/")[2]
+        return question
+    question["paths"] = sorted(
         {path, name["real_path"], *(storage_identity.paths_at(text, there) if text else ())}
     )
-    return asked
+    return question

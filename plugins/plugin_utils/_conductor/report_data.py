@@ -45,14 +45,14 @@ def read(
     :raises DroverError: a mapping is no plan.
     """
     listed = instances.listing(connection)
-    wanted = sizes(overview.flavors(connection), listed)
-    specs = _specs(connection, wanted, policy)
+    sizes_asked = sizes(overview.flavors(connection), listed)
+    specs = _specs(connection, sizes_asked, policy)
     columns, placed = scheduling.read_for_losses(connection, specs, policy, now, service_down_time)
     addresses = instances.addresses(connection)
     for each in listed:
         each["addresses"] = addresses.get(each["uuid"], [])
     losses = host_losses(
-        wanted,
+        sizes_asked,
         plan_capacities(columns, specs, policy, placed),
         evacuations.with_local_disks(connection),
     )
@@ -62,13 +62,13 @@ def read(
         "own": [each._asdict() for each in own],
     }
     seen["further_pools"] = pools_listing.of_fleet(connection)
-    found = view(seen, losses["fatal"])
+    fleet_view = view(seen, losses["fatal"])
     return {
-        **found,
+        **fleet_view,
         "capacity": losses,
         "growth": growth_lines(capacity.read_growth(connection)),
         "projects": projects_view(quotas.listing(connection)),
-        "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
+        "plans": [plan_view(plan, fleet_view["hosts"], listed) for plan in plans],
     }
 
 
@@ -83,17 +83,17 @@ def _specs(
     try:
         return scheduling.read_specs(connection, requests, policy)
     except RequestError:
-        found = []
-        for each, request in zip(wanted, requests):
+        specs = []
+        for size, request in zip(wanted, requests):
             try:
-                found += scheduling.read_specs(connection, [request], policy)
+                specs += scheduling.read_specs(connection, [request], policy)
             except RequestError:
-                found += scheduling.read_specs(
+                specs += scheduling.read_specs(
                     connection,
-                    [_request({key: each[key] for key in each if key != "flavor"})],
+                    [_request({key: size[key] for key in size if key != "flavor"})],
                     policy,
                 )
-        return found
+        return specs
 
 
 def _request(size: Mapping[str, Any]) -> dict[str, Any]:

@@ -264,13 +264,13 @@ class Resize:
             )
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Instance {name} on {source}: {answer.message}")
-            (found,) = answer.result["moves"]
-            status, message = found["status"], found.get("message") or ""
+            (answered,) = answer.result["moves"]
+            status, message = answered["status"], answered.get("message") or ""
             if status in ("failed", "cancelled"):
                 raise DroverError(
                     f"Instance {name} did not move from {source} to {destination}: {message}"
                 )
-            if status == "conflict" and certainty.runs_there(found):
+            if status == "conflict" and certainty.runs_there(answered):
                 # A killed run had already started it there.
                 return
             if status in ("conflict", "lost"):
@@ -280,9 +280,9 @@ class Resize:
                 )
             if status != "running":
                 return
-            if found.get("percent") is not None:
-                self._say(f"{way}, {found['percent']:.0f} %")
-            wait = int(pause(found.get("elapsed_s"), 1))
+            if answered.get("percent") is not None:
+                self._say(f"{way}, {answered['percent']:.0f} %")
+            wait = int(pause(answered.get("elapsed_s"), 1))
             self._extend((source, destination), wait)
 
     def _extend(self, hosts: Iterable[str], wait: int) -> None:

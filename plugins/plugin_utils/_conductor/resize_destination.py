@@ -27,7 +27,7 @@ SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
     """Return the scheduler's request for an instance in its present state."""
-    given = {
+    columns = {
         "name": instance["name"],
         "uuid": instance["uuid"],
         "vcpus": instance["vcpus"],
@@ -38,19 +38,19 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
         "project": instance["project"],
         "user": instance["user"],
     }
-    found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    fields: dict[str, Any] = {key: value for key, value in columns.items() if value is not None}
     if instance["flavor"] and flavors.find(connection, instance["flavor"]) is not None:
-        found["flavor"] = instance["flavor"]
+        fields["flavor"] = instance["flavor"]
     if instance["extra_specs"]:
-        found["extra_specs"] = instance["extra_specs"]
+        fields["extra_specs"] = instance["extra_specs"]
     image = {
         "name": instance["image_name"],
         "id": instance["image_id"],
         "disk_format": instance["image_format"],
     }
     if instance["image"] or any(image.values()):
-        found["image"] = {**image, "properties": instance["image"]}
-    return found
+        fields["image"] = {**image, "properties": instance["image"]}
+    return fields
 
 
 def find_destination(
@@ -75,19 +75,19 @@ def find_destination(
     :returns: a selection with all resources that the instance will hold, and the size.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
-    asked, size = request(connection, instance), wanted_size(connection, instance, new)
-    of_instance = dict(asked)
+    fields, size = request(connection, instance), wanted_size(connection, instance, new)
+    of_instance = dict(fields)
     if new is None:
-        asked["ignore_hosts"] = [instance["host"]]
+        fields["ignore_hosts"] = [instance["host"]]
     elif new.flavor is not None:
         for key in ("vcpus", "memory_mb"):
-            asked.pop(key)
-        asked.update(flavor=new.flavor, disk_gb=size["disk_gb"])
+            fields.pop(key)
+        fields.update(flavor=new.flavor, disk_gb=size["disk_gb"])
     else:
-        asked.update(new.sizes)
+        fields.update(new.sizes)
     tries = [host] if host else ([instance["host"]] if new is not None else []) + [None]
     for number, where in enumerate(tries, 1):
-        wanted = {**asked, "host": where} if where else asked
+        wanted = {**fields, "host": where} if where else fields
         try:
             (selection,) = decide(connection, [wanted], policy, now, service_down_time)
             break
@@ -96,14 +96,14 @@ def find_destination(
                 raise
     if not selection.get("host_request"):
         _refuse_tied(connection, instance, of_instance, policy)
-    held: Resources = {}
+    amounts_kept: Resources = {}
     for amounts in (
         allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values()
     ):
         for each, amount in amounts.items():
             if each not in SIZED:
-                held[each] = held.get(each, 0) + amount
-    return {**selection, "resources": {**held, **selection["resources"]}}, size
+                amounts_kept[each] = amounts_kept.get(each, 0) + amount
+    return {**selection, "resources": {**amounts_kept, **selection["resources"]}}, size
 
 
 def _refuse_tied(
@@ -144,15 +144,15 @@ def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | 
     if new.flavor is None:
         return _of_sizes(instance, new.sizes)
     name = new.flavor
-    found = flavors.find(connection, name)
-    if found is None:
+    flavor = flavors.find(connection, name)
+    if flavor is None:
         near = which_name(name, flavors.read_all(connection))
         raise DroverError(
             f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
             "correct the name."
         )
     # A flavor without a disk does not change the disks.
-    disk_gb = found["disk_gb"] or instance["disk_gb"]
+    disk_gb = flavor["disk_gb"] or instance["disk_gb"]
     if disk_gb < instance["disk_gb"]:
         raise DroverError(
             f"Flavor {name} has a disk of {disk_gb} GiB, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made "
@@ -160,8 +160,8 @@ def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | 
         )
     return {
         "flavor": name,
-        "vcpus": found["vcpus"],
-        "memory_mb": found["memory_mb"],
+        "vcpus": flavor["vcpus"],
+        "memory_mb": flavor["memory_mb"],
         "disk_gb": disk_gb,
     }
 

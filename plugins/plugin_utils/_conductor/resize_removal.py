@@ -136,15 +136,15 @@ class ResizeRemoval:
     ) -> list[certainty.Proof]:
         proofs = []
         for host, uri in ends.items():
-            found = self._hosts.hand(host).look(uri, {instance["uuid"]: withdrawn}, self._patience)[
+            look = self._hosts.hand(host).look(uri, {instance["uuid"]: withdrawn}, self._patience)[
                 instance["uuid"]
             ]
-            if found is None:
+            if look is None:
                 raise DroverError(
                     f"Instance {instance['name']} has a resize that is open, and {host} does not answer, so it may have its domain. It is not "
                     f"removed: run this again when {host} answers."
                 )
-            proof = certainty.is_absent(host, found)
+            proof = certainty.is_absent(host, look)
             if proof is None:
                 refuse(instance, "absent")
                 raise DroverError(

@@ -84,10 +84,10 @@ class ResizeSteps:
         """
         with self._store.read() as connection:
             (instance,) = instance_lookup.find(connection, [wanted])
-            found = instance["migration"]
-            if found is None or found["type"] != migration_claims.RESIZE:
+            migration = instance["migration"]
+            if migration is None or migration["type"] != migration_claims.RESIZE:
                 return instance, None
-            return instance, self._described(connection, found["uuid"])
+            return instance, self._described(connection, migration["uuid"])
 
     def _described(self, connection: Connection, migration: str) -> Resize:
         """Return a resize, with the options of its move in both of its orders."""
@@ -172,34 +172,38 @@ class ResizeSteps:
                 f"Instance {instance['name']}: Nothing was done",
             )
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
-        there = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
-        wanted: ResizeTarget = {
+        new_size = {
+            "vcpus": size["vcpus"],
+            "memory_mb": size["memory_mb"],
+            "disk_gb": size["disk_gb"],
+        }
+        target: ResizeTarget = {
             "flavor": size["flavor"],
             "resources": selection["resources"],
             "running": facts["state"] not in OFF,
-            "sizes": {"old": old, "new": there},
+            "sizes": {"old": old, "new": new_size},
         }
         if selection.get("host_request"):
-            wanted["host_request"] = selection["host_request"]
+            target["host_request"] = selection["host_request"]
         if new is not None and new.sizes:
-            wanted["given"] = new.sizes
+            target["given"] = new.sizes
         with self._store.write(together=True) as connection:
             opened = migration_claims.begin_resize(
                 connection,
                 instance["uuid"],
                 selection["host"],
                 selection["node"],
-                wanted,
+                target,
                 now,
                 instance["host"],
             )
             resize = self._described(connection, opened["uuid"])
-            whose, place = (
+            owner, place = (
                 (instance["uuid"], instance["name"]),
                 (selection["host"], selection["node"]),
             )
             decided = decisions.row(
-                purpose, self._actor, whose, now, place, explanation=selection["explanation"]
+                purpose, self._actor, owner, now, place, explanation=selection["explanation"]
             )
             decisions.record(connection, [decided])
         before = {**have, **old, "host": instance["host"]}
@@ -239,14 +243,14 @@ class ResizeSteps:
         :returns: the facts of its domain.
         """
         sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
-        given = {
+        options = {
             **self._sized(instance, instance["uri"], size),
             "state": "stopped",
             "disk_gb": size["disk_gb"] or None,
         }
-        _foretell(hand, given, sentence)
-        given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
-        return _foretell(hand, given, sentence)["domain"]
+        _foretell(hand, options, sentence)
+        options = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
+        return _foretell(hand, options, sentence)["domain"]
 
     def leave(self, resize: Resize) -> Step:
         """Shut the instance down at its host, and give it the new size there if it stays."""
@@ -318,10 +322,10 @@ class ResizeSteps:
         # First withdraw its move and the orders of an earlier run at its host, so that nothing of
         # them can begin.
         withdrawn = {resize["uuid"]: [resize["migration"]]}
-        found = hand.look(resize["source_uri"], withdrawn, self._settings.timeout)[resize["uuid"]]
-        proof = certainty.has_not_left(resize["source"], found)
+        look = hand.look(resize["source_uri"], withdrawn, self._settings.timeout)[resize["uuid"]]
+        proof = certainty.has_not_left(resize["source"], look)
         if proof is None:
-            self._seek(hand, resize, found)
+            self._seek(hand, resize, look)
             raise DroverError(
                 f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. "
                 f"{_again(resize)}"
@@ -374,17 +378,17 @@ class ResizeSteps:
                 f"Instance {resize['name']} on {host} has the size of before, {_size_text(resize['old'])}: somebody has taken its resize back, so it is not "
                 f"confirmed. Nothing was done. {_again(resize)} Or revert it with drover_resize=revert."
             )
-        given: dict[str, Any] = {
+        options: dict[str, Any] = {
             "uri": resize["destination_uri"],
             "uuid": resize["uuid"],
             "name": resize["name"],
             "state": "present",
         }
         if resize["new"]["disk_gb"]:
-            given["disk_gb"] = resize["new"]["disk_gb"]
+            options["disk_gb"] = resize["new"]["disk_gb"]
         hand = self._hand(host)
         try:
-            done = self._domain(hand, host, given, resize)
+            done = self._domain(hand, host, options, resize)
         except Absent:
             self._refuse_gone(hand, resize)
             raise DroverError(
@@ -429,10 +433,10 @@ class ResizeSteps:
             foreseen = hand.foretell(
                 "_domain_migration", {"uri": resize["destination_uri"], "start": [resize["back"]]}
             )
-            (found,) = foreseen.get("moves") or [{}]
+            (move,) = foreseen.get("moves") or [{}]
             nowhere, state = (
                 f"neither {source} nor {destination} has a domain",
-                found.get("destination_state"),
+                move.get("destination_state"),
             )
         if state is None:
             raise DroverError(
@@ -491,11 +495,13 @@ class ResizeSteps:
         If it goes to another host, its definition stays as it is: only the other host has CPUs for
         the new size.
         """
-        given = self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
-        given |= {"state": "stopped", "order": order}
+        options = (
+            self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
+        )
+        options |= {"state": "stopped", "order": order}
         hand = self._hand(host)
         try:
-            result = self._domain(hand, host, given, resize)
+            result = self._domain(hand, host, options, resize)
         except Absent:
             if resize["status"] == "finished":
                 self._refuse_gone(hand, resize)
@@ -516,19 +522,19 @@ class ResizeSteps:
         :returns: the facts of its domain.
         """
         host, uri = resize["source"], resize["source_uri"]
-        given = {**self._sized(resize, uri, resize["old"]), "state": "present"}
+        options = {**self._sized(resize, uri, resize["old"]), "state": "present"}
         _foretell(
             hand,
-            given,
+            options,
             f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}",
         )
-        self._domain(hand, host, given, resize)
+        self._domain(hand, host, options, resize)
         return self._power(
             hand, host, uri, resize, "It has its old size there; the resize stays open."
         )
 
     def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> dict[str, Any]:
-        given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
+        options = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
             uuid, name = resize["uuid"], resize["name"]
@@ -537,7 +543,7 @@ class ResizeSteps:
                 if resize["running"]
                 else []
             )
-            return self._domain(hand, host, {**given, "state": state}, resize, proofs)["domain"]
+            return self._domain(hand, host, {**options, "state": state}, resize, proofs)["domain"]
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 

@@ -68,22 +68,22 @@ class Restarts:
         :returns: None if the instance is off.
         """
         deadline = self._clock.monotonic() + self._timeout
-        state, there = self._look(order)
-        why = ""
+        state, destination_state = self._look(order)
+        failure = ""
         if state in ACTIVE and (problem := self._foresee(order)) is not None:
             return StillUp(problem, "failed", state)
         while True:
-            if state is None and there is None:
+            if state is None and destination_state is None:
                 return StillUp("libvirt does not say whether it runs.", "lost", None)
             if state not in ACTIVE:
                 return None
-            left = deadline - self._clock.monotonic()
-            if left <= 0:
-                message = f"It did not shut down within {self._timeout} s and goes on running. {why}".strip()
+            remaining = deadline - self._clock.monotonic()
+            if remaining <= 0:
+                message = f"It did not shut down within {self._timeout} s and goes on running. {failure}".strip()
                 return StillUp(message, "failed", state)
-            why = self._switch(order, False, False, max(1, int(min(SLICE, left)))) or ""
+            failure = self._switch(order, False, False, max(1, int(min(SLICE, remaining)))) or ""
             keep()
-            state, there = self._look(order)
+            state, destination_state = self._look(order)
 
     def start(self, order: UnopenedOrder, there: bool) -> str | None:
         """Start an instance at the destination (there) or the source.

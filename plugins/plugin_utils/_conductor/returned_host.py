@@ -44,13 +44,13 @@ def settle(
         lambda connection: ports.leasing.renew(connection, host),
         clock=ports.clock,
     )
-    settling, said = EvacuationSettling(dead), []
+    settling, sentences = EvacuationSettling(dead), []
     for place in begun:
-        said += settling.withdraw(place, ports.hosts.hand(place, limit + patience), patience)
+        sentences += settling.withdraw(place, ports.hosts.hand(place, limit + patience), patience)
     dead.read = {place for place in places if asking.is_read(ports.hosts, place, limit)}
-    more, left = settling.settle_returned()
-    said += more
-    if said:
+    more, staying = settling.settle_returned()
+    sentences += more
+    if sentences:
         # A discovery removes the stale domains on the host.
         ports.hosts.discover(host, limit)
-    return said, left
+    return sentences, staying

@@ -174,26 +174,28 @@ class Rolling:
         :raises DroverError: no host that is left can be emptied.
         """
         records = self._records.read()
-        left = self._records.left(records)
-        if not left:
+        remaining = self._records.left(records)
+        if not remaining:
             return {"finished": True, "hosts": [], "steps": []}
         self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
-        plan = self._batches(self._own_last(self._records.begun(records) or left, left), records)
+        plan = self._batches(
+            self._own_last(self._records.begun(records) or remaining, remaining), records
+        )
         if not plan["batches"]:
             raise DroverError(
                 ". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + "."
             )
         batch = plan["batches"][0]
-        self._say(f"This batch: {', '.join(batch)}. {_waiting(len(left) - len(batch))}")
+        self._say(f"This batch: {', '.join(batch)}. {_waiting(len(remaining) - len(batch))}")
         steps = [
             step for step in STEPS if step.name not in HOOKS or step.name in self.request.hooks
         ]
-        wanted = [
+        named_steps = [
             step._asdict()
             for step in steps
             if any(self._is_ahead(step, records[host]) for host in batch)
         ]
-        return {"finished": False, "hosts": batch, "steps": wanted}
+        return {"finished": False, "hosts": batch, "steps": named_steps}
 
     def close(self, batch: list[str]) -> dict[str, Any]:
         """End a batch: check its hosts, bring their instances back, and record the hosts as done.
@@ -220,10 +222,10 @@ class Rolling:
         """
         self._ports.leasing.release([LEASE])
         with self._store.read() as connection:
-            found = hosts.listing(
+            rows = hosts.listing(
                 connection, clock.now(connection), self.request.question.service_down_time
             )
-        known = {each["host"]: each for each in found}
+        known = {each["host"]: each for each in rows}
         states = [
             rolling_text.host_state(record, known.get(name))
             for name, record in self._records.read().items()
@@ -245,12 +247,12 @@ class Rolling:
             need = self._need(host)
             return {"host": host, "unread": None, "needed": need.needed, "why": need.why}
         except DroverError as problem:
-            why = (
+            reason = (
                 str(problem.cause_of_it).strip()
                 if isinstance(problem, Unreachable)
                 else str(problem)
             )
-            return {"host": host, "unread": why, "needed": None, "why": ""}
+            return {"host": host, "unread": reason, "needed": None, "why": ""}
 
     def step(self, host: str, name: str) -> dict[str, Any]:
         """Begin a step of a host if it is due; do it, or return the work for the role.
@@ -295,12 +297,12 @@ class Rolling:
     def _disable(self, host: str, record: RollingRecord) -> dict[str, Any]:
         with self._store.write() as connection:
             # Instances that an earlier run recorded belong to this host.
-            there = record["instances"] or [
+            drained = record["instances"] or [
                 {"uuid": each["uuid"], "host": host, "node": each["node"]}
                 for each in instances.listing(connection, host=host)
                 if each["node"] is not None
             ]
-            values = {"stage": "drain", "message": "", "instances": there}
+            values = {"stage": "drain", "message": "", "instances": drained}
             changed = rolling.write(connection, host, values, self._ports.clock.time())
             before, after = host_state.change(
                 connection, host, "draining", self.request.drain.reason
@@ -349,15 +351,15 @@ class Rolling:
     def _refuse_hooks(self) -> None:
         for name, path in self.request.hooks.items():
             if name not in HOOKS:
-                why = f"but there is no such hook, only {', '.join(HOOKS)}"
+                reason = f"but there is no such hook, only {', '.join(HOOKS)}"
             elif not isinstance(path, str):
-                why = "which is no path of a task file"
+                reason = "which is no path of a task file"
             elif not os.path.isfile(os.path.realpath(path)):
-                why = "which is no file on the controller"
+                reason = "which is no file on the controller"
             else:
                 continue
             raise DroverError(
-                f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed."
+                f"drover_rolling_hooks: {name} is {path}, {reason}. Nothing was changed."
             )
 
     def _chosen(
@@ -369,24 +371,26 @@ class Rolling:
         todo: list[str] = []
         out: list[BlockedHost] = []
         every = self.request.reboot != NEEDED or self.request.all_hosts
-        for each in seen:
-            stage = records[each["host"]]["stage"] if each["host"] in records else None
+        for host_seen in seen:
+            stage = records[host_seen["host"]]["stage"] if host_seen["host"] in records else None
             if stage == "done" or (
-                stage is None and not (every or each["unread"]) and each["needed"] is False
+                stage is None
+                and not (every or host_seen["unread"])
+                and host_seen["needed"] is False
             ):
                 continue
             reason = None
             if stage in (None, "waiting"):
-                if each["unread"]:
-                    reason = f"it cannot be read: {each['unread']}"
-                elif each["needed"] is None and self.request.reboot == NEEDED:
-                    reason = _unknown(each["why"])
-                elif each["host"] in drained:
+                if host_seen["unread"]:
+                    reason = f"it cannot be read: {host_seen['unread']}"
+                elif host_seen["needed"] is None and self.request.reboot == NEEDED:
+                    reason = _unknown(host_seen["why"])
+                elif host_seen["host"] in drained:
                     reason = "it is drained already, not by this maintenance; bring it back first (drover.compute.undrain)"
             if reason is None:
-                todo.append(each["host"])
+                todo.append(host_seen["host"])
             else:
-                out.append({"host": each["host"], "reason": reason})
+                out.append({"host": host_seen["host"], "reason": reason})
         return todo, out
 
     def _as_they_are(self, records: Records) -> Records:
@@ -396,7 +400,7 @@ class Rolling:
 
         :raises DroverError: a person has drained a host again after its return.
         """
-        found = dict(records)
+        updated = dict(records)
         begun = self._records.begun(records)
         self._refuse_drained(
             {host: records[host]["stage"] for host in begun if records[host]["stage"] in ENABLED}
@@ -404,14 +408,14 @@ class Rolling:
         for host in begun:
             if records[host]["stage"] not in EMPTIED:
                 continue
-            why = self._why_not_drained(host)
-            if why is None:
+            reason = self._why_not_drained(host)
+            if reason is None:
                 continue
-            self._say(f"{host}: it is drained again, as {why} since its drain.")
-            found[host] = {**records[host], "stage": "drain"}
+            self._say(f"{host}: it is drained again, as {reason} since its drain.")
+            updated[host] = {**records[host], "stage": "drain"}
             if not self.request.plan_only:
                 self._records.begin(host, "drain")
-        return found
+        return updated
 
     def _refuse_drained(self, stages: Mapping[str, str]) -> None:
         """Refuse hosts that were brought back and are drained again.
@@ -456,13 +460,13 @@ class Rolling:
 
     def _bring_back(self, homes: Sequence[Home]) -> None:
         question, moves = self.request.question, self.request.drain.moves
-        wanted, staged = (
+        homes_by_uuid, staged = (
             {each["uuid"]: (each["host"], each["node"]) for each in homes},
             StagedMoves(self._ports, moves),
         )
         with self._store.read() as connection:
             left_open = {
-                row.source for row in open_moves(connection) if row.instance_uuid in wanted
+                row.source for row in open_moves(connection) if row.instance_uuid in homes_by_uuid
             }
         for source in sorted(left_open):
             # An earlier run had begun their return.
@@ -471,7 +475,7 @@ class Rolling:
         with self._store.read() as connection:
             plan = plan_home(
                 connection,
-                wanted,
+                homes_by_uuid,
                 question.policy,
                 moves.limits.per_source,
                 question.service_down_time,

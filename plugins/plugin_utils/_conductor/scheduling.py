@@ -99,14 +99,14 @@ def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQue
         {spec.key for spec in specs},
         {spec.server_group.name for spec in specs if spec.server_group is not None},
     )
-    found = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
+    columns = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
     for spec in specs:
-        found.classes.update(spec.resources)
+        columns.classes.update(spec.resources)
         for group in spec.groups:
-            found.provider_traits.update(group.required, group.forbidden)
+            columns.provider_traits.update(group.required, group.forbidden)
         for hint in ("same_host", "different_host"):
             instances.update(spec.hints.get(hint, ()))
-    return found
+    return columns
 
 
 def columns_for_moves(
@@ -283,10 +283,10 @@ class ProviderCapacity:
                 self._states.uuid[node], self._states.devices(node)
             )
         suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
-        for each in self._capacity.candidates(self._query(spec, None), node):
-            mappings = {suffix: each["mappings"][suffix] for suffix in suffixes}
+        for candidate in self._capacity.candidates(self._query(spec, None), node):
+            mappings = {suffix: candidate["mappings"][suffix] for suffix in suffixes}
             yield Candidate(
-                batch.allocations_of(each),
+                batch.allocations_of(candidate),
                 mappings,
                 spec.host_request.on_providers(mappings, self._keys[node]),
             )
@@ -311,13 +311,15 @@ def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
     """Return the query for candidates of a spec, for all classes or for one."""
     spread = dict(spec.resources)
     groups = {}
-    for each in spec.groups:
-        for name, amount in each.resources:
+    for group in spec.groups:
+        for name, amount in group.resources:
             spread[name] -= amount
-        wanted = {name: n for name, n in each.resources if resource_class in (None, name)}
-        if wanted:
-            required = [frozenset([trait]) for trait in sorted(each.required)]
-            groups[each.suffix] = query.Group(each.suffix, wanted, required, set(each.forbidden))
+        amounts = {name: n for name, n in group.resources if resource_class in (None, name)}
+        if amounts:
+            required = [frozenset([trait]) for trait in sorted(group.required)]
+            groups[group.suffix] = query.Group(
+                group.suffix, amounts, required, set(group.forbidden)
+            )
     spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
     if spread:
         groups = {"": query.Group("", spread), **groups}

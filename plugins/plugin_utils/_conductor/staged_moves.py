@@ -68,15 +68,15 @@ class StagedMoves:
         self._progress.expect({move["uuid"]: move.get("seconds") for move in moves})
         with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
             for stage in sorted({move.get("stage", 1) for move in moves}):
-                wanted = [
+                of_stage = [
                     move
                     for move in moves
                     if move.get("stage", 1) == stage and move["from_host"] not in problems
                 ]
-                ready = [move for move in wanted if done.issuperset(move.get("after", ()))]
-                skipped += [move for move in wanted if move not in ready]
+                ready = [move for move in of_stage if done.issuperset(move.get("after", ()))]
+                skipped += [move for move in of_stage if move not in ready]
                 self._progress.leave_out(move["uuid"] for move in skipped)
-                if len(ready) < len(wanted):
+                if len(ready) < len(of_stage):
                     names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
                     self._ports.say(
                         f"Not begun, as a move that was to make room before was not done: {names}."

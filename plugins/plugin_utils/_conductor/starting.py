@@ -125,43 +125,45 @@ class Starting:
         """
         targets = set(hosts)
         with self._store.read() as connection:
-            known = looks.hosts(connection)
+            known_hosts = looks.hosts(connection)
             every = (
-                {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
+                {*known_hosts, *self._hosts.names()}
+                if self._read is None
+                else {*self._read(), *targets}
             )
-            wanted = [
+            to_read = [
                 host
-                for host in self._to_read(every, known, targets, clock.now(connection))
+                for host in self._to_read(every, known_hosts, targets, clock.now(connection))
                 if host not in but
             ]
             recorded = (
-                evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
+                evacuations.shown(connection, instances, "") if len(to_read) < len(every) else {}
             )
         at = self._clock.monotonic()
-        given = {"uuids": sorted(instances), "names": sorted(names)}
-        given.update({kind: sorted(missing) for kind, missing in (plugs or {}).items()})
+        arguments = {"uuids": sorted(instances), "names": sorted(names)}
+        arguments.update({kind: sorted(missing) for kind, missing in (plugs or {}).items()})
         answers, silent = asking.ask(
             self._hosts,
             MODULE,
-            {host: {"uris": looks.uris_of(known, host), **given} for host in wanted},
+            {host: {"uris": looks.uris_of(known_hosts, host), **arguments} for host in to_read},
         )
         seen: dict[str, dict[str, str]] = {}
         named: dict[str, dict[str, str]] = {}
         lacking: dict[str, dict[str, str]] = {}
         for host, answer in answers.items():
-            found, lacking[host] = answer["domains"], answer.get("lacking") or {}
+            domains, lacking[host] = answer["domains"], answer.get("lacking") or {}
             seen[host] = {
-                each["uuid"]: each["state"] for each in found if each["uuid"] in instances
+                each["uuid"]: each["state"] for each in domains if each["uuid"] in instances
             }
-            named[host] = {each["name"]: each["uuid"] for each in found if each["name"] in names}
+            named[host] = {each["name"]: each["uuid"] for each in domains if each["name"] in names}
         for uuid, places in recorded.items():
             for place in places:
-                if place["host"] not in wanted and place["host"] in every:
+                if place["host"] not in to_read and place["host"] in every:
                     seen.setdefault(place["host"], {})[uuid] = place["state"]
         # A person may have switched a host on since: the host is believed, and not the record.
         off = {
             host
-            for host, each in known.items()
+            for host, each in known_hosts.items()
             if each.is_off and not isinstance(silent.get(host), asking.Failure)
         }
         silent = {
@@ -368,25 +370,25 @@ class Starting:
         """
         by_uuid = {uuid: name for name, uuid in names.items() if uuid}
         look = self.look(by_uuid, hosts, names, plugs)
-        found = {
+        namesakes = {
             (host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains
         }
-        found |= {
+        namesakes |= {
             (host, name, uuid)
             for host, domains in look.named.items()
             for name, uuid in domains.items()
         }
         with self._store.read() as connection:
-            known = instance_lookup.known(connection, {uuid for _host, _name, uuid in found})
-        there = [
+            recorded = instance_lookup.known(connection, {uuid for _host, _name, uuid in namesakes})
+        unknown = [
             f"{host} has {name} (uuid {uuid})"
-            for host, name, uuid in sorted(found)
-            if uuid not in known
+            for host, name, uuid in sorted(namesakes)
+            if uuid not in recorded
         ]
-        if there:
+        if unknown:
             raise DroverError(
-                f"Nothing was placed, as hosts have domains that this store does not know, with the name or uuid of what is new: {'; '.join(there)}. Somebody "
-                "has defined them since the last discovery, or another store has placed them. Run drover.compute.discover, which records them, and "
+                f"Nothing was placed, as hosts have domains that this store does not know, with the name or uuid of what is new: {'; '.join(unknown)}. "
+                "Somebody has defined them since the last discovery, or another store has placed them. Run drover.compute.discover, which records them, and "
                 "this again; or give what is new another name."
             )
         return sorted(look.silent, key=natural), look.lacking
@@ -410,10 +412,10 @@ def _refuse(look: _Look, silent: Collection[str], host: str, uuid: str, refused:
     ]
     if others:
         here = look.seen.get(host, {}).get(uuid)
-        there = f"{host} ({here})" if here is not None else host
+        place_text = f"{host} ({here})" if here is not None else host
         raise DroverError(
             f"{refused} on {host}: it is on {' and '.join(others)} too, and would be there twice. Somebody has taken it there, or one of the two is "
-            f"an old definition. Look at both, {there} and {' and '.join(others)}, with virsh list --all; undefine the wrong one, but keep its "
+            f"an old definition. Look at both, {place_text} and {' and '.join(others)}, with virsh list --all; undefine the wrong one, but keep its "
             "disks, which the other may use; run drover.compute.discover, and this again.",
             host=host,
         )

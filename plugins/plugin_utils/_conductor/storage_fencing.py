@@ -66,12 +66,12 @@ def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> st
         if the fence is not the blocklist of Ceph.
     """
     variables = ports.hosts.variables(host)
-    for each in fences:
-        if each["fence"] != CEPH:
+    for fence in fences:
+        if fence["fence"] != CEPH:
             continue
         question = {
             "state": "verified",
-            "addresses": each["addresses"],
+            "addresses": fence["addresses"],
             "arguments": variables.get("drover_ceph_arguments") or [],
         }
         try:
@@ -212,12 +212,13 @@ class StorageFencing:
             peers = evidence.peers(connection, self.host, others)
         deadline = self._ports.clock.monotonic() + FORGOTTEN
         while True:
-            found = {image for peer in peers for image in self._open(peer, images)}
-            if not found:
+            still_open = {image for peer in peers for image in self._open(peer, images)}
+            if not still_open:
                 return
             if self._ports.clock.monotonic() >= deadline:
                 raise DroverError(
-                    f"The tasks of the fence say that {self.host} is cut off from {some(sorted(found), 3)}, but Ceph still has a client that writes there: "
+                    f"The tasks of the fence say that {self.host} is cut off from {some(sorted(still_open), 3)}, "
+                    "but Ceph still has a client that writes there: "
                     "its instances run. Nothing was started. Correct the tasks so that they cut it off, and run this again. To go on all the same: -e "
                     "drover_evacuate_force=storage_active, which lifts just this rule."
                 )
@@ -247,11 +248,11 @@ class StorageFencing:
             return []
         self._ports.hosts.discover(self.host, READ)
         with self._ports.store.read() as connection:
-            left = storage_fences.still_there(connection, self.host)
+            moved = storage_fences.still_there(connection, self.host)
             begun = evacuations.begun_destinations(connection, self.host)
-        if left:
-            names = some([f"{each['name']} (now on {each['host']})" for each in left])
-            first = left[0]["name"]
+        if moved:
+            names = some([f"{each['name']} (now on {each['host']})" for each in moved])
+            first = moved[0]["name"]
             raise DroverError(
                 f"{self.host} stays shut out of its storage: {names} still runs there, and would write to the disks of the instance that runs "
                 f"elsewhere. Destroy it on {self.host} (virsh destroy {shlex.quote(first)}), or start {self.host} anew, and run this again."

@@ -57,12 +57,12 @@ class UnderWay:
 
 
 def _sentence(known: Sequence[tuple[str, Sequence[str]]]) -> str:
-    found: dict[str, list[str]] = {}
+    names_by_clause: dict[str, list[str]] = {}
     for clause, names in known:
-        found.setdefault(clause, []).extend(names)
-    said = [
+        names_by_clause.setdefault(clause, []).extend(names)
+    sentences = [
         f"{clause.format(some(list(dict.fromkeys(names))))}."
-        for clause, names in found.items()
+        for clause, names in names_by_clause.items()
         if names
     ]
-    return " ".join([*said, "Give the same command again."]) if said else ""
+    return " ".join([*sentences, "Give the same command again."]) if sentences else ""

@@ -143,23 +143,25 @@ def of_ways(
     """
     needed = files.of_instances(connection, list(ways))
     hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
-    found = {}
+    facts = {}
     for uuid, (source, destination) in ways.items():
-        here, there = hosts[(source, None)], hosts[(destination, None)]
+        source_storage, destination_storage = hosts[(source, None)], hosts[(destination, None)]
         paths = {path for path, _identity in needed[uuid]}
-        found[uuid] = {
+        facts[uuid] = {
             "shared_folders": sorted(
                 {
                     pool["path"]
-                    for pool in here["pools"]
+                    for pool in source_storage["pools"]
                     if pool.get("path") and pool.get("shared_id")
                 }
             ),
-            "devices_there": _devices(paths, here, there),
-            "file_systems_there": storage_identity.file_systems(there),
-            "images_there": [image for image in there["images"] if image["path"] in paths],
+            "devices_there": _devices(paths, source_storage, destination_storage),
+            "file_systems_there": storage_identity.file_systems(destination_storage),
+            "images_there": [
+                image for image in destination_storage["images"] if image["path"] in paths
+            ],
         }
-    return found
+    return facts
 
 
 def own(connection: Connection, uuids: Collection[str]) -> dict[str, set[Name]]:
@@ -203,14 +205,14 @@ def _devices(paths: Iterable[str], here: NodeStorage, there: NodeStorage) -> dic
 
     A name is the worldwide one, or ``declared`` if the operator declares the device on both hosts.
     """
-    found = {}
+    devices = {}
     for path in paths:
         if not path.startswith("/dev/"):
             continue
         if storage_identity.is_declared(path, here) and storage_identity.is_declared(path, there):
-            found[path] = "declared"
+            devices[path] = "declared"
         else:
             known = storage_identity.of_device(path, {"block_devices": there["block_devices"]})
             if known:
-                found[path] = known[len(storage_identity.DEVICE) :]
-    return found
+                devices[path] = known[len(storage_identity.DEVICE) :]
+    return devices

@@ -111,12 +111,12 @@ def _section(
     name: str, items: Any, where: Where, rule: Callable[[dict[str, Any], str], None]
 ) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
-    found = []
+    checked = []
     for item, place in _read(name, items, where):
         _unique(names, item["name"], place, "name")
         rule(item, place)
-        found.append(item)
-    return found
+        checked.append(item)
+    return checked
 
 
 def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, Any], str]]:
@@ -157,25 +157,25 @@ def _one_of_many(item: Mapping[str, Any], place: str) -> None:
     """Refuse keys that several instances of one definition cannot share."""
     if item.get("count") is None:
         return
-    given = [key for key in OF_ONE if item.get(key)]
-    given += [
+    keys = [key for key in OF_ONE if item.get(key)]
+    keys += [
         f"the path of disk {number}"
         for number, disk in enumerate(item.get("disks", []), 1)
         if disk.get("path")
     ]
-    given += [
+    keys += [
         f"the source of disk {number}"
         for number, disk in enumerate(item.get("disks", []), 1)
         if disk.get("source")
     ]
-    given += [
+    keys += [
         f"the mac of network {number}"
         for number, network in enumerate(item.get("networks", []), 1)
         if network.get("mac")
     ]
-    if given and item["count"] > 1:
+    if keys and item["count"] > 1:
         raise DroverError(
-            f"{place}: {given[0]} can be of one instance only, and count is {item['count']}. Take one of them out."
+            f"{place}: {keys[0]} can be of one instance only, and count is {item['count']}. Take one of them out."
         )
 
 
@@ -230,7 +230,7 @@ def with_flavors(
     :param places: the place of each instance in the file, by name.
     :raises DroverError: there is no such flavor.
     """
-    found = []
+    sized = []
     for item in items:
         if requests.names_flavor(item):
             if item["flavor"] not in flavors:
@@ -238,8 +238,8 @@ def with_flavors(
             item = requests.complete(
                 item, flavors[item["flavor"]], f"{places[item['name']]}: instance {item['name']}"
             )
-        found.append(item)
-    return found
+        sized.append(item)
+    return sized
 
 
 def known_names(

@@ -33,15 +33,15 @@ def refuse(definition: Mapping[str, Any], place: str) -> None:
 
     :param place: the beginning of each sentence.
     """
-    given = definition.get("cloud_init")
-    if not given:
+    cloud_init = definition.get("cloud_init")
+    if not cloud_init:
         return
     place = f"{place}, cloud_init"
-    user_data = given.get("user_data")
+    user_data = cloud_init.get("user_data")
     if isinstance(user_data, str) and user_data.strip():
         _refuse_user_data(user_data, place)
-    meta_data = _mapping(given.get("meta_data"), f"{place}: meta_data")
-    _refuse_network(_mapping(given.get("network_config"), f"{place}: network_config"), place)
+    meta_data = _mapping(cloud_init.get("meta_data"), f"{place}: meta_data")
+    _refuse_network(_mapping(cloud_init.get("network_config"), f"{place}: network_config"), place)
     _refuse_name(definition["name"], meta_data.get("local-hostname"), place)
 
 
@@ -59,10 +59,10 @@ def _refuse_user_data(text: str, place: str) -> None:
 
 def _refuse_network(given: Mapping[str, Any], place: str) -> None:
     """Refuse a network without a version: cloud-init leaves the network of the guest as it is then."""
-    found = given.get("network", given)
-    if not given or not isinstance(found, Mapping) or found.get("config") == "disabled":
+    network = given.get("network", given)
+    if not given or not isinstance(network, Mapping) or network.get("config") == "disabled":
         return
-    version = found.get("version")
+    version = network.get("version")
     if version not in (1, 2) or isinstance(version, bool):
         what = "has no version" if version is None else f"has the version {shown(version)}"
         raise DroverError(

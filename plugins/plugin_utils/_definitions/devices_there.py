@@ -62,29 +62,29 @@ def disks(
     :param root: its XML.
     :param folder: for new disks without a path, on its host.
     """
-    there = [disk for disk in facts["disks"] if disk.get("device", "disk") == "disk"]
+    disks_there = [disk for disk in facts["disks"] if disk.get("device", "disk") == "disk"]
     wished = disk_files.targets(definition["disks"])
     files = [_file_of(definition, target, disk, folder) for target, disk in wished]
-    pairs = _pairs(wished, files, there)
-    found: list[Difference] = []
+    pairs = _pairs(wished, files, disks_there)
+    differences: list[Difference] = []
     for number, ((_target, disk), path) in enumerate(zip(wished, files), 1):
         have = pairs.get(number)
         if have is None:
-            found.append(_missing_disk(definition, number, disk, path))
+            differences.append(_missing_disk(definition, number, disk, path))
         else:
-            found += _differing_disk(number, disk, have, root)
+            differences += _differing_disk(number, disk, have, root)
     matched = [id(each) for each in pairs.values()]
-    found += [
+    differences += [
         Difference(
             f"disk {each['target']}",
             str(each.get("path") or each["source"]),
             "none",
             way=f"detach it with drover.compute.instance_disk, or add it to the definition with path: {each.get('path') or each['source']}",
         )
-        for each in there
+        for each in disks_there
         if id(each) not in matched
     ]
-    return found
+    return differences
 
 
 def _file_of(
@@ -108,30 +108,32 @@ def _pairs(
     By its file; one without a path by the name of its file in any folder, since the instance may have been built elsewhere, else the first
     that is left, since it may not have been built from this definition.
     """
-    left, pairs = list(there), {}
+    unmatched, pairs = list(there), {}
 
     def take(number: int, matching: list[Mapping[str, Any]]) -> None:
         if matching and number not in pairs:
             pairs[number] = matching[0]
-            left[:] = [each for each in left if each is not matching[0]]
+            unmatched[:] = [each for each in unmatched if each is not matching[0]]
 
     for number, ((_target, disk), path) in enumerate(zip(wished, files), 1):
-        names = [{each.get("path"), each.get("real_path"), each.get("source")} for each in left]
+        names = [
+            {each.get("path"), each.get("real_path"), each.get("source")} for each in unmatched
+        ]
         if disk.get("path") or disk.get("source"):
-            take(number, [each for each, known in zip(left, names) if path in known])
+            take(number, [each for each, known in zip(unmatched, names) if path in known])
         else:
             own = posixpath.basename(path)
             take(
                 number,
                 [
                     each
-                    for each, known in zip(left, names)
+                    for each, known in zip(unmatched, names)
                     if own in {posixpath.basename(name) for name in known if name}
                 ],
             )
     for number, (_target, disk) in enumerate(wished, 1):
         if not disk.get("path") and not disk.get("source"):
-            take(number, left[:1])
+            take(number, unmatched[:1])
     return pairs
 
 
@@ -171,13 +173,13 @@ _PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, 
 def _differing_disk(
     number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element
 ) -> list[Difference]:
-    found, key = [], f"disk {number}"
+    differences, key = [], f"disk {number}"
     capacity = have.get("capacity_bytes")
     if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
         change, way = None, "a disk is never made smaller; correct the definition"
         if capacity < disk["size_gb"] * GIB:
             change, way = Change(GROWTH, {"target": have["target"], "size_gb": disk["size_gb"]}), ""
-        found.append(
+        differences.append(
             Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", change, way)
         )
     chain, image = have.get("chain"), disk.get("image") or ""
@@ -186,17 +188,17 @@ def _differing_disk(
         and chain is not None
         and image not in {name for each in chain for name in (each["path"], each["real_path"])}
     ):
-        there = chain[0]["path"] if chain else "none"
-        found.append(Difference(f"{key} image", there, image, way=ONLY_WHEN_BUILT))
+        backing = chain[0]["path"] if chain else "none"
+        differences.append(Difference(f"{key} image", backing, image, way=ONLY_WHEN_BUILT))
     shown = hardware_there.of_disk(root, have.get("target"))
     for name in ("bus", "cache", "io", "discard", "serial"):
         if disk.get(name) and shown.get(name) != disk[name]:
-            found.append(
+            differences.append(
                 Difference(
                     f"{key} {name}", shown.get(name, "none"), str(disk[name]), way=ONLY_WHEN_BUILT
                 )
             )
-    return found
+    return differences
 
 
 def _gib(size: int) -> str:
@@ -211,40 +213,40 @@ def networks(
     definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element
 ) -> list[Difference]:
     """Compare interfaces; for the parameters see disks()."""
-    there = list(facts["interfaces"])
+    unmatched = list(facts["interfaces"])
     wished = hardware.networks(_asked(definition), definition["networks"], definition["name"])
     pairs: dict[int, Mapping[str, Any]] = {}
     for by_mac in (True, False):
-        for number, each in enumerate(wished):
-            if number in pairs or bool(each.get("mac")) != by_mac:
+        for number, interface in enumerate(wished):
+            if number in pairs or bool(interface.get("mac")) != by_mac:
                 continue
-            for nic in there:
-                same = _mac(nic) == each["mac"].lower() if by_mac else _is_in(nic, each)
+            for nic in unmatched:
+                same = _mac(nic) == interface["mac"].lower() if by_mac else _is_in(nic, interface)
                 if same:
                     pairs[number] = nic
-                    there.remove(nic)
+                    unmatched.remove(nic)
                     break
-    found: list[Difference] = []
-    for number, (each, written) in enumerate(zip(wished, definition["networks"])):
+    differences: list[Difference] = []
+    for number, (interface, written) in enumerate(zip(wished, definition["networks"])):
         if number in pairs:
-            found += _differing_interface(number + 1, each, written, pairs[number], root)
+            differences += _differing_interface(number + 1, interface, written, pairs[number], root)
         else:
-            others = [nic for nic in facts["interfaces"] if _is_in(nic, each)]
+            others = [nic for nic in facts["interfaces"] if _is_in(nic, interface)]
             first = not any(
-                _source(other) == _source(each) and not other.get("mac")
+                _source(other) == _source(interface) and not other.get("mac")
                 for other in wished[:number]
             )
-            found.append(_missing_interface(number + 1, each, not others and first))
-    found += [
+            differences.append(_missing_interface(number + 1, interface, not others and first))
+    differences += [
         Difference(
             f"network {_mac(nic)}",
             f"{nic['type']} {nic['source']}",
             "none",
             way="detach it with drover.compute.instance_interface, or add it to the definition",
         )
-        for nic in there
+        for nic in unmatched
     ]
-    return found
+    return differences
 
 
 def _mac(nic: Mapping[str, Any]) -> str:
@@ -288,25 +290,27 @@ def _differing_interface(
     nic: Mapping[str, Any],
     root: Element,
 ) -> list[Difference]:
-    found, key, (kind, source) = [], f"network {number}", _source(wanted)
+    differences, key, (kind, source) = [], f"network {number}", _source(wanted)
     if not _is_in(nic, wanted):
         way = "detach it with drover.compute.instance_interface, and place attaches it again"
-        found.append(Difference(key, f"{nic['type']} {nic['source']}", f"{kind} {source}", way=way))
+        differences.append(
+            Difference(key, f"{nic['type']} {nic['source']}", f"{kind} {source}", way=way)
+        )
     shown = hardware_there.of_interface(root, nic.get("mac"))
     vlan = " ".join(str(tag["id"]) for tag in (wanted.get("vlan") or {}).get("tags", ()))
-    asked = {
+    values = {
         "model": wanted["model"] if written.get("model") else None,
         "mtu": wanted.get("mtu"),
         "queues": written.get("queues"),
         "vlan": vlan,
     }
-    for name, value in asked.items():
+    for name, value in values.items():
         text = "" if value is None or (name == "queues" and value == 1) else str(value)
         if text and shown.get(name) != text:
-            found.append(
+            differences.append(
                 Difference(f"{key} {name}", shown.get(name, "none"), text, way=ONLY_WHEN_BUILT)
             )
-    return found
+    return differences
 
 
 def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Difference]:
@@ -316,7 +320,7 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
     drives = [disk for disk in facts["disks"] if disk.get("device") == "cdrom"]
     seed = disk_files.base(definition["name"], definition["uuid"]) + disk_files.SEED
     drives = [each for each in drives if posixpath.basename(each.get("source") or "") != seed]
-    found = []
+    differences = []
     wished = definition.get("cdroms") or []
     pairs = _pairs_of_drives(
         [each.get("bus") or _asked(definition)["cdrom_bus"] for each in wished], drives
@@ -326,7 +330,7 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
         drive = pairs.get(number)
         if drive is None:
             way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
-            found.append(
+            differences.append(
                 Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way)
             )
             continue
@@ -340,17 +344,19 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
                 None,
                 f"eject it with drover.compute.instance_cdrom, target {drive['target']}",
             )
-        found.append(
+        differences.append(
             Difference(
                 f"cdrom {number}", drive.get("source") or "empty", path or "empty", change, way
             )
         )
     matched = [id(each) for each in pairs.values()]
-    for each in drives:
-        if id(each) not in matched and each.get("source"):
-            way = f"eject it with drover.compute.instance_cdrom, target {each['target']}, or add it to the definition"
-            found.append(Difference(f"cdrom {each['target']}", each["source"], "none", way=way))
-    return found
+    for unmatched in drives:
+        if id(unmatched) not in matched and unmatched.get("source"):
+            way = f"eject it with drover.compute.instance_cdrom, target {unmatched['target']}, or add it to the definition"
+            differences.append(
+                Difference(f"cdrom {unmatched['target']}", unmatched["source"], "none", way=way)
+            )
+    return differences
 
 
 def _pairs_of_drives(
@@ -363,15 +369,19 @@ def _pairs_of_drives(
 
     :param buses: the buses of the drives of the definition, in order.
     """
-    left, pairs = list(drives), {}
+    unmatched, pairs = list(drives), {}
     for by_bus in (True, False):
         for number, bus in enumerate(buses, 1):
             place = next(
-                (place for place, each in enumerate(left) if not by_bus or each.get("bus") == bus),
+                (
+                    place
+                    for place, each in enumerate(unmatched)
+                    if not by_bus or each.get("bus") == bus
+                ),
                 None,
             )
             if number not in pairs and place is not None:
-                pairs[number] = left.pop(place)
+                pairs[number] = unmatched.pop(place)
     return pairs
 
 

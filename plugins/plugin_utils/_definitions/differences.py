@@ -64,28 +64,28 @@ def found(
     :param folder: for new disks without a path, on its host.
     :param flavors: the flavors of the store, by name.
     """
-    there: dict[str, Any] = {**instance, **kept, "image": kept["image_name"]}
+    present: dict[str, Any] = {**instance, **kept, "image": kept["image_name"]}
     if facts is not None:
         metadata, name = facts.get("metadata") or {}, definition["name"]
-        there |= {key: facts[key] for key in ("vcpus", "memory_mb", "autostart")}
-        there |= {
+        present |= {key: facts[key] for key in ("vcpus", "memory_mb", "autostart")}
+        present |= {
             "policy": move_policy.from_metadata(metadata, name),
             "labels": labels.from_metadata(metadata, name)[0],
         }
     differing = []
     for key in COMPARED:
         # The disks of the domain are compared instead: they show more.
-        if (key != "disk_gb" or facts is None) and _value(key, there) != _value(key, definition):
+        if (key != "disk_gb" or facts is None) and _value(key, present) != _value(key, definition):
             differing.append(
                 Difference(
                     key,
-                    _value(key, there),
+                    _value(key, present),
                     _value(key, definition),
-                    _change(key, definition, there, flavors),
+                    _change(key, definition, present, flavors),
                     _way(key),
                 )
             )
-    differing += requests_there.differing(definition, there, flavors or {}, facts is not None)
+    differing += requests_there.differing(definition, present, flavors or {}, facts is not None)
     if facts is None:
         return [each._replace(change=None, way="") for each in differing]
     root = parse(facts["xml"])
@@ -130,10 +130,10 @@ def _change(
         texts = move_policy.to_metadata(definition["policy"])
         return Change(SETTINGS, {"policy": {each: texts.get(each) for each in move_policy.KEYS}})
     if key == "labels":
-        wanted = definition.get("labels") or {}
+        labels = definition.get("labels") or {}
         missing = {
             name: text
-            for name, text in wanted.items()
+            for name, text in labels.items()
             if (there.get("labels") or {}).get(name) != text
         }
         return Change(SETTINGS, {"labels": missing}) if missing else None

@@ -46,11 +46,11 @@ def letters(number: int) -> str:
 
     :param number: from 0.
     """
-    found = ""
+    text = ""
     while number >= 0:
         number, letter = divmod(number, len(string.ascii_lowercase))
-        found, number = string.ascii_lowercase[letter] + found, number - 1
-    return found
+        text, number = string.ascii_lowercase[letter] + text, number - 1
+    return text
 
 
 def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
@@ -62,22 +62,22 @@ def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
     :raises DroverError: a disk has such a path.
     """
     owners = {}
-    for each in instances:
-        first = base(each["name"], each["uuid"])
+    for instance in instances:
+        first = base(instance["name"], instance["uuid"])
         names = [
             by_default(first, target)
-            for target, disk in targets(each["disks"])
+            for target, disk in targets(instance["disks"])
             if not (disk.get("path") or disk.get("source"))
         ]
-        owners.update(dict.fromkeys([*names, first + SEED], each))
-    for each in instances:
-        for number, disk in enumerate(each["disks"], 1):
+        owners.update(dict.fromkeys([*names, first + SEED], instance))
+    for instance in instances:
+        for number, disk in enumerate(instance["disks"], 1):
             owner = (
                 owners.get(posixpath.basename(normal(disk["path"]))) if disk.get("path") else None
             )
             if owner is not None:
-                whose = "the same instance" if owner is each else f"instance {owner['name']}"
+                whose = "the same instance" if owner is instance else f"instance {owner['name']}"
                 raise DroverError(
-                    f"Instance {each['name']}, disk {number}: {disk['path']} is what a file of {whose} is called by itself. Give the "
+                    f"Instance {instance['name']}, disk {number}: {disk['path']} is what a file of {whose} is called by itself. Give the "
                     "disk another path, or none. Nothing was placed."
                 )

@@ -112,12 +112,12 @@ def check(disk: Mapping[str, Any], place: str) -> None:
             f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them."
         )
     if source.get("path"):
-        given = next(
+        surplus = next(
             (key for key in ("name", "hosts", "auth", "identity") if source.get(key)), None
         )
-        if given:
+        if surplus:
             raise DroverError(
-                f"{place}, source: {given} goes with protocol only. Take it out, or take path out."
+                f"{place}, source: {surplus} goes with protocol only. Take it out, or take path out."
             )
         if not disk.get("size_gb"):
             raise DroverError(
@@ -126,9 +126,9 @@ def check(disk: Mapping[str, Any], place: str) -> None:
         return
     _check_network(source, place)
     if bool(disk.get("size_gb")) != bool(disk.get("pool")):
-        given, other = ("pool", "size_gb") if disk.get("pool") else ("size_gb", "pool")
+        surplus, other = ("pool", "size_gb") if disk.get("pool") else ("size_gb", "pool")
         raise DroverError(
-            f"{place}: a disk on the network counts on its pool, or not at all, so {given} goes with {other}. Give both, or take {given} out."
+            f"{place}: a disk on the network counts on its pool, or not at all, so {surplus} goes with {other}. Give both, or take {surplus} out."
         )
 
 
@@ -143,10 +143,10 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
         raise DroverError(
             f"{place}, source: hosts is missing. For example: hosts: [{{name: server1.example.com}}]."
         )
-    here = next((host["name"] for host in source["hosts"] if is_here(host["name"])), None)
-    if here is not None:
+    local_name = next((host["name"] for host in source["hosts"] if is_here(host["name"])), None)
+    if local_name is not None:
         raise DroverError(
-            f"{place}, source: {here} is another server on each host, so the instance could not move. Give the name that all hosts know."
+            f"{place}, source: {local_name} is another server on each host, so the instance could not move. Give the name that all hosts know."
         )
     if source.get("auth") and protocol.secret is None:
         raise DroverError(f"{place}, source: {protocol.name} has no auth. Take it out.")
@@ -174,10 +174,10 @@ def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
         format.
     """
     source = disk["source"]
-    found: dict[str, Any] = {"format": source.get("format") or FORMATS[0]}
+    content: dict[str, Any] = {"format": source.get("format") or FORMATS[0]}
     if source.get("path"):
         kind = ("block", "dev") if source["path"].startswith("/dev/") else ("file", "file")
-        return {**found, "type": kind[0], kind[1]: source["path"]}
+        return {**content, "type": kind[0], kind[1]: source["path"]}
     auth = source.get("auth")
     if auth:
         key = "uuid" if _UUID.fullmatch(auth["secret"]) else "usage"
@@ -187,7 +187,7 @@ def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
             key: auth["secret"],
         }
     return {
-        **found,
+        **content,
         "type": "network",
         "protocol": source["protocol"],
         "name": source["name"],

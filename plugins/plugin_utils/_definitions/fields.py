@@ -191,16 +191,16 @@ def no_text(key: str, value: Any) -> str:
 
 
 def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:
-    for number, each in enumerate(values, 1):
+    for number, item in enumerate(values, 1):
         where = f"{place}, {key.removesuffix('s')} {number}"
         if field.fields is not None and not (
-            field.items is not None and not isinstance(each, Mapping)
+            field.items is not None and not isinstance(item, Mapping)
         ):
-            yield read(field.fields, each, where)
+            yield read(field.fields, item, where)
         elif field.items is not None:
-            yield _value(field.items, each, key, where)
+            yield _value(field.items, item, key, where)
         else:
-            yield each
+            yield item
 
 
 def _is(kind: str, value: Any) -> bool:
@@ -221,27 +221,27 @@ def json_schema(table: Table) -> dict[str, Any]:
 
 
 def _schema(field: Field) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": field.description, "examples": [field.example]}
+    schema: dict[str, Any] = {"description": field.description, "examples": [field.example]}
     kinds = [_SCHEMA_TYPES[kind] for kind in field.kinds if kind in _SCHEMA_TYPES]
     if any(kind in _UNITS for kind in field.kinds):
         kinds = ["integer", "string"]
-        found["pattern"] = sizes.PATTERN
+        schema["pattern"] = sizes.PATTERN
     if kinds:
-        found["type"] = kinds[0] if len(kinds) == 1 else kinds
+        schema["type"] = kinds[0] if len(kinds) == 1 else kinds
     if field.choices:
-        found["enum"] = list(field.choices)
+        schema["enum"] = list(field.choices)
     if field.least is not None:
-        found["minimum"] = field.least
+        schema["minimum"] = field.least
     if field.most is not None:
-        found["maximum"] = field.most
+        schema["maximum"] = field.most
     if field.fields is not None:
         of_fields = json_schema(field.fields)
         if LIST in field.kinds:
-            found["items"] = (
+            schema["items"] = (
                 of_fields if field.items is None else {"anyOf": [of_fields, _schema(field.items)]}
             )
         else:
-            found.update({key: value for key, value in of_fields.items() if key != "type"})
+            schema.update({key: value for key, value in of_fields.items() if key != "type"})
     elif field.items is not None:
-        found["items"] = _schema(field.items)
-    return found
+        schema["items"] = _schema(field.items)
+    return schema

@@ -85,7 +85,7 @@ def lacking(
     :param given: a dict with domain_type and cpu, as a definition has them.
     :param arch, kinds: the architecture of the host, and the types of domain that it offers for it.
     """
-    found = []
+    reasons = []
     if kinds and "kvm" not in kinds:
         for key, value in (
             ("domain_type", given.get("domain_type") == "kvm"),
@@ -97,11 +97,11 @@ def lacking(
                     if key == "domain_type"
                     else f"a CPU of mode {PASSTHROUGH} needs KVM"
                 )
-                found.append(
+                reasons.append(
                     f"{wish}, and that host offers only {' and '.join(sorted(kinds))}: take {key} out of its definition, or repair KVM there"
                 )
     if vcpus > MOST_VCPUS.get(arch or "", vcpus):
-        found.append(
+        reasons.append(
             f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}: give it fewer"
         )
-    return found
+    return reasons

@@ -111,44 +111,46 @@ def hardware(
         networks: disk_bus, cdrom_bus, iotune, scsi_model, vif_model, queues.
     :raises DroverError: the sources contradict each other, or Nova or libvirt refuses it.
     """
-    given = Sources(where, definition, extra_specs or {}, properties or {})
+    sources = Sources(where, definition, extra_specs or {}, properties or {})
     machine = (
         definition.get("machine")
-        or given.of_image("hw_machine_type")
+        or sources.of_image("hw_machine_type")
         or ("q35" if arch == "x86_64" else None)
     )
-    graphics = _graphics(given)
+    graphics = _graphics(sources)
     return {
         "machine": machine,
-        "firmware": _firmware(given, machine, arch),
-        "tpm": _tpm(given),
+        "firmware": _firmware(sources, machine, arch),
+        "tpm": _tpm(sources),
         "graphics": graphics,
-        "video": _video(given, graphics),
-        "serial_ports": _serial_ports(given),
+        "video": _video(sources, graphics),
+        "serial_ports": _serial_ports(sources),
         "console_log": bool((definition.get("console") or {}).get("log")),
         "guest_agent": _first(
             definition.get("guest_agent"),
-            given.switch("hw_qemu_guest_agent", given.of_image("hw_qemu_guest_agent")),
+            sources.switch("hw_qemu_guest_agent", sources.of_image("hw_qemu_guest_agent")),
             False,
         ),
-        "watchdog": _watchdog(given),
-        "rng": _rng(given),
+        "watchdog": _watchdog(sources),
+        "rng": _rng(sources),
         "boot": definition.get("boot") or ["hd"],
-        "boot_menu": _boot_menu(given),
-        "cpu_topology": _cpu_topology(given, vcpus),
-        "inputs": _inputs(given),
+        "boot_menu": _boot_menu(sources),
+        "cpu_topology": _cpu_topology(sources, vcpus),
+        "inputs": _inputs(sources),
         "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
-        "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES)
+        "disk_bus": sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
         or "virtio",
-        "cdrom_bus": given.chosen("hw_cdrom_bus", given.of_image("hw_cdrom_bus"), known.CDROM_BUSES)
+        "cdrom_bus": sources.chosen(
+            "hw_cdrom_bus", sources.of_image("hw_cdrom_bus"), known.CDROM_BUSES
+        )
         or _cdrom_bus(machine, arch),
-        "scsi_model": given.chosen(
-            "hw_scsi_model", given.of_image("hw_scsi_model"), known.SCSI_MODELS
+        "scsi_model": sources.chosen(
+            "hw_scsi_model", sources.of_image("hw_scsi_model"), known.SCSI_MODELS
         )
         or "virtio-scsi",
-        "iotune": _quotas(given),
-        "vif_model": _vif_model(given),
-        "queues": _queues(given, vcpus),
+        "iotune": _quotas(sources),
+        "vif_model": _vif_model(sources),
+        "queues": _queues(sources, vcpus),
     }
 
 
@@ -171,13 +173,16 @@ def drives(
     targets = _Targets()
     disks: list[dict[str, Any]] = []
     cdroms: list[dict[str, Any]] = []
-    for number, (place, wanted) in enumerate(
+    for number, (place, disk_wanted) in enumerate(
         zip(layout, [*of_definition, *({} for _dummy in layout)]), 1
     ):
-        bus = wanted.get("bus") or found["disk_bus"]
+        bus = disk_wanted.get("bus") or found["disk_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, disk {number}")
         disk = known.disk(
-            {**DISK_DEFAULTS, **{key: wanted[key] for key in DISK_DEFAULTS if wanted.get(key)}},
+            {
+                **DISK_DEFAULTS,
+                **{key: disk_wanted[key] for key in DISK_DEFAULTS if disk_wanted.get(key)},
+            },
             f"{where}, disk {number}",
         )
         disks.append(
@@ -186,7 +191,7 @@ def drives(
                 **disk,
                 "bus": bus,
                 "target": targets.following(bus),
-                "iotune": wanted.get("iotune") or found["iotune"],
+                "iotune": disk_wanted.get("iotune") or found["iotune"],
             }
         )
     for number, drive in enumerate([*([{"path": seed}] if seed else []), *found["cdroms"]], 1):
@@ -217,23 +222,23 @@ def networks(
         its keys of hardware_fields.NETWORK_FIELDS.
     """
     made = []
-    for number, wanted in enumerate(of_definition, 1):
+    for number, network in enumerate(of_definition, 1):
         # A device that is the guest's own has neither.
-        is_emulated = wanted.get("vnic") in (None, "macvtap")
-        model = (wanted.get("model") or found["vif_model"]) if is_emulated else None
-        queues = wanted.get("queues") or (found["queues"] if model == "virtio" else None)
-        interface = {**wanted, "model": model, "queues": queues if queues != 1 else None}
+        is_emulated = network.get("vnic") in (None, "macvtap")
+        model = (network.get("model") or found["vif_model"]) if is_emulated else None
+        queues = network.get("queues") or (found["queues"] if model == "virtio" else None)
+        interface = {**network, "model": model, "queues": queues if queues != 1 else None}
         known.network(
             {key: value for key, value in interface.items() if value is not None},
             f"{where}, network {number}",
         )
-        port = wanted.get("openvswitch")
+        port = network.get("openvswitch")
         made.append(
             {
                 "vnic": None,
                 **interface,
                 "openvswitch": {} if port is True else port or None,
-                "vlan": _tags(wanted.get("vlan")),
+                "vlan": _tags(network.get("vlan")),
             }
         )
     return made
@@ -251,15 +256,15 @@ def refuse(
     :param definition: checked, with disks and networks.
     :raises DroverError: no host could build it.
     """
-    found = hardware(definition, extra_specs, properties, where=where, vcpus=vcpus)
+    chosen = hardware(definition, extra_specs, properties, where=where, vcpus=vcpus)
     drives(
-        found,
+        chosen,
         [{} for _disk in definition["disks"]],
         definition["disks"],
         disk_files.SEED if definition.get("cloud_init") else None,
         where,
     )
-    networks(found, definition["networks"], where)
+    networks(chosen, definition["networks"], where)
 
 
 def _cpu_topology(given: Sources, vcpus: int) -> dict[str, int] | None:
@@ -467,11 +472,11 @@ def _inputs(given: Sources) -> list[dict[str, str]]:
 
 
 def _quotas(given: Sources) -> dict[str, int]:
-    found = {
+    quotas = {
         key: given.whole(f"quota:disk_{key}", given.of_flavor(f"quota:disk_{key}"), most=2**63 - 1)
         for key in known.LIMITS
     }
-    limits = {key: value for key, value in found.items() if value}
+    limits = {key: value for key, value in quotas.items() if value}
     check = known.DISK_FIELDS["iotune"].check
     if check is not None:
         check(limits, f"{given.where}: quota:disk of its flavor")

@@ -29,27 +29,27 @@ def differing(
     guest = definition.get("guest") or {}
     sources = (guest.get("extra_specs"), guest.get("image_properties"))
     arch = _find(root, "os/type").get("arch") or "x86_64"
-    asked = hardware.hardware(
+    chosen = hardware.hardware(
         definition, *sources, where=where, vcpus=definition["vcpus"], arch=arch
     )
     default = hardware.hardware({}, where=where, vcpus=definition["vcpus"], arch=arch)
-    found = []
+    differences = []
     for key, (wish, read) in _READERS.items():
-        if definition.get(key) is None and wish(asked) == wish(default):
+        if definition.get(key) is None and wish(chosen) == wish(default):
             continue
-        wanted, there = wish(asked), read(root)
+        wish_text, present = wish(chosen), read(root)
         same = {
-            "machine": _is_machine(there, wanted),
-            "firmware": _is_optional(asked) and there != hardware_fields.BIOS,
+            "machine": _is_machine(present, wish_text),
+            "firmware": _is_optional(chosen) and present != hardware_fields.BIOS,
         }
-        if wanted != there and not same.get(key):
-            found.append((key, there, wanted))
+        if wish_text != present and not same.get(key):
+            differences.append((key, present, wish_text))
     for key in ("domain_type", "cpu"):
         if definition.get(key) is not None:
-            wanted, there = _OWN[key][0](definition), _OWN[key][1](root)
-            if wanted != there:
-                found.append((key, there, wanted))
-    return found
+            wish_text, present = _OWN[key][0](definition), _OWN[key][1](root)
+            if wish_text != present:
+                differences.append((key, present, wish_text))
+    return differences
 
 
 def of_disk(root: Element, target: str | None) -> dict[str, str]:
@@ -62,14 +62,14 @@ def of_disk(root: Element, target: str | None) -> dict[str, str]:
         )
         if place is None or place.get("dev") != target:
             continue
-        found = (
+        driver_values = (
             {key: driver.get(key) for key in ("cache", "io", "discard")}
             if driver is not None
             else {}
         )
         return {
             key: value
-            for key, value in {**found, "bus": place.get("bus"), "serial": serial}.items()
+            for key, value in {**driver_values, "bus": place.get("bus"), "serial": serial}.items()
             if value
         }
     return {}
@@ -79,13 +79,13 @@ def of_interface(root: Element, mac: str | None) -> dict[str, str]:
     """Return model, mtu, queues and vlan of an interface of a domain, without missing ones."""
     for nic in root.findall("devices/interface"):
         if (parse_interface(nic)["mac"] or "").lower() == (mac or "").lower():
-            found = {
+            values = {
                 "model": _find(nic, "model").get("type"),
                 "mtu": _find(nic, "mtu").get("size"),
                 "queues": _find(nic, "driver").get("queues"),
                 "vlan": " ".join(tag.get("id", "") for tag in nic.findall("vlan/tag")),
             }
-            return {key: value for key, value in found.items() if value}
+            return {key: value for key, value in values.items() if value}
     return {}
 
 
@@ -132,11 +132,11 @@ def _tpm(root: Element) -> str:
 
 
 def _graphics(root: Element) -> str:
-    found = [
+    graphics = [
         f"{each.get('type')} on {each.get('listen') or '127.0.0.1'}"
         for each in root.findall("devices/graphics")
     ]
-    return ", ".join(found) or "none"
+    return ", ".join(graphics) or "none"
 
 
 def _asked_graphics(asked: Mapping[str, Any]) -> str:
@@ -155,12 +155,12 @@ def _video(root: Element) -> str:
 
 def _watchdog(root: Element) -> str:
     # libvirt adds a watchdog to the machine type q35.
-    found = [
+    watchdogs = [
         f"{each.get('model')} {each.get('action')}"
         for each in root.findall("devices/watchdog")
         if each.get("model") != "itco"
     ]
-    return ", ".join(found) or "none"
+    return ", ".join(watchdogs) or "none"
 
 
 def _asked_watchdog(asked: Mapping[str, Any]) -> str:

@@ -63,32 +63,32 @@ def resolve(
         own = made.get(orders.definition_of(definition.get("project"), name))
         # An instance that a person made by hand under the same name is another one.
         same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
-        found = by_uuid.get(definition.get("uuid"))
-        if found is not None and found["name"] != name:
+        listed = by_uuid.get(definition.get("uuid"))
+        if listed is not None and listed["name"] != name:
             raise DroverError(
-                f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition."
+                f"Instance {name}: its uuid {listed['uuid']} belongs to {listed['name']}. Correct the definition."
             )
-        if found is None and definition.get("uuid") and same_name:
+        if listed is None and definition.get("uuid") and same_name:
             raise DroverError(
                 f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "
                 f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
             )
-        if found is None and len(same_name) > 1:
+        if listed is None and len(same_name) > 1:
             there = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
             raise DroverError(
                 f"Instance {name}: several instances have this name: {there}. Say which with uuid."
             )
-        if found is None and same_name:
-            found = same_name[0]
-        if found is None and definition.get("host") and definition.get("uuid"):
-            found = {
+        if listed is None and same_name:
+            listed = same_name[0]
+        if listed is None and definition.get("host") and definition.get("uuid"):
+            listed = {
                 "uuid": definition["uuid"],
                 "host": definition["host"],
                 "node": None,
                 "state": UNSEEN,
             }
-        if found is None:
-            found = {
+        if listed is None:
+            listed = {
                 "uuid": definition.get("uuid") or str(uuid.uuid4()),
                 "host": None,
                 "node": None,
@@ -97,19 +97,19 @@ def resolve(
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
         instance = {
             **_with_image(
-                definition, images or {}, place, found["state"] not in ("new", "building")
+                definition, images or {}, place, listed["state"] not in ("new", "building")
             ),
-            **{key: found[key] for key in ("uuid", "host", "node", "state")},
+            **{key: listed[key] for key in ("uuid", "host", "node", "state")},
         }
-        asked = _request(instance, named)
-        spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
-        if found["state"] in ("new", "building"):
+        request = _request(instance, named)
+        spec = RequestSpec.from_request(request, flavors or {}, images or {}, place)
+        if listed["state"] in ("new", "building"):
             # This includes the flavors and images of the store.
             spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
             cloud_init.refuse(instance, place)
             instance["images"] = _images(instance["disks"], images or {}, place)
-        resolved.append(_resolved(instance, asked, spec))
+        resolved.append(_resolved(instance, request, spec))
     disk_files.refuse_borrowed(resolved)
     return resolved
 
@@ -177,10 +177,10 @@ def _images(
     )
     for name in names:
         if not images.get(name, {}).get("source"):
-            known = [each for each, image in images.items() if image.get("source")]
+            with_source = [each for each, image in images.items() if image.get("source")]
             raise DroverError(
                 f"{place}: a disk has the image {name}, which is no absolute path and no image with a source"
-                f"{validation.which_name(name, known)}. Add it to images with its source, or give the path of a file on the hypervisor. "
+                f"{validation.which_name(name, with_source)}. Add it to images with its source, or give the path of a file on the hypervisor. "
                 "Nothing was placed."
             )
         if not images[name].get("checksum"):
@@ -226,15 +226,15 @@ def leftover(
         belong to their definitions: by uuid, or built from them; unproven (sentences), instances
         that only have the name.
     """
-    found: dict[str, list[Any]] = {"still_there": [], "removable": [], "unproven": []}
+    sorted_out: dict[str, list[Any]] = {"still_there": [], "removable": [], "unproven": []}
     for item in sorted(absent, key=lambda each: str(each["name"])):
         name, uuid = item["name"], item.get("uuid")
         marker = orders.definition_of(item.get("project"), name)
         if uuid:
-            there = [each for each in known if each["uuid"] == str(uuid).lower()]
+            candidates = [each for each in known if each["uuid"] == str(uuid).lower()]
             proven = [
                 each
-                for each in there
+                for each in candidates
                 if each["name"] == name and item.get("project") in (None, each.get("project"))
             ]
             reason = "has another name or project in its definition"
@@ -245,19 +245,19 @@ def leftover(
                 if item.get("project")
                 else {each.get("project") for each in known}
             )
-            there = [
+            candidates = [
                 each for each in known if each["name"] == name and each.get("project") in projects
             ]
-            proven = [each for each in there if each["definition"] == marker]
+            proven = [each for each in candidates if each["definition"] == marker]
             reason = "was not built from this definition and only has its name"
-        found["still_there"] += [name] if there else []
-        found["removable"] += [{"uuid": each["uuid"], "name": each["name"]} for each in proven]
-        if there and not proven:
-            found["unproven"].append(
-                f"{name}: {there[0]['name']} with uuid {there[0]['uuid']} on {there[0]['host']} {reason}, so it is not removed here. If it is "
+        sorted_out["still_there"] += [name] if candidates else []
+        sorted_out["removable"] += [{"uuid": each["uuid"], "name": each["name"]} for each in proven]
+        if candidates and not proven:
+            sorted_out["unproven"].append(
+                f"{name}: {candidates[0]['name']} with uuid {candidates[0]['uuid']} on {candidates[0]['host']} {reason}, so it is not removed here. If it is "
                 "the one, correct name and uuid in the definition, or remove it with drover.compute.instance_delete."
             )
-    return found
+    return sorted_out
 
 
 def _shown(project: str | None) -> str:
@@ -265,11 +265,11 @@ def _shown(project: str | None) -> str:
 
 
 def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
-    asked = requests.request(instance)
+    request_of = requests.request(instance)
     group = instance.get("server_group")
     if group is not None:
-        asked["server_group"] = groups.get(group, group) if isinstance(group, str) else group
-    return asked
+        request_of["server_group"] = groups.get(group, group) if isinstance(group, str) else group
+    return request_of
 
 
 def _wishes(

@@ -104,10 +104,10 @@ def known(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
     """Return the flavors and the images by name, as they would be after keep()."""
     of_store = flavors.read_all(connection), images.read_images(connection)
-    for each in sections["flavors"]:
-        of_store[0][each["name"]] = flavors.merged(
-            each["name"], of_store[0].get(each["name"]), each
+    for item in sections["flavors"]:
+        of_store[0][item["name"]] = flavors.merged(
+            item["name"], of_store[0].get(item["name"]), item
         )
-    for each in sections["images"]:
-        of_store[1][each["name"]] = images.merged(of_store[1].get(each["name"]), each)
+    for item in sections["images"]:
+        of_store[1][item["name"]] = images.merged(of_store[1].get(item["name"]), item)
     return of_store

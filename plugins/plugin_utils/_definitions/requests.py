@@ -87,11 +87,11 @@ def _disks(
         raise DroverError(
             f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out."
         )
-    found = []
+    sized = []
     for number, disk in enumerate(disks, 1):
         if disk.get("source"):
             # On the network it takes nothing of a host.
-            found.append({**disk, "size_gb": disk.get("size_gb") or 0})
+            sized.append({**disk, "size_gb": disk.get("size_gb") or 0})
             continue
         size_gb = disk.get("size_gb") or (first if number == 1 else None)
         if not size_gb:
@@ -99,26 +99,26 @@ def _disks(
             raise DroverError(
                 f"{place}, disk {number}: size_gb is missing. Give a size such as 20 or 2T{also}."
             )
-        found.append({**disk, "size_gb": size_gb})
-    return found
+        sized.append({**disk, "size_gb": size_gb})
+    return sized
 
 
 def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
-    asked = {key: definition[key] for key in KEYS if definition.get(key) is not None}
+    fields = {key: definition[key] for key in KEYS if definition.get(key) is not None}
     ports = [
         {key: network[key] for key in request_fields.PORT_KEYS}
         for network in definition.get("networks") or ()
         if network.get("vnic")
     ]
     if ports:
-        asked["networks"] = ports
+        fields["networks"] = ports
     specs = {
-        **(asked.get("extra_specs") or {}),
+        **(fields.get("extra_specs") or {}),
         **_hardware_specs(definition),
         **_pool_specs(definition),
     }
-    return {**asked, "extra_specs": specs} if specs else asked
+    return {**fields, "extra_specs": specs} if specs else fields
 
 
 def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:

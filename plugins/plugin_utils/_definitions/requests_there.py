@@ -51,20 +51,24 @@ def differing(
         there["extra_specs"] or {},
         definition["selection"].get("extra_specs") or {},
     )
-    known = flavors.get(there["flavor"] or "", {}).get("extra_specs")
-    specs_there = {**(known or {}), **own_there}
-    wanted = {**definition["guest"]["extra_specs"], **own_wanted}
-    if known is None and there["flavor"] and there["flavor"] == definition.get("flavor"):
+    flavor_specs = flavors.get(there["flavor"] or "", {}).get("extra_specs")
+    specs_there = {**(flavor_specs or {}), **own_there}
+    specs_wanted = {**definition["guest"]["extra_specs"], **own_wanted}
+    if flavor_specs is None and there["flavor"] and there["flavor"] == definition.get("flavor"):
         # The flavor was deleted, and nothing is known of its specs.
-        wanted = dict(own_wanted)
-    found = []
-    for key in sorted({*specs_there, *wanted}):
-        has, asked = specs_there.get(key), wanted.get(key)
+        specs_wanted = dict(own_wanted)
+    differences = []
+    for key in sorted({*specs_there, *specs_wanted}):
+        has, asked = specs_there.get(key), specs_wanted.get(key)
         if has != asked and not (of_domain and key in OF_DOMAIN):
-            found.append(_difference(key, has, asked, _NEW if key in own_there else _RESIZE))
-    named = {each.key for each in found}
-    found += [each for each in _topology(definition, there) if each.key not in named]
-    return found if _named(ALIAS) in named else found + _devices(definition, wanted, there)
+            differences.append(_difference(key, has, asked, _NEW if key in own_there else _RESIZE))
+    named = {each.key for each in differences}
+    differences += [each for each in _topology(definition, there) if each.key not in named]
+    return (
+        differences
+        if _named(ALIAS) in named
+        else differences + _devices(definition, specs_wanted, there)
+    )
 
 
 def _difference(key: str, there: Any, wanted: Any, way: str) -> Difference:
@@ -84,49 +88,51 @@ def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[D
     if there["cells"] and has is None:
         return []
     data = definition["selection"].get("host_request")
-    asked = HostRequest.from_data(data, f"Instance {definition['name']}").topology if data else None
-    found = [
-        _difference(f"hw:{key}", said(has), said(asked), _RESIZE)
+    topology = (
+        HostRequest.from_data(data, f"Instance {definition['name']}").topology if data else None
+    )
+    differences = [
+        _difference(f"hw:{key}", said(has), said(topology), _RESIZE)
         for key, said in _POLICIES.items()
-        if said(has) != said(asked)
+        if said(has) != said(topology)
     ]
-    pages = [each.page_size if each is not None else None for each in (has, asked)]
+    pages = [each.page_size if each is not None else None for each in (has, topology)]
     if not _is_page(pages[0], pages[1]):
-        found.append(_difference("hw:mem_page_size", pages[0], pages[1], _RESIZE))
-    count, wanted = (len(each.cells) if each is not None else 0 for each in (has, asked))
-    if count != wanted and (not found or {count, wanted} != {0, 1}):
-        found.append(_difference("hw:numa_nodes", count or None, wanted or None, _RESIZE))
+        differences.append(_difference("hw:mem_page_size", pages[0], pages[1], _RESIZE))
+    count, wanted = (len(each.cells) if each is not None else 0 for each in (has, topology))
+    if count != wanted and (not differences or {count, wanted} != {0, 1}):
+        differences.append(_difference("hw:numa_nodes", count or None, wanted or None, _RESIZE))
     elif (
         has is not None
-        and asked is not None
+        and topology is not None
         and (there["vcpus"], there["memory_mb"]) == (definition["vcpus"], definition["memory_mb"])
     ):
-        for number, (mine, other) in enumerate(zip(has.cells, asked.cells)):
+        for number, (mine, other) in enumerate(zip(has.cells, topology.cells)):
             pairs = {
                 "numa_cpus": tuple(_set({*cell.shared, *cell.pinned}) for cell in (mine, other)),
                 "numa_mem": (str(mine.memory_mb), str(other.memory_mb)),
             }
-            found += [
+            differences += [
                 _difference(f"hw:{key}.{number}", pair[0], pair[1], _RESIZE)
                 for key, pair in pairs.items()
                 if pair[0] != pair[1]
             ]
-    return found
+    return differences
 
 
 def _devices(
     definition: Mapping[str, Any], specs: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[Difference]:
     """Compare the number of PCI devices, including the devices of interfaces."""
-    wanted = sum(
+    devices = sum(
         int(count)
         for count in re.findall(r":\s*([0-9]{1,5})\s*(?:,|$)", str(specs.get(ALIAS) or ""))
     )
     ports = sum(bool(network.get("vnic")) for network in definition.get("networks") or ())
     has = len(there["devices"])
-    if has == wanted + ports:
+    if has == devices + ports:
         return []
-    return [Difference("PCI devices", str(has), str(wanted + ports), way=_RESIZE)]
+    return [Difference("PCI devices", str(has), str(devices + ports), way=_RESIZE)]
 
 
 def _mask(topology: GuestTopology | None) -> str:

@@ -73,11 +73,11 @@ def _disk_path(value: str, place: str) -> str:
 
 def _checksum(value: str, place: str) -> str:
     if checksums.read(value) is None:
-        known = [
+        forms = [
             f"{name}: and {length} hexadecimal digits"
             for name, length in checksums.ALGORITHMS.items()
         ]
-        raise DroverError(f"{place} must be {either(known)}, not {validation.shown(value)}.")
+        raise DroverError(f"{place} must be {either(forms)}, not {validation.shown(value)}.")
     return value
 
 

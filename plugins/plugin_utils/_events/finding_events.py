@@ -36,34 +36,34 @@ class FindingEvents:
         :param findings: the findings of the audit.
         :param reboots: {host: the reason why it needs a reboot}.
         """
-        found: dict[tuple[str, ...], event.Event] = {}
+        events: dict[tuple[str, ...], event.Event] = {}
         loss = (capacity or {}).get("with_loss")
         if capacity is not None and loss is not None and not loss["survives"]:
-            found[(CAPACITY,)] = event.make(
+            events[(CAPACITY,)] = event.make(
                 CAPACITY,
                 now,
                 f"If {loss['host']} is lost, its instances do not fit on the other hosts. To do: add a host, or make room "
                 "(drover.compute.capacity, drover.compute.rebalance).",
                 loss["host"],
             )
-        for each in findings:
-            if each["level"] != INFORMATION:
+        for finding in findings:
+            if finding["level"] != INFORMATION:
                 key = (
                     AUDIT,
-                    *(str(each[name]) for name in ("kind", "uuid", "provider", "resource")),
+                    *(str(finding[name]) for name in ("kind", "uuid", "provider", "resource")),
                 )
-                found[key] = event.make(
+                events[key] = event.make(
                     AUDIT,
                     now,
-                    f"{each['name'] or each['provider'] or each['uuid']}: {as_sentence(each['why'])} {as_sentence(each['advice'])}",
-                    each["host"],
-                    each["uuid"],
-                    each["name"],
-                    finding=each["kind"],
+                    f"{finding['name'] or finding['provider'] or finding['uuid']}: {as_sentence(finding['why'])} {as_sentence(finding['advice'])}",
+                    finding["host"],
+                    finding["uuid"],
+                    finding["name"],
+                    finding=finding["kind"],
                 )
         for host, why in (reboots or {}).items():
             sentence = f"{host} needs a reboot: {why}. To do: drover.compute.rolling_maintenance --limit {host}."
-            found[(REBOOT, host)] = event.make(REBOOT, now, sentence, host)
-        new = [made for key, made in found.items() if self._said.get(key) != made["sentence"]]
-        self._said = {key: made["sentence"] for key, made in found.items()}
+            events[(REBOOT, host)] = event.make(REBOOT, now, sentence, host)
+        new = [made for key, made in events.items() if self._said.get(key) != made["sentence"]]
+        self._said = {key: made["sentence"] for key, made in events.items()}
         return new

@@ -48,10 +48,10 @@ class FleetView:
         firmware gets another one at each start of libvirt.
         """
         with self._store.read() as connection:
-            found = compute_nodes.identities(connection, watched.addresses(connection))
+            identities = compute_nodes.identities(connection, watched.addresses(connection))
         return {
             host: each["host_uuids"]
-            for host, each in found.items()
+            for host, each in identities.items()
             if set(each["host_uuids"]) & set(each["system_uuids"])
         }
 
@@ -68,9 +68,9 @@ class FleetView:
         policy = policy_file.combined({}, None, None)
         with self._store.read() as connection:
             try:
-                wanted: list[Any] = capacity.all_flavors(connection)[:1]
+                flavors: list[Any] = capacity.all_flavors(connection)[:1]
             except DroverError:
-                wanted = [ONE_MORE]
-            (counted,) = capacity.count(connection, wanted, policy, loss=True)
+                flavors = [ONE_MORE]
+            (counted,) = capacity.count(connection, flavors, policy, loss=True)
             findings = list(audit.audit(connection, time.time())["left"])
             return Findings(counted, findings, watched.reboot_signs(connection))

@@ -117,13 +117,13 @@ class HostEvents:
 
     def tick(self, now: float, view: View) -> list[event.Event]:
         """Return the events that are due after the passed time."""
-        found: list[event.Event] = []
+        events: list[event.Event] = []
         down = {name for name in self._open if self._looks_dead(name) and name not in view.quiet}
         counted = [name for name in self._hosts if name not in view.quiet] if down else []
         many: set[str] = set()
         for name in sorted(self._open):
             host = self._hosts[name]
-            if self._flaps(name, host, now, found) or host.lost is None or name in view.quiet:
+            if self._flaps(name, host, now, events) or host.lost is None or name in view.quiet:
                 continue
             if now - host.lost < self._silent_seconds or host.means is None:
                 continue
@@ -141,12 +141,12 @@ class HostEvents:
             if decision.rule == "many_down":
                 many.add(name)
             elif decision.act == fencing.SOFT_FENCE or decision.rule == "login_refused":
-                self._say(found, host, ALONE, _alone(name, host))
+                self._say(events, host, ALONE, _alone(name, host))
             elif decision.act in (fencing.WORD, fencing.HARD_FENCE):
-                self._say(found, host, SILENT, _silent(name, host, now))
+                self._say(events, host, SILENT, _silent(name, host, now))
         if many and not many <= self._fleet:
             self._fleet = frozenset(down)
-            found.append(
+            events.append(
                 _many(
                     sorted(down), len(counted), min(self._hosts[name].lost or now for name in down)
                 )
@@ -155,7 +155,7 @@ class HostEvents:
                 self._hosts[name].said = self._hosts[name].said or FLEET
         elif not many:
             self._fleet = frozenset()
-        return found
+        return events
 
     def _looks_dead(self, name: str) -> bool:
         host = self._hosts[name]

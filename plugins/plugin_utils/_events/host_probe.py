@@ -66,13 +66,13 @@ async def ask(way: Way) -> host_answer.Answer:
         await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
     )
     variables = {"ansible_host": way.address, "ansible_port": way.port}
-    found = await asyncio.get_running_loop().run_in_executor(
+    answer = await asyncio.get_running_loop().run_in_executor(
         None, answering.answer, way.address, tried, variables
     )
-    if not way.ssh and found.reached:
+    if not way.ssh and answer.reached:
         # A login was not tried, so its refusal is unknown.
-        return found._replace(means=host_answer.LOGIN)
-    return found
+        return answer._replace(means=host_answer.LOGIN)
+    return answer
 
 
 async def _by_ssh(words: list[str]) -> dict[str, Any]:
@@ -87,7 +87,7 @@ async def _by_ssh(words: list[str]) -> dict[str, Any]:
     except OSError as problem:
         return {"failed": True, "msg": f"{words[0]} cannot be run here: {problem}"}
     try:
-        _out, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+        _out, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
     except asyncio.TimeoutError:
         process.kill()
         await process.wait()
@@ -96,5 +96,5 @@ async def _by_ssh(words: list[str]) -> dict[str, Any]:
         process.kill()
         raise
     if process.returncode == SSH_FAILED:
-        return {"failed": True, "unreachable": True, "msg": said.decode(errors="replace")}
+        return {"failed": True, "unreachable": True, "msg": errors.decode(errors="replace")}
     return {}

@@ -78,21 +78,21 @@ class InstanceEvents:
         """Compare all domains of a host with its former ones; the first time there is nothing to
         compare.
         """
-        known = self._states.get(seen.host)
-        if known is None:
+        states = self._states.get(seen.host)
+        if states is None:
             self._states[seen.host] = {}
-            found = [
+            events = [
                 made
                 for domain in seen.domains
                 for made in self._io_error(seen.host, seen.at, domain)
             ]
             for domain in seen.domains:
                 self._record(seen.host, domain)
-            return found
+            return events
         present = {domain.uuid for domain in seen.domains}
         gone = [
             Domain(uuid, self._names.get(uuid, uuid), observations.GONE)
-            for uuid in known
+            for uuid in states
             if uuid not in present
         ]
         return [
@@ -110,15 +110,15 @@ class InstanceEvents:
             # The host was not read as a whole yet.
             return []
         before = states.get(uuid)
-        found = self._io_error(host, seen.at, domain)
+        events = self._io_error(host, seen.at, domain)
         if domain.reason == observations.UNDEFINED and before in (
             observations.RUNNING,
             observations.PAUSED,
         ):
             # The domain runs on.
-            return found
+            return events
         if before == domain.state or (before is None and domain.state == observations.GONE):
-            return found
+            return events
         # An earlier move or crash is a better reason than the removal of the definition.
         reason = "" if domain.reason == observations.UNDEFINED else domain.reason
         change = self._changes.get(uuid)
@@ -128,11 +128,11 @@ class InstanceEvents:
             change.last = max(change.last, seen.at)
             change.reason = reason or change.reason
         self._record(host, domain)
-        return found
+        return events
 
     def tick(self, now: float, view: View) -> list[event.Event]:
         """Return the events of the changes that have settled."""
-        found = []
+        events = []
         for uuid, change in list(self._changes.items()):
             if now - change.last < SETTLED:
                 continue
@@ -143,10 +143,10 @@ class InstanceEvents:
             del self._changes[uuid]
             made = self._judge(uuid, change, now_at, view)
             if made is not None:
-                found.append(made)
+                events.append(made)
             if now_at is None:
                 self._names.pop(uuid, None)
-        return found
+        return events
 
     def _judge(
         self, uuid: str, change: _Change, here: Place | None, view: View

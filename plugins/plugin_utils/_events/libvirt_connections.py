@@ -121,11 +121,11 @@ class Connections:
         try:
             opened = _Opened(host, libvirt.openReadOnly(uri), self._observe)
             self.strangers.discard(host)
-            found = _host_uuid(opened.conn) if machine else None
-            if found is not None and found not in machine:
+            uuid = _host_uuid(opened.conn) if machine else None
+            if uuid is not None and uuid not in machine:
                 self.strangers.add(host)
                 _drop(opened)
-                return _another(host, uri, found, machine)
+                return _another(host, uri, uuid, machine)
             self._watch(opened)
             domains = _domains(opened.conn)
         except libvirt.libvirtError as problem:
@@ -258,14 +258,14 @@ def _another(host: str, uri: str, found: str, machine: Collection[str]) -> str:
 def _domains(conn: Any) -> list[Domain]:
     """Read all domains, by one call if the driver has it."""
     try:
-        found = [
+        domains = [
             (dom, stats["state.state"], stats.get("state.reason", 0))
             for dom, stats in conn.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE)
         ]
     except libvirt.libvirtError as problem:
         if problem.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
             raise
-        found = [(dom, *dom.state()) for dom in conn.listAllDomains()]
+        domains = [(dom, *dom.state()) for dom in conn.listAllDomains()]
     return [
         Domain(
             dom.UUIDString(),
@@ -273,5 +273,5 @@ def _domains(conn: Any) -> list[Domain]:
             _STATES[state],
             observations.CRASHED if state == 6 else _REASONS.get((state, reason), ""),
         )
-        for dom, state, reason in found
+        for dom, state, reason in domains
     ]

@@ -33,34 +33,34 @@ class Options:
 
         :raises DroverError: an argument is unknown, missing or wrong.
         """
-        known = {each.name for each in dataclasses.fields(cls)}
-        given = {
+        names = {each.name for each in dataclasses.fields(cls)}
+        values = {
             name: value
             for name, value in args.items()
             if name != "eda_feedback_queue" and value is not None
         }
-        check_keys("The event source drover.compute.fleet", given, known)
-        for name in known & set(given):
+        check_keys("The event source drover.compute.fleet", values, names)
+        for name in names & set(values):
             if name.endswith("_seconds"):
-                given[name] = _seconds(name, given[name])
-        if given.get("poll_seconds") == 0:
+                values[name] = _seconds(name, values[name])
+        if values.get("poll_seconds") == 0:
             raise DroverError("poll_seconds of the event source must be more than 0.")
-        uri = given.get("uri", DEFAULT_URI)
+        uri = values.get("uri", DEFAULT_URI)
         if not isinstance(uri, str) or not uri.strip():
             raise DroverError(
                 f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not {shown(uri)}."
             )
-        hosts = _hosts(given.get("hosts"), uri)
-        if not hosts and not given.get("store_url"):
+        hosts = _hosts(values.get("hosts"), uri)
+        if not hosts and not values.get("store_url"):
             raise DroverError(
                 "The event source drover.compute.fleet has nothing to watch. Give it store_url (the hosts of the store), or hosts (names, or a "
                 "mapping of names to libvirt URIs)."
             )
-        if not given.get("store_url") and given.get("audit_seconds"):
+        if not values.get("store_url") and values.get("audit_seconds"):
             raise DroverError(
                 "audit_seconds of the event source needs store_url, as the audit reads the store."
             )
-        return cls(**{**given, "hosts": hosts or None})
+        return cls(**{**values, "hosts": hosts or None})
 
 
 def _hosts(given: Any, uri: str) -> dict[str, str]:
@@ -76,18 +76,18 @@ def _hosts(given: Any, uri: str) -> dict[str, str]:
         raise DroverError(
             "hosts of the event source must be a list of names, or a mapping of names to libvirt URIs."
         )
-    found = {}
+    uris = {}
     for name, own in (given or {}).items():
         if not isinstance(name, str) or not name.strip() or not isinstance(own, (str, type(None))):
             raise DroverError(
                 f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}."
             )
-        found[name] = own or fill(uri, name, name)
-        if problem := why_no_uri(found[name]):
+        uris[name] = own or fill(uri, name, name)
+        if problem := why_no_uri(uris[name]):
             raise DroverError(
-                f"The libvirt URI of {name}, {shown(found[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
+                f"The libvirt URI of {name}, {shown(uris[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
             )
-    return found
+    return uris
 
 
 def fill(uri: str, host: str, address: str) -> str:

@@ -80,11 +80,11 @@ class Watch:
                 self._connections.close(host)
 
     def _judged(self, now: float, known: View) -> list[Event]:
-        found = [*self._hosts.tick(now, known), *self._instances.tick(now, known)]
-        for made in found:
+        events = [*self._hosts.tick(now, known), *self._instances.tick(now, known)]
+        for made in events:
             if made["type"] == host_events.SILENT:
                 self._instances.forget(made["host"])
-        return found
+        return events
 
     def _observe(self, seen: Observation) -> None:
         """Take an observation from any thread."""
@@ -100,12 +100,12 @@ class Watch:
         """Wait for the next observation, a second at most; return all observations that have
         arrived.
         """
-        found = []
+        observations = []
         with contextlib.suppress(asyncio.TimeoutError):
-            found.append(await asyncio.wait_for(self._seen.get(), 1))
+            observations.append(await asyncio.wait_for(self._seen.get(), 1))
         while not self._seen.empty():
-            found.append(self._seen.get_nowait())
-        return found
+            observations.append(self._seen.get_nowait())
+        return observations
 
     def _take(self, seen: Observation) -> list[Event]:
         if seen.host not in self._tasks:
@@ -130,32 +130,32 @@ class Watch:
         if time.monotonic() - self._read_hosts < HOSTS:
             return
         self._read_hosts = time.monotonic()
-        wanted, found = self._options.hosts, {}
+        uris, addresses = self._options.hosts, {}
         if self._view is not None:
             try:
                 self._machines = await asyncio.to_thread(self._view.machines)
-                found = await asyncio.to_thread(self._view.addresses) if wanted is None else {}
+                addresses = await asyncio.to_thread(self._view.addresses) if uris is None else {}
             except DroverError as problem:
                 log.error("The hosts of the store are not read: %s", problem)
-                if wanted is None:
+                if uris is None:
                     return
-        if wanted is None:
+        if uris is None:
             if self._view is None:
                 return
-            if not found:
+            if not addresses:
                 log.warning(
                     "The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover."
                 )
-            wanted = {
+            uris = {
                 host: options.fill(self._options.uri, host, address)
-                for host, address in found.items()
+                for host, address in addresses.items()
             }
-        for host in [host for host, (uri, _task) in self._tasks.items() if wanted.get(host) != uri]:
+        for host in [host for host, (uri, _task) in self._tasks.items() if uris.get(host) != uri]:
             self._tasks.pop(host)[1].cancel()
             self._connections.close(host)
             self._instances.forget(host)
-        self._hosts.watch(wanted)
-        for host, uri in wanted.items():
+        self._hosts.watch(uris)
+        for host, uri in uris.items():
             if host not in self._tasks:
                 self._lost[host] = asyncio.Event()
                 self._tasks[host] = (uri, asyncio.create_task(self._tend(host, uri)))
@@ -186,17 +186,17 @@ class Watch:
             return []
         self._read_findings = time.monotonic()
         try:
-            found = await asyncio.to_thread(self._view.findings)
+            findings = await asyncio.to_thread(self._view.findings)
         except DroverError as problem:
             log.error("The store is not checked: %s", problem)
             return []
-        return self._findings.look(time.time(), found.capacity, found.audit, found.reboots)
+        return self._findings.look(time.time(), findings.capacity, findings.audit, findings.reboots)
 
     # One host
 
     async def _tend(self, host: str, uri: str) -> None:
         """Watch a host in spite of errors; an error is reported once, and the watch tries again."""
-        said = None
+        last_words = None
         while True:
             try:
                 await self._keep(host, uri)
@@ -208,23 +208,23 @@ class Watch:
                     if (why := options.why_no_uri(uri))
                     else str(problem)
                 )
-                if words != said:
+                if words != last_words:
                     log.error("%s is not watched: %s", host, words)
-                said = words
+                last_words = words
                 await asyncio.sleep(LONGEST_PAUSE)
 
     async def _keep(self, host: str, uri: str) -> None:
         """Keep a host connected; while it is not connected, probe it."""
-        way, pause, said = host_probe.Way.of_uri(uri), 1.0, None
+        way, pause, last_words = host_probe.Way.of_uri(uri), 1.0, None
         await asyncio.sleep(0)
         while True:
             words = await self._open(host, uri)
             if words is None:
-                pause, said = 1.0, None
+                pause, last_words = 1.0, None
                 await self._stay(host)
                 continue
-            if host in self._connections.strangers and words != said:
-                said = words
+            if host in self._connections.strangers and words != last_words:
+                last_words = words
                 log.error("%s is not watched: %s", host, words)
             self._put(Lost(host, time.time(), words))
             while True:

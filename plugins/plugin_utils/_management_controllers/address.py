@@ -44,10 +44,10 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
         )
     rest = text.strip()
     if "://" in rest:
-        given, dummy, rest = rest.partition("://")
-        if scheme is None or given.lower() != scheme:
+        prefix, dummy, rest = rest.partition("://")
+        if scheme is None or prefix.lower() != scheme:
             why = f"only {scheme} is possible" if scheme else "this driver takes none"
-            raise _wrong(text, f"it begins with {given}://, and {why}")
+            raise _wrong(text, f"it begins with {prefix}://, and {why}")
         rest = rest[:-1] if rest.endswith("/") else rest
     if re.search(r"[/?#\\\s]", rest):
         raise _wrong(text, "it has more than a host and a port")

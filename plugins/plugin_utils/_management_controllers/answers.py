@@ -75,11 +75,11 @@ def look(controller: Controller, wanted: str, patience: float, deadline: float) 
     """
     while True:
         try:
-            found: Look = _patiently(controller.look, patience)
+            seen: Look = _patiently(controller.look, patience)
         except (Refused, Unreached, Uncertain) as problem:
-            found = Look("unknown", str(problem))
-        if wanted in ("any", found.state) or time.time() >= deadline:
-            return found
+            seen = Look("unknown", str(problem))
+        if wanted in ("any", seen.state) or time.time() >= deadline:
+            return seen
         time.sleep(min(DELAY, max(deadline - time.time(), 0.1)))
 
 

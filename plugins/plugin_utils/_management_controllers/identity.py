@@ -48,13 +48,13 @@ def refusal(
     """
     if not uuids:
         return None
-    known = [own.lower()] if own else _known(expected)
-    if not known or set(known) & set(uuids):
+    own_uuids = [own.lower()] if own else _known(expected)
+    if not own_uuids or set(own_uuids) & set(uuids):
         return None
     first = next(iter(uuids))
     source = "drover_power_uuid is" if own else f"the store has for {host}"
     return (
-        f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid {first}, and {source} {' and '.join(known)}. "
+        f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid {first}, and {source} {' and '.join(own_uuids)}. "
         f"Nothing was sent to it. Correct drover_power_address (or drover_power_resource_id, drover_power_domain) of {host}. If it is the right one "
         f"and tells another uuid than the machine itself, set drover_power_uuid to {first} in the variables of {host}. If the machine was "
         f"exchanged: {machine.replace_command(host)}"

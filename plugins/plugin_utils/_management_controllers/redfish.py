@@ -81,10 +81,10 @@ class _InTime(ssl.SSLSocket):
         if self._until is None and limit is not None:
             self._until = time.monotonic() + limit
         if self._until is not None:
-            left = self._until - time.monotonic()
-            if left <= 0:
+            remaining = self._until - time.monotonic()
+            if remaining <= 0:
                 raise TimeoutError("the whole answer")
-            self.settimeout(left)
+            self.settimeout(remaining)
         return super().recv_into(*given, **named)
 
 
@@ -128,11 +128,11 @@ class Redfish:
 
     def look(self) -> Look:
         system = self._system()
-        said, state = system.get("PowerState"), _state(system)
+        power_state, state = system.get("PowerState"), _state(system)
         problem = (
             ""
             if state != "unknown"
-            else f"its power state is {self._plain(said) if said else 'not reported'}"
+            else f"its power state is {self._plain(power_state) if power_state else 'not reported'}"
         )
         return Look(state, problem, self._can(system))
 
@@ -215,7 +215,7 @@ class Redfish:
         return system
 
     def _any_system(self) -> dict[str, Any]:
-        members, said = self._members()
+        members, error_words = self._members()
         names = ", ".join(members) or "none"
         if self._resource_id:
             if self._resource_id not in members:
@@ -227,7 +227,7 @@ class Redfish:
             raise Refused(
                 f"it has {len(members)} systems ({self._plain(names)}): set drover_power_resource_id to the id of the host"
                 if members
-                else f"its list of systems is empty{said or ': see on its own page that it manages a machine'}"
+                else f"its list of systems is empty{error_words or ': see on its own page that it manages a machine'}"
             )
         return self._member(next(iter(members.values())), members.values())
 
@@ -237,16 +237,16 @@ class Redfish:
         :raises Refused: the answer belongs to another system, or has no state.
         """
         system = self._get(path)
-        asked = path.rstrip("/")
-        for said in (system.get("@odata.id"), _action(system).get("target")):
-            for other in (each.rstrip("/") for each in members if isinstance(said, str)):
+        system_path = path.rstrip("/")
+        for link in (system.get("@odata.id"), _action(system).get("target")):
+            for other in (each.rstrip("/") for each in members if isinstance(link, str)):
                 if (
-                    other != asked
-                    and f"{said}/".startswith(f"{other}/")
-                    and not f"{said}/".startswith(f"{asked}/")
+                    other != system_path
+                    and f"{link}/".startswith(f"{other}/")
+                    and not f"{link}/".startswith(f"{system_path}/")
                 ):
                     raise Refused(
-                        f"its answer to {self._plain(path)} is that of another system: it names {self._plain(said)}; nothing was sent"
+                        f"its answer to {self._plain(path)} is that of another system: it names {self._plain(link)}; nothing was sent"
                     )
         if "PowerState" not in system:
             words = self._words(system, ": it says ")
@@ -258,7 +258,7 @@ class Redfish:
         """Return the path of each system by its id, and the words of an error in the list, a
         clause; empty without one.
         """
-        found: dict[str, str] = {}
+        paths: dict[str, str] = {}
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
         if path is None:
@@ -276,17 +276,17 @@ class Redfish:
                 link = _link(each)
                 if link is None:
                     raise Refused(f"an entry of {self._plain(path)} is no link")
-                found[urllib.parse.unquote(link.rstrip("/").rpartition("/")[2])] = link
+                paths[urllib.parse.unquote(link.rstrip("/").rpartition("/")[2])] = link
             path = collection.get("Members@odata.nextLink")
             if not isinstance(path, str):
-                return found, self._words(collection, ": it says ")
+                return paths, self._words(collection, ": it says ")
         raise Refused("its list of systems has no end")
 
     def _get(self, path: str) -> dict[str, Any]:
-        found = self._call("GET", path)
-        if not isinstance(found, dict):
+        answer = self._call("GET", path)
+        if not isinstance(answer, dict):
             raise Refused(f"its answer to {self._plain(path)} is no object of Redfish")
-        return found
+        return answer
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """Return the answer, read as JSON; None if it is empty or not JSON."""
@@ -366,23 +366,23 @@ class Redfish:
         except (OSError, http.client.HTTPException):
             body = None
         words = self._words(body if isinstance(body, dict) else {}, ": ")
-        said = (
+        sentence = (
             f"HTTP {answer.code} {http.client.responses.get(answer.code, '')}".rstrip()
             + f" for {method} {self._plain(path)}{words}"
         )
         if answer.code in _BUSY:
-            raise Busy(f"it is busy, {said}", _retry_after(answer.headers))
+            raise Busy(f"it is busy, {sentence}", _retry_after(answer.headers))
         if answer.code >= 500 and answer.code != 501:
-            raise Uncertain(f"{said}")
+            raise Uncertain(f"{sentence}")
         if answer.code == 303:
-            raise Uncertain(said)
+            raise Uncertain(sentence)
         if "PasswordChangeRequired" in _message_ids(body):
-            said += f". Change the password of {self._user} on the controller, and then drover_power_password"
+            sentence += f". Change the password of {self._user} on the controller, and then drover_power_password"
         elif answer.code == 401:
-            said += ". See that drover_power_user and drover_power_password are right"
+            sentence += ". See that drover_power_user and drover_power_password are right"
         elif answer.code == 403:
-            said += f". See that {self._user} may do this on the controller"
-        raise Refused(said)
+            sentence += f". See that {self._user} may do this on the controller"
+        raise Refused(sentence)
 
     def _words(self, body: Mapping[str, Any], before: str) -> str:
         """Return the controller's own words."""
@@ -451,15 +451,15 @@ def _action(system: Mapping[str, Any]) -> dict[str, Any]:
 
 def _messages(body: Any) -> list[dict[str, Any]]:
     error = body.get("error") if isinstance(body, dict) else None
-    found = []
+    entries = []
     for holder in (error, body):
         messages = holder.get(_EXTENDED) if isinstance(holder, dict) else None
-        found += (
+        entries += (
             [each for each in messages if isinstance(each, dict)]
             if isinstance(messages, list)
             else []
         )
-    return found
+    return entries
 
 
 def _message_ids(body: Any) -> set[str]:

@@ -30,7 +30,7 @@ def read(
         devices.of_consumers(connection, ends),
         devices.mdevs_of_consumers(connection, ends),
     )
-    found = {}
+    facts = {}
     for uuid, (source, destination) in ends.items():
         if source is None or destination is None:
             continue
@@ -39,8 +39,8 @@ def read(
             pci.get(here, ()), pci.get(there, ()), mdevs.get(here, ()), mdevs.get(there, ())
         )
         if passthrough.names(fact):
-            found[uuid] = fact
-    return found
+            facts[uuid] = fact
+    return facts
 
 
 def requests_of(

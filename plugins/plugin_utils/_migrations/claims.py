@@ -139,7 +139,7 @@ def _begin(
     given: Allocations | None = None,
     shown: bool = False,
 ) -> OpenedMigration:
-    found = server_groups.of_instance(connection, instance_uuid)
+    group = server_groups.of_instance(connection, instance_uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
     if instance is None or instance.compute_node_id is None:
         raise DroverError(
@@ -172,7 +172,7 @@ def _begin(
         move_type,
         instance,
         (source, destination),
-        found,
+        group,
         now,
         target,
         given,
@@ -315,13 +315,13 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
         return
     holdings.leave_dead(connection, migration)
     gone = holdings.left_behind(connection, migration)
-    found = allocations.Holdings(
+    holdings_table = allocations.Holdings(
         connection, {}, now, drop=[migration.instance_uuid, *_others(connection, migration)]
     )
-    found.write(
+    holdings_table.write(
         {
             consumer: {key: amount for key, amount in held.items() if key not in gone}
-            for consumer, held in found.held.items()
+            for consumer, held in holdings_table.held.items()
             if not gone.isdisjoint(held)
         }
     )
@@ -504,11 +504,11 @@ def _set_status(
         .returning(table)
     )
     for row in connection.execute(query):
-        why = f" ({message})" if message else ""
+        reason = f" ({message})" if message else ""
         actions.note(
             connection,
             "move",
-            f"{row.type}: {status}{why}",
+            f"{row.type}: {status}{reason}",
             (row.instance_uuid, row.instance_name),
             row.source,
             row.destination,

@@ -177,10 +177,10 @@ def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts)
     by_provider: dict[int, dict[str, int]] = {}
     for (provider, class_id), amount in new.items():
         by_provider.setdefault(provider, {})[names[class_id]] = amount
-    found = mdevs.claim(connection, {instance.uuid: by_provider}).get(instance.uuid, [])
-    if len(found) != made:
+    claimed = mdevs.claim(connection, {instance.uuid: by_provider}).get(instance.uuid, [])
+    if len(claimed) != made:
         raise DroverError(
-            f"Instance {instance.name} has {made} mediated devices, and {len(found)} are allocated to it at its destination. Detach those that no "
+            f"Instance {instance.name} has {made} mediated devices, and {len(claimed)} are allocated to it at its destination. Detach those that no "
             "claim gave it first, or leave it there.",
             cause="unmovable",
         )
@@ -242,10 +242,10 @@ def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
         migration.destination_node_id,
         migration.instance_uuid,
     )
-    left = source if which == "new" else destination
+    node_id = source if which == "new" else destination
     if source != destination:
-        if left is not None:
-            host_room.leave(connection, left, instance)
+        if node_id is not None:
+            host_room.leave(connection, node_id, instance)
     elif which == "old" and source is not None:
         # The other cells are deleted with the consumer of the migration.
         numa.hand_over(connection, source, migration.uuid, instance)
@@ -273,7 +273,7 @@ def place(
     """
     instances, domains, uuid = tables.instances, tables.domains, migration.instance_uuid
     ends = (migration.source_node_id, migration.destination_node_id)
-    left, there = ends if which == "new" else ends[::-1]
+    old_node, new_node = ends if which == "new" else ends[::-1]
     sizes = {
         name: value
         for name, value in ((migration.details or {}).get(which) or {}).items()
@@ -282,29 +282,29 @@ def place(
     connection.execute(
         sa.update(instances)
         .where(instances.c.uuid == uuid)
-        .values(compute_node_id=there, state="active", **sizes)
+        .values(compute_node_id=new_node, state="active", **sizes)
     )
-    if left != there:
+    if old_node != new_node:
         connection.execute(
-            sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == there)
+            sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == new_node)
         )
     connection.execute(
         sa.update(domains)
-        .where(domains.c.uuid == uuid, domains.c.compute_node_id == left)
-        .values(compute_node_id=there, state=domain_state or domains.c.state, seen_at=now)
+        .where(domains.c.uuid == uuid, domains.c.compute_node_id == old_node)
+        .values(compute_node_id=new_node, state=domain_state or domains.c.state, seen_at=now)
     )
-    files.move(connection, uuid, left, there)
+    files.move(connection, uuid, old_node, new_node)
 
 
 def note_running(connection: Connection, instance: str) -> None:
     """Record that an instance runs at its place: it was shut down for a change that is over now."""
     instances, domains = tables.instances, tables.domains
-    there = (
+    node_id = (
         sa.select(instances.c.compute_node_id).where(instances.c.uuid == instance).scalar_subquery()
     )
     connection.execute(
         sa.update(domains)
-        .where(domains.c.uuid == instance, domains.c.compute_node_id == there)
+        .where(domains.c.uuid == instance, domains.c.compute_node_id == node_id)
         .values(state="running")
     )
 

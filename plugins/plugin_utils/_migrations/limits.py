@@ -66,10 +66,10 @@ def refuse(
         # It is open already, so that nothing new begins.
         return
     counted = [row for row in others if row.type != EVACUATION and row.uuid not in given_up]
-    here = [row for row in counted if row.source == move["from_host"]]
+    of_source = [row for row in counted if row.source == move["from_host"]]
     _refuse(
         move,
-        here,
+        of_source,
         None if limits.per_source is None else limits.per_source + waiting,
         "from " + move["from_host"],
     )

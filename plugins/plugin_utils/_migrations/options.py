@@ -47,23 +47,23 @@ class Options:
         if not own:
             return self.general()
         own = _validated(f"The migration options of {order['name']}", own, "Correct its policy.")
-        found = migration_options.merged(self._general, own)
+        merged = migration_options.merged(self._general, own)
         _not_contradicting(
-            f"The migration options of {order['name']}, with those of its policy", found
+            f"The migration options of {order['name']}, with those of its policy", merged
         )
-        return found
+        return merged
 
 
 def _validated(whose: str, options: Mapping[str, Any], advice: str) -> dict[str, Any]:
-    given = {name: value for name, value in options.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     check_keys(
         whose,
-        given,
+        values,
         migration_options.SPEC,
         "option",
         lambda sentence: DroverError(f"{sentence} {advice}"),
     )
-    checked = ArgumentSpecValidator(migration_options.SPEC).validate(given)
+    checked = ArgumentSpecValidator(migration_options.SPEC).validate(values)
     if checked.error_messages:
         raise DroverError(
             f"{whose}: {'; '.join(each.rstrip('.') for each in checked.error_messages)}. {advice}"

@@ -45,16 +45,16 @@ def checked(policy: Any, who: str) -> dict[str, Any] | None:
             f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}."
         )
     validation.check_keys(f"{who}: policy", policy, KEYS)
-    found = {key: value for key, value in policy.items() if value is not None and value != {}}
-    _one_of(found, "move", MOVES, who)
-    _one_of(found, "on_drain", ON_DRAIN, who)
-    priority = found.get("priority")
+    values = {key: value for key, value in policy.items() if value is not None and value != {}}
+    _one_of(values, "move", MOVES, who)
+    _one_of(values, "on_drain", ON_DRAIN, who)
+    priority = values.get("priority")
     if priority is not None:
         validation.check_whole(f"{who}: priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
-    if "migration" in found:
-        _migration(found["migration"], who)
-    _no_contradiction(found, who)
-    return found or None
+    if "migration" in values:
+        _migration(values["migration"], who)
+    _no_contradiction(values, who)
+    return values or None
 
 
 def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | None:

@@ -104,14 +104,14 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
 
 def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: dict[str, Any] | None) -> Size:
     """Return a size of an instance, by its columns and, over them, by its domain."""
-    found = {**columns, **size}
-    known: Size = {
-        "flavor": found.get("flavor"),
-        "vcpus": found["vcpus"],
-        "memory_mb": found["memory_mb"],
-        "disk_gb": found["disk_gb"],
+    values = {**columns, **size}
+    described: Size = {
+        "flavor": values.get("flavor"),
+        "vcpus": values["vcpus"],
+        "memory_mb": values["memory_mb"],
+        "disk_gb": values["disk_gb"],
     }
-    return known if numa is None else {**known, "numa": numa}
+    return described if numa is None else {**described, "numa": numa}
 
 
 def _order(

@@ -136,42 +136,44 @@ class CellTable:
         :param emulator: the number of host CPUs for the emulator beside it.
         :param with_limits: False for a host that is forced: its allocation ratios do not count.
         """
-        found: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)
+        fitting: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)
         if topology.is_pinned:
-            found &= _fits_cores(columns, len(cell.pinned), topology.thread_policy, emulator)
+            fitting &= _fits_cores(columns, len(cell.pinned), topology.thread_policy, emulator)
         if topology.cpu_policy != DEDICATED:
-            found &= len(cell.shared) <= columns.shared
+            fitting &= len(cell.shared) <= columns.shared
             if with_limits:
-                found &= (
+                fitting &= (
                     columns.shared_used + len(cell.shared) <= columns.shared * columns.cpu_ratio
                 )
-                found &= columns.memory_used + cell.memory_mb <= columns.memory * columns.ram_ratio
-        return found
+                fitting &= (
+                    columns.memory_used + cell.memory_mb <= columns.memory * columns.ram_ratio
+                )
+        return fitting
 
     def _fits_memory(
         self, columns: CellColumns, cell: GuestCell, topology: GuestTopology
     ) -> BoolArray:
-        found: BoolArray
+        fitting: BoolArray
         if topology.page_size is not None:
-            found = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
-            return found
+            fitting = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
+            return fitting
         # Shared guests together may use more memory than the cell has, but a single guest may not.
         pages = columns.pages_free if topology.is_pinned else columns.pages
         free = columns.memory - columns.memory_used if topology.is_pinned else columns.memory
         paged = (self._holds(pages, cell) & columns.is_smallest).any(axis=2)
-        found = np.where(columns.is_smallest.any(axis=2), paged, cell.memory_mb <= free)
-        return found
+        fitting = np.where(columns.is_smallest.any(axis=2), paged, cell.memory_mb <= free)
+        return fitting
 
     def fitting_sizes(self, columns: CellColumns, cell: GuestCell, wanted: int | str) -> BoolArray:
         """Return [hosts, cells, sizes]: True for the page sizes that can hold a guest cell by
         themselves.
         """
-        found: BoolArray = self._holds(columns.pages_free, cell) & columns.has_pages
+        holding: BoolArray = self._holds(columns.pages_free, cell) & columns.has_pages
         if wanted == SMALL:
-            return found & columns.is_smallest
+            return holding & columns.is_smallest
         if wanted == LARGE:
-            return found & ~columns.is_smallest
-        return found if wanted == ANY else found & (self.sizes == wanted)
+            return holding & ~columns.is_smallest
+        return holding if wanted == ANY else holding & (self.sizes == wanted)
 
     def _holds(self, pages: IntArray, cell: GuestCell) -> BoolArray:
         size_kb = cell.memory_mb * KIB

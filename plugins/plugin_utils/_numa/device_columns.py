@@ -32,10 +32,10 @@ class DeviceColumns:
         self.counts = np.zeros((len(hosts), len(self._kinds), self._columns + 2), dtype=np.int64)
         #: The kind and the column in the counts for each pool of each host.
         self._places: list[list[tuple[int, int]]] = []
-        for each, ids in zip(hosts, cell_ids.tolist()):
+        for devices, ids in zip(hosts, cell_ids.tolist()):
             column = {cell: place for place, cell in enumerate(ids) if cell >= 0}
             self._places.append(
-                [(number[pool.kind], self._column(pool.node, column)) for pool in each.pools]
+                [(number[pool.kind], self._column(pool.node, column)) for pool in devices.pools]
             )
         for host in range(len(hosts)):
             self.count(host)
@@ -67,11 +67,11 @@ class DeviceColumns:
         return not about_places and sum(map(len, chosen)) == len(set().union(*chosen))
 
     def _matching(self, request: PciRequest) -> list[int]:
-        wanted = [[(key, folded(value)) for key, value in spec] for spec in request.specs]
+        specs = [[(key, folded(value)) for key, value in spec] for spec in request.specs]
         return [
             number
             for number, kind in enumerate(self._kinds)
-            if any(all(pair in kind for pair in spec) for spec in wanted)
+            if any(all(pair in kind for pair in spec) for spec in specs)
         ]
 
     def supports(
@@ -85,7 +85,7 @@ class DeviceColumns:
         :param chosen: columns of the chosen cells; None leaves policies out.
         :param sockets: [hosts, columns], -1 for an unknown socket; with ``chosen``.
         """
-        found = np.ones(len(self._hosts), dtype=bool)
+        supporting = np.ones(len(self._hosts), dtype=bool)
         for request in requests:
             matching = self._matching(request)
             usable = [
@@ -93,8 +93,8 @@ class DeviceColumns:
             ]
             matched, free = (self.counts[:, numbers].sum(axis=1) for numbers in (matching, usable))
             columns = self._by_policy(request, matched, chosen, sockets)
-            found &= np.where(columns, free, 0).sum(axis=1) >= request.count
-        return found
+            supporting &= np.where(columns, free, 0).sum(axis=1) >= request.count
+        return supporting
 
     def _by_policy(
         self,

@@ -93,17 +93,17 @@ class HostDevices:
         #: The number of instances that have a device; more than one only after an assignment by
         #: hand.
         self._taken: Counter[int] = Counter()
-        found: dict[frozenset[tuple[str, Any]], Pool] = {}
+        pools: dict[frozenset[tuple[str, Any]], Pool] = {}
         for number, tags in enumerate(tags_of(self.devices, specs)):
             if tags is None:
                 continue
             properties = _properties(self.devices[number], tags)
             key = frozenset(properties.items())
-            if key not in found:
-                found[key] = Pool(properties)
-            found[key].devices.append(number)
+            if key not in pools:
+                pools[key] = Pool(properties)
+            pools[key].devices.append(number)
         # Devices without a separate tag come first, as in Nova.
-        self.pools = sorted(found.values(), key=lambda pool: len(pool.properties))
+        self.pools = sorted(pools.values(), key=lambda pool: len(pool.properties))
 
     def _relations(self) -> list[list[int]]:
         """Return for each device the devices that must not be in use at the same time: its physical
@@ -144,11 +144,11 @@ class HostDevices:
             chosen = self._select(counts, request, near)
             if chosen is None:
                 return False
-            left = request.count
+            missing = request.count
             for number, most in chosen:
-                taken = min(left, most)
+                taken = min(missing, most)
                 counts[number] -= taken
-                left -= taken
+                missing -= taken
         return True
 
     def choose(
@@ -156,7 +156,7 @@ class HostDevices:
     ) -> list[list[int]] | None:
         """Return the numbers of the devices for each request, or None. Nothing is taken yet."""
         taken = set(self._taken)
-        found = []
+        devices = []
         for request in requests:
             chosen = self._select(
                 [len(self.free(pool, taken)) for pool in self.pools], request, near
@@ -171,8 +171,8 @@ class HostDevices:
                     taken.add(free[-1])
             if len(mine) < request.count:
                 return None
-            found.append(mine)
-        return found
+            devices.append(mine)
+        return devices
 
     def _select(
         self, counts: Sequence[int], request: PciRequest, near: Nearness | None
@@ -184,10 +184,10 @@ class HostDevices:
         if near is not None:
             pools = self._by_policy(pools, counts, request, near)
         pools = [number for number in pools if is_usable(dict(self.pools[number].kind), request)]
-        found = [(number, counts[number]) for number in pools]
+        counted = [(number, counts[number]) for number in pools]
         if request.providers is not None:
-            found = self._of_providers(found, dict(request.providers))
-        return found if sum(most for _number, most in found) >= request.count else None
+            counted = self._of_providers(counted, dict(request.providers))
+        return counted if sum(most for _number, most in counted) >= request.count else None
 
     def _of_providers(
         self, pools: Iterable[tuple[int, int]], left: dict[str, int]
@@ -195,14 +195,14 @@ class HostDevices:
         """Return the given pools with devices of the given providers, with the most devices that a
         provider still gives.
         """
-        found = []
+        counted = []
         for number, count in pools:
             key = self.pools[number].properties["address"]
             most = min(count, left.get(key, 0))
             if most:
-                found.append((number, most))
+                counted.append((number, most))
                 left[key] -= most
-        return found
+        return counted
 
     def _by_policy(
         self, pools: list[int], counts: Sequence[int], request: PciRequest, near: Nearness
@@ -213,27 +213,27 @@ class HostDevices:
         def is_enough(numbers: list[int]) -> bool:
             return sum(counts[number] for number in numbers) >= request.count
 
-        found = among(near.cells)
-        if request.policy == REQUIRED or is_enough(found):
-            return found
+        nearest = among(near.cells)
+        if request.policy == REQUIRED or is_enough(nearest):
+            return nearest
         if request.policy == SOCKET:
             return among(near.same_socket) if near.same_socket is not None else []
         legacy = near.cells | {None}
-        found = among(legacy)
-        if request.policy == LEGACY or is_enough(found):
-            return found
+        nearest = among(legacy)
+        if request.policy == LEGACY or is_enough(nearest):
+            return nearest
         return sorted(pools, key=lambda number: self.pools[number].node not in legacy)
 
     def describe(self, device: int) -> dict[str, Any]:
         """Return the description of a device for a placement; ``pool`` is the address of the
         physical function or its own.
         """
-        each = self.devices[device]
+        facts = self.devices[device]
         return {
-            "address": each["address"],
-            "numa_node": each.get("numa_node"),
-            "dev_type": each.get("dev_type", PLAIN),
-            "pool": each.get("parent_addr") or each["address"],
+            "address": facts["address"],
+            "numa_node": facts.get("numa_node"),
+            "dev_type": facts.get("dev_type", PLAIN),
+            "pool": facts.get("parent_addr") or facts["address"],
         }
 
     def not_free(self, addresses: Iterable[str]) -> list[str]:
@@ -241,14 +241,14 @@ class HostDevices:
         them.
         """
         taken = set(self._taken)
-        found = []
+        refused = []
         for address in addresses:
             device = self._number.get(address)
             if device is None or not self._is_free(device, taken):
-                found.append(address)
+                refused.append(address)
             else:
                 taken.add(device)
-        return found
+        return refused
 
     def not_taken(self, addresses: Iterable[str]) -> list[str]:
         """Return the given devices that no instance has."""
@@ -269,7 +269,7 @@ class HostDevices:
 
 
 def _properties(device: Mapping[str, Any], tags: Mapping[str, Any]) -> dict[str, Any]:
-    found = {
+    properties = {
         "product_id": device["product_id"],
         "vendor_id": device["vendor_id"],
         "numa_node": device.get("numa_node"),
@@ -278,7 +278,7 @@ def _properties(device: Mapping[str, Any], tags: Mapping[str, Any]) -> dict[str,
         "address": device.get("parent_addr") or device["address"],
     }
     if device.get("parent_ifname"):
-        found["parent_ifname"] = device["parent_ifname"]
-    if found["dev_type"] != PLAIN:
-        found.setdefault("remote_managed", "false")
-    return found
+        properties["parent_ifname"] = device["parent_ifname"]
+    if properties["dev_type"] != PLAIN:
+        properties.setdefault("remote_managed", "false")
+    return properties

@@ -38,12 +38,12 @@ def trait_names(value: Any, where: str) -> list[str]:
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)):
         raise DroverError(f"{where} must be a list of names, not {shown(value)}.")
-    found = set()
+    traits = set()
     for each in names:
         name = _normalised(each, where)
         is_standard = name == str(each).strip() and name.startswith(_STANDARD_TRAITS)
-        found.add(name if is_standard or name.startswith("CUSTOM_") else f"CUSTOM_{name}")
-    return sorted(found)
+        traits.add(name if is_standard or name.startswith("CUSTOM_") else f"CUSTOM_{name}")
+    return sorted(traits)
 
 
 def _normalised(value: Any, where: str) -> str:

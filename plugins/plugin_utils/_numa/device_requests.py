@@ -123,8 +123,8 @@ def read_aliases(
     aliases: dict[str, Alias] = {}
     for each in given:
         name, alias = _alias(each, in_placement)
-        known = aliases.get(name)
-        if known is None:
+        first = aliases.get(name)
+        if first is None:
             aliases[name] = alias
             continue
         if in_placement:
@@ -132,15 +132,15 @@ def read_aliases(
                 f"There are two PCI aliases {name}, but with pci_in_placement an alias has no alternatives. Keep one, and give the devices of "
                 "both the same resource_class in drover_pci_device_specs."
             )
-        if known.policy != alias.policy:
+        if first.policy != alias.policy:
             raise _bad_alias(
-                f"Two PCI aliases {name} have the policies {known.policy} and {alias.policy}. They must have the same one."
+                f"Two PCI aliases {name} have the policies {first.policy} and {alias.policy}. They must have the same one."
             )
-        if _type_of(known.specs[0]) != _type_of(alias.specs[0]):
+        if _type_of(first.specs[0]) != _type_of(alias.specs[0]):
             raise _bad_alias(
                 f"Two PCI aliases {name} have different device types. They must have the same one."
             )
-        aliases[name] = Alias(known.specs + alias.specs, known.policy)
+        aliases[name] = Alias(first.specs + alias.specs, first.policy)
     return aliases
 
 
@@ -192,10 +192,10 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
 def _names_in_placement(name: str, given: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Return the resource class and the traits of an alias."""
     try:
-        asked = given.get("resource_class")
+        class_given = given.get("resource_class")
         own = (
-            device_providers.class_name(asked, f"resource_class of the PCI alias {name}")
-            if asked
+            device_providers.class_name(class_given, f"resource_class of the PCI alias {name}")
+            if class_given
             else None
         )
         traits = device_providers.trait_names(
@@ -261,7 +261,7 @@ def requests_of_flavor(
     :raises InvalidSpecs: it cannot be read, or names an alias that does not exist.
     """
     text = str(extra_specs.get("pci_passthrough:alias") or "")
-    found = []
+    requests = []
     for part in text.split(",") if text else ():
         match = re.fullmatch(r"\s*([^:]+?)\s*:\s*([0-9]{1,5})\s*", part)
         if match is None:
@@ -277,9 +277,9 @@ def requests_of_flavor(
             )
         if count:
             alias = aliases[name]
-            found.append(
+            requests.append(
                 PciRequest(
                     count, alias.specs, policy or alias.policy, alias.resource_class, alias.traits
                 )
             )
-    return tuple(found)
+    return tuple(requests)

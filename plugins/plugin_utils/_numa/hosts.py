@@ -138,14 +138,14 @@ class NumaHosts:
         """Return the hosts that have the PCI devices, in any of their cells."""
         if self._device_columns.is_separable(request.pci):
             return self._device_columns.supports(request.pci)
-        known: dict[Any, bool] = {}
-        found = np.zeros(len(self.names), dtype=bool)
+        answers: dict[Any, bool] = {}
+        supporting = np.zeros(len(self.names), dtype=bool)
         for host, devices in enumerate(self._devices):
             key = devices.counts_key()
-            if key not in known:
-                known[key] = devices.supports(request.pci)
-            found[host] = known[key]
-        return found
+            if key not in answers:
+                answers[key] = devices.supports(request.pci)
+            supporting[host] = answers[key]
+        return supporting
 
     def _fits_cells(
         self, request: HostRequest, topology: GuestTopology, alive: BoolArray
@@ -167,17 +167,17 @@ class NumaHosts:
         if sums * comb(columns, size) <= _MOST_SUMS and self._device_columns.is_separable(
             request.pci
         ):
-            found = np.zeros(len(self.names), dtype=bool)
+            fitting = np.zeros(len(self.names), dtype=bool)
             for chosen in combinations(range(columns), size):
                 near = can_match([mask[:, list(chosen)] for mask in masks], counts)
                 if near.any():
                     near &= self._device_columns.supports(
                         request.pci, chosen, self._sockets
                     ) & self._reach_networks(request, chosen)
-                found |= near
-                if found[alive].all():
+                fitting |= near
+                if fitting[alive].all():
                     break
-            return found
+            return fitting
         for mask, count in zip(masks, counts):
             alive = alive & (mask.sum(axis=1) >= count)
         return self._search_each(request, topology, masks, alive)
@@ -192,8 +192,8 @@ class NumaHosts:
         """Return the hosts that fit, of the hosts in ``alive``, one by one; equal hosts are
         examined once.
         """
-        found = np.zeros(len(self.names), dtype=bool)
-        known: dict[Any, bool] = {}
+        fitting = np.zeros(len(self.names), dtype=bool)
+        answers: dict[Any, bool] = {}
         for host in np.flatnonzero(alive).tolist():
             near = (
                 [(each.get("physnets"), each.get("tunneled")) for each in self._cells[host]]
@@ -206,10 +206,10 @@ class NumaHosts:
                 self._devices[host].counts_key(),
                 repr(near),
             )
-            if key not in known:
-                known[key] = self._search(host, request, topology) is not None
-            found[host] = known[key]
-        return found
+            if key not in answers:
+                answers[key] = self._search(host, request, topology) is not None
+            fitting[host] = answers[key]
+        return fitting
 
     def _reach_networks(self, request: HostRequest, chosen: Sequence[int]) -> BoolArray:
         if not request.physnets and not request.is_tunneled:
@@ -223,10 +223,10 @@ class NumaHosts:
         """Return True if the chosen cells have each network that a cell of the host has (N11.6)."""
         cells = self._cells[host]
         mine = [cells[column] for column in chosen if column < len(cells)]
-        there, here = (
+        host_networks, chosen_networks = (
             set().union(*(each.get("physnets") or () for each in some)) for some in (cells, mine)
         )
-        if request.physnets & there - here:
+        if request.physnets & host_networks - chosen_networks:
             return False
         return (
             not request.is_tunneled
@@ -290,8 +290,8 @@ class NumaHosts:
                 self._place_cell(host, column, guest, request.topology)
                 for guest, column in enumerate(chosen)
             ]
-        given = devices.choose(request.pci, near)
-        if given is None:
+        device_sets = devices.choose(request.pci, near)
+        if device_sets is None:
             raise DoesNotFit(self.names[host], PCI_CLAIM)
         return {
             "cells": cells,
@@ -301,7 +301,7 @@ class NumaHosts:
                     "policy": asked.policy,
                     "devices": [devices.describe(each) for each in mine],
                 }
-                for asked, mine in zip(request.pci, given)
+                for asked, mine in zip(request.pci, device_sets)
             ],
         }
 
@@ -379,21 +379,23 @@ class NumaHosts:
                 for chosen in map(frozenset, combinations(usable, size))
                 if _has_match(cell_masks, chosen) and self._is_near(host, request, chosen)
             ]
-        found: list[int] = []
+        columns_chosen: list[int] = []
         for guest in range(size):
             for column in usable:
-                if column in found or not cell_masks[guest][column]:
+                if column in columns_chosen or not cell_masks[guest][column]:
                     continue
-                taken = {*found, column}
+                taken = {*columns_chosen, column}
                 rest = cell_masks[guest + 1 :]
-                left = [each for each in sets if taken <= each and _has_match(rest, each - taken)]
-                if left:
-                    found.append(column)
-                    sets = left
+                matching_sets = [
+                    each for each in sets if taken <= each and _has_match(rest, each - taken)
+                ]
+                if matching_sets:
+                    columns_chosen.append(column)
+                    sets = matching_sets
                     break
             else:
                 return None
-        return found
+        return columns_chosen
 
     def _in_order(self, host: int, request: HostRequest, topology: GuestTopology) -> Iterator[int]:
         """Return the columns of a host's cells in the order of the search: the last sort key counts
@@ -510,7 +512,7 @@ class NumaHosts:
 
         :returns: for each cell ``id``, ``memory_mb``, ``shared`` (vCPUs), ``pinned`` (CPUs), ``pages_free`` ({KiB as text: pages}).
         """
-        found = []
+        usage = []
         for column, cell in enumerate(self._cells[host]):
             at = host, column
             pages = zip(
@@ -518,7 +520,7 @@ class NumaHosts:
                 self._columns.has_pages[at].tolist(),
                 self._columns.pages_free[at].tolist(),
             )
-            found.append(
+            usage.append(
                 {
                     "id": cell["id"],
                     "memory_mb": int(self._columns.memory_used[at]),
@@ -527,18 +529,18 @@ class NumaHosts:
                     "pages_free": {str(size): free for size, there, free in pages if there},
                 }
             )
-        return found
+        return usage
 
 
 def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
     """Return each guest cell in the form for the fit: equal cells are one kind, without the numbers
     of their vCPUs.
     """
-    found = []
+    kinds = []
     for number, cell in enumerate(topology.cells):
         kind = GuestCell((0,) * len(cell.shared), (0,) * len(cell.pinned), cell.memory_mb)
-        found.append((kind, topology.emulator_cpus if number == 0 else 0))
-    return found
+        kinds.append((kind, topology.emulator_cpus if number == 0 else 0))
+    return kinds
 
 
 def _cpus_of(cell: Mapping[str, Any], cpus: HostCpus) -> set[int]:

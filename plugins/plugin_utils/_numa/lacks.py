@@ -37,11 +37,11 @@ def of_cells(
         emulator.
     """
     columns = table.columns.at(host)
-    there = np.flatnonzero(columns.exists[0]).tolist()
-    if len(there) < len(kinds):
+    cell_columns = np.flatnonzero(columns.exists[0]).tolist()
+    if len(cell_columns) < len(kinds):
         return Lack(
-            f"has {len(there)} NUMA {_cells(len(there))}, and the guest needs {len(kinds)}",
-            float(len(kinds) - len(there)),
+            f"has {len(cell_columns)} NUMA {_cells(len(cell_columns))}, and the guest needs {len(kinds)}",
+            float(len(kinds) - len(cell_columns)),
         )
     masks = [
         table.fits(columns, cell, topology, emulator, with_limits)[0] for cell, emulator in kinds
@@ -52,7 +52,7 @@ def of_cells(
         near = min(
             (
                 _of_cell(table, columns, host, column, cell, emulator, topology, with_limits)
-                for column in there
+                for column in cell_columns
             ),
             key=lambda each: each.share,
         )
@@ -78,9 +78,9 @@ def _of_cell(
 ) -> Lack:
     """Return the shortage of one cell of a host for a guest cell that does not fit it."""
     at = 0, column
-    found = []
+    lacks = []
     if topology.is_pinned:
-        found += _pinned(columns, column, len(cell.pinned) + emulator, topology.thread_policy)
+        lacks += _pinned(columns, column, len(cell.pinned) + emulator, topology.thread_policy)
     if topology.cpu_policy != DEDICATED:
         room = int(columns.shared[at])
         if with_limits:
@@ -88,18 +88,18 @@ def _of_cell(
                 room,
                 int(columns.shared[at] * columns.cpu_ratio[0, 0]) - int(columns.shared_used[at]),
             )
-        found += _short(room, len(cell.shared), "shared vCPUs")
-    found += _memory(table, columns, column, cell, topology)
+        lacks += _short(room, len(cell.shared), "shared vCPUs")
+    lacks += _memory(table, columns, column, cell, topology)
     if topology.cpu_policy != DEDICATED and with_limits:
         most = int(columns.memory[at] * columns.ram_ratio[0, 0]) - int(columns.memory_used[at])
-        found += (
+        lacks += (
             []
-            if any("MiB" in each.text for each in found)
+            if any("MiB" in each.text for each in lacks)
             else _short(most, cell.memory_mb, "MiB of memory")
         )
     name = f"its NUMA cell {int(columns.ids[at])}"
-    text = " and ".join(each.text for each in found)
-    return Lack(f"{name} comes nearest and has {text}", sum(each.share for each in found))
+    text = " and ".join(each.text for each in lacks)
+    return Lack(f"{name} comes nearest and has {text}", sum(each.share for each in lacks))
 
 
 def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) -> list[Lack]:
@@ -135,22 +135,27 @@ def _memory(
     size.
     """
     at = 0, column
-    wanted, is_smallest = topology.page_size, columns.is_smallest[at]
-    if wanted is None and not is_smallest.any():
+    page_size, is_smallest = topology.page_size, columns.is_smallest[at]
+    if page_size is None and not is_smallest.any():
         free = columns.memory[at] - (columns.memory_used[at] if topology.is_pinned else 0)
         return _short(int(free), cell.memory_mb, "MiB of memory")
     sizes = columns.has_pages[at].copy()
-    if wanted in (None, SMALL):
+    if page_size in (None, SMALL):
         sizes &= is_smallest
-    elif wanted == LARGE:
+    elif page_size == LARGE:
         sizes &= ~is_smallest
-    elif isinstance(wanted, int):
-        sizes &= table.sizes == wanted
+    elif isinstance(page_size, int):
+        sizes &= table.sizes == page_size
     if not sizes.any():
         return [
-            Lack(f"no pages of {wanted} KiB" if isinstance(wanted, int) else "no huge pages", 1.0)
+            Lack(
+                f"no pages of {page_size} KiB" if isinstance(page_size, int) else "no huge pages",
+                1.0,
+            )
         ]
-    all_pages = columns.pages if wanted is None and not topology.is_pinned else columns.pages_free
+    all_pages = (
+        columns.pages if page_size is None and not topology.is_pinned else columns.pages_free
+    )
     best: list[Lack] | None = None
     for place in np.flatnonzero(sizes).tolist():
         size, pages = int(table.sizes[place]), int(all_pages[0, column, place])
@@ -158,7 +163,7 @@ def _memory(
             lack = [
                 Lack(f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0)
             ]
-        elif wanted is None:
+        elif page_size is None:
             lack = _short(pages * size // KIB, cell.memory_mb, "MiB of memory")
         else:
             lack = _short(pages, cell.memory_mb * KIB // size, f"free pages of {size} KiB")

@@ -21,9 +21,9 @@ def can_match(masks: Sequence[BoolArray], counts: Sequence[int]) -> BoolArray:
     :param masks: for each kind of guest cells [hosts, cells], the host cells that fit it.
     :param counts: the number of guest cells of each kind.
     """
-    found = np.ones(masks[0].shape[0], dtype=bool)
+    matching = np.ones(masks[0].shape[0], dtype=bool)
     for size in range(1, len(masks) + 1):
         for kinds in combinations(range(len(masks)), size):
             reached = reduce(np.logical_or, (masks[kind] for kind in kinds))
-            found &= reached.sum(axis=1) >= sum(counts[kind] for kind in kinds)
-    return found
+            matching &= reached.sum(axis=1) >= sum(counts[kind] for kind in kinds)
+    return matching

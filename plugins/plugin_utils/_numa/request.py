@@ -72,17 +72,17 @@ class HostRequest:
             Placement.
         :param keys: {uuid of a provider: key} of the host; any other provider gives no device.
         """
-        given = iter(self.device_groups)
+        suffixes = iter(self.device_groups)
         pci = []
-        for each in self.pci:
-            if each.resource_class is not None:
-                found = Counter(
+        for request in self.pci:
+            if request.resource_class is not None:
+                counts = Counter(
                     keys.get(uuid, "")
-                    for suffix in next(given)
+                    for suffix in next(suffixes)
                     for uuid in mappings.get(suffix, ())
                 )
-                each = replace(each, providers=tuple(sorted(found.items())))
-            pci.append(each)
+                request = replace(request, providers=tuple(sorted(counts.items())))
+            pci.append(request)
         return replace(self, pci=tuple(pci))
 
     @property
@@ -94,10 +94,10 @@ class HostRequest:
 
     def as_data(self) -> dict[str, Any]:
         """Return this as plain data; ``from_data`` reverses it."""
-        found = asdict(self)
-        found["physnets"] = sorted(self.physnets)
-        found["pci"] = [_pci_data(each) for each in self.pci]
-        return found
+        plain = asdict(self)
+        plain["physnets"] = sorted(self.physnets)
+        plain["pci"] = [_pci_data(each) for each in self.pci]
+        return plain
 
     @classmethod
     def from_data(cls, data: Any, where: str) -> HostRequest:
@@ -137,14 +137,14 @@ def _topology(data: Mapping[str, Any]) -> GuestTopology:
 
 def _pci_data(request: PciRequest) -> dict[str, Any]:
     """Return a request as plain data, without the providers, which belong to one host."""
-    found: dict[str, Any] = {
+    plain: dict[str, Any] = {
         "count": request.count,
         "specs": [dict(spec) for spec in request.specs],
         "policy": request.policy,
     }
     if request.resource_class is not None:
-        found.update(resource_class=request.resource_class, traits=list(request.traits))
-    return found
+        plain.update(resource_class=request.resource_class, traits=list(request.traits))
+    return plain
 
 
 def read_request(

@@ -66,13 +66,13 @@ class Specs:
 
         :raises InvalidSpecs: one is not in ``words``.
         """
-        found = self.both(name)
-        for value, key in zip(found, (f"extra spec hw:{name}", f"image property hw_{name}")):
+        words_given = self.both(name)
+        for value, key in zip(words_given, (f"extra spec hw:{name}", f"image property hw_{name}")):
             if value and value not in words:
                 raise InvalidSpecs(
                     f"The {key} is {value!r}. It must be one of {', '.join(words)}.", code
                 )
-        return found
+        return words_given
 
     def by_cell(self, name: str) -> list[str] | None:
         """Return the texts of NAME.0, NAME.1 and so on; None if there is no NAME.0.
@@ -101,12 +101,12 @@ def required_by_image(properties: Mapping[str, Any]) -> set[str]:
     listed = properties.get("traits_required")
     if isinstance(listed, str):
         listed = [part.strip() for part in listed.split(",")]
-    found = (
+    traits = (
         {each for each in listed if isinstance(each, str)}
         if isinstance(listed, (list, tuple))
         else set()
     )
-    return found | {
+    return traits | {
         key.split(":", 1)[1]
         for key, value in properties.items()
         if key.startswith("trait:") and text_of(value) == "required"
@@ -114,12 +114,12 @@ def required_by_image(properties: Mapping[str, Any]) -> set[str]:
 
 
 def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
-    found = []
+    texts = []
     for number in range(MOST_CELLS):
         if f"{name}.{number}" not in values:
             break
-        found.append(text_of(values[f"{name}.{number}"]))
-    return found or None
+        texts.append(text_of(values[f"{name}.{number}"]))
+    return texts or None
 
 
 def read_constraints(
@@ -161,12 +161,12 @@ def read_constraints(
 def _refuse_unsupported(specs: Specs) -> None:
     for name, what in _UNSUPPORTED:
         flavor, image = specs.both(name)
-        asked = (
+        is_set = (
             bool(flavor.strip(" ,"))
             if name == "pmem"
             else flavor.strip().lower() in _TRUE or image.strip().lower() in _TRUE
         )
-        if asked:
+        if is_set:
             raise InvalidSpecs(
                 f"hw:{name} or hw_{name} asks for {what}, which drover does not have. Take it out of the flavor and of the image.",
                 "Unsupported",
@@ -263,11 +263,11 @@ def _policy_of_resources(
             "The flavor has resources:VCPU and resources:PCPU. Keep one of them.", "InvalidRequest"
         )
     if amounts["PCPU"]:
-        wanted = vcpus + (1 if emulator == ISOLATE else 0)
-        if amounts["PCPU"] != wanted:
+        needed = vcpus + (1 if emulator == ISOLATE else 0)
+        if amounts["PCPU"] != needed:
             raise InvalidSpecs(
-                f"resources:PCPU is {amounts['PCPU']}, but the flavor needs {wanted}: one for each of its {vcpus} vCPUs"
-                + (", and one for hw:emulator_threads_policy=isolate." if wanted > vcpus else "."),
+                f"resources:PCPU is {amounts['PCPU']}, but the flavor needs {needed}: one for each of its {vcpus} vCPUs"
+                + (", and one for hw:emulator_threads_policy=isolate." if needed > vcpus else "."),
                 "InvalidRequest",
             )
         return DEDICATED
@@ -276,17 +276,17 @@ def _policy_of_resources(
 
 def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
     """Return the thread policy that the trait of hyperthreading implies, or the explicit one."""
-    found = next(
+    policy = next(
         (text_of(value) for key, value in specs.extra_specs.items() if _TRAIT.fullmatch(key)), ""
     )
-    if not found and HYPERTHREADING in required_by_image(specs.properties):
-        found = "required"
-    if threads and found:
+    if not policy and HYPERTHREADING in required_by_image(specs.properties):
+        policy = "required"
+    if threads and policy:
         raise InvalidSpecs(
             f"The thread policy {threads} is set, and trait:{HYPERTHREADING} too. Both say how threads are used: keep one.",
             "InvalidRequest",
         )
-    return {"forbidden": ISOLATE, "required": REQUIRE}.get(found, threads)
+    return {"forbidden": ISOLATE, "required": REQUIRE}.get(policy, threads)
 
 
 def _check_together(
@@ -336,10 +336,10 @@ def _node_count(specs: Specs) -> int | None:
 
 def _page_size(specs: Specs) -> int | str | None:
     flavor, image = specs.both("mem_page_size")
-    wanted = _read_page_size(flavor) if flavor else None
+    page_size = _read_page_size(flavor) if flavor else None
     if not image:
-        return wanted
-    if wanted not in (LARGE, ANY):
+        return page_size
+    if page_size not in (LARGE, ANY):
         raise InvalidSpecs(
             f"The image property hw_mem_page_size is {image}, but the flavor has {f'hw:mem_page_size {flavor}' if flavor else 'none'}. "
             "An image may choose a size only if the flavor says large or any.",
@@ -400,7 +400,7 @@ def _even_cells(
 def _listed_cells(
     cpus: Sequence[str], memory: Sequence[str], vcpus: int, memory_mb: int, dedicated: set[int]
 ) -> tuple[GuestCell, ...]:
-    left = set(range(vcpus))
+    unassigned = set(range(vcpus))
     cells, total = [], 0
     for number, (cpu_text, memory_text) in enumerate(zip(cpus, memory)):
         mine = parse_cpu_set(cpu_text, f"hw:numa_cpus.{number}", _refusal("Invalid"))
@@ -409,12 +409,12 @@ def _listed_cells(
                 f"hw:numa_cpus.{number} names vCPU {max(mine)}; the last one is {vcpus - 1}.",
                 "ImageNUMATopologyCPUOutOfRange",
             )
-        if mine - left:
+        if mine - unassigned:
             raise InvalidSpecs(
-                f"vCPU {min(mine - left)} is in two NUMA cells of hw:numa_cpus.",
+                f"vCPU {min(mine - unassigned)} is in two NUMA cells of hw:numa_cpus.",
                 "ImageNUMATopologyCPUDuplicates",
             )
-        left -= mine
+        unassigned -= mine
         if not re.fullmatch(r"[1-9][0-9]*", memory_text.strip()):
             raise InvalidSpecs(
                 f"hw:numa_mem.{number} is {memory_text!r}. It must be a number of MiB from 1 on.",
@@ -422,9 +422,9 @@ def _listed_cells(
             )
         total += int(memory_text)
         cells.append(_cell(mine, dedicated, int(memory_text)))
-    if left:
+    if unassigned:
         raise InvalidSpecs(
-            f"vCPU {min(left)} is in no NUMA cell of hw:numa_cpus.",
+            f"vCPU {min(unassigned)} is in no NUMA cell of hw:numa_cpus.",
             "ImageNUMATopologyCPUsUnassigned",
         )
     if total != memory_mb:

@@ -48,17 +48,17 @@ def host_of(
     :param held: the parts of its cells that consumers have.
     :param ratios: the ratios of VCPU and MEMORY_MB; 0, or a missing one, for none.
     """
-    there = [each for each in devices if each["reported"]]
+    reported = [each for each in devices if each["reported"]]
     owned: dict[str, list[PciDevice]] = {}
-    for each in there:
+    for each in reported:
         if each["owner"]:
             owned.setdefault(each["owner"], []).append(each)
     in_cells = {each["uuid"]: each["cells"] for each in held}
     return {
         "name": name,
         "cells": cells or [],
-        "pci": there,
-        "device_spec": _specs(there),
+        "pci": reported,
+        "device_spec": _specs(reported),
         "cpu_allocation_ratio": ratios.get("VCPU") or None,
         "ram_allocation_ratio": ratios.get("MEMORY_MB") or None,
         "instances": [

@@ -35,10 +35,10 @@ def read(connection: Connection, consumer_uuids: Iterable[str]) -> dict[str, Hel
         .join(consumers, consumers.c.id == allocations.c.consumer_id)
         .join(classes, classes.c.id == allocations.c.class_id)
     )
-    held: dict[str, Held] = {}
+    allocated: dict[str, Held] = {}
     for row in bulk.among(connection, query, consumers.c.uuid, consumer_uuids):
-        held.setdefault(row.uuid, {}).setdefault(row.provider_id, {})[row.name] = row.used
-    return held
+        allocated.setdefault(row.uuid, {}).setdefault(row.provider_id, {})[row.name] = row.used
+    return allocated
 
 
 def total(held: Mapping[Any, Resources]) -> Resources:
@@ -118,10 +118,12 @@ class Holdings:
 
     def _held(self) -> dict[str, Amounts]:
         table, uuids = tables.allocations, {row.id: uuid for uuid, row in self.rows.items()}
-        held: dict[str, Amounts] = {}
+        allocated: dict[str, Amounts] = {}
         for row in bulk.among(self.connection, bulk.select(table), table.c.consumer_id, uuids):
-            held.setdefault(uuids[row.consumer_id], {})[row.provider_id, row.class_id] = row.used
-        return held
+            allocated.setdefault(uuids[row.consumer_id], {})[row.provider_id, row.class_id] = (
+                row.used
+            )
+        return allocated
 
     def sums(self, uuids: Iterable[str]) -> Amounts:
         """Return the sums of the allocations of consumers."""

@@ -267,13 +267,13 @@ class ClaimDestinations:
         if self.devices is not None and request.in_placement:
             request = self.devices.request_on(node, request, place.given, place.mappings)
         try:
-            found = self.room.find(node, request)
+            placed = self.room.find(node, request)
         except DoesNotFit as problem:
             raise _Refused(f"it {problem.lack.text}") from None
         if self.devices is None:
-            return found, []
-        return found, self.devices.allocations(
-            node, request, found, {} if place.given else resources
+            return placed, []
+        return placed, self.devices.allocations(
+            node, request, placed, {} if place.given else resources
         )
 
     def _amounts(self, place: Place, resources: Resources, devices: Sequence[Chosen]) -> Amounts:
@@ -284,32 +284,37 @@ class ClaimDestinations:
         """
         taken: list[tuple[ProviderInventory, int]] = []
         if place.given:
-            for each in devices:
-                if place.given.get(each.provider, {}).get(each.resource_class, 0) < each.amount:
+            for device in devices:
+                if (
+                    place.given.get(device.provider, {}).get(device.resource_class, 0)
+                    < device.amount
+                ):
                     raise _Refused(
-                        f"it has free PCI devices, but not of the providers that were chosen for {each.resource_class}"
+                        f"it has free PCI devices, but not of the providers that were chosen for {device.resource_class}"
                     )
-            wanted = [
+            demands = [
                 (name, amount, [self.uuids[uuid]])
                 for uuid, amounts in sorted(place.given.items())
                 for name, amount in amounts.items()
             ]
         else:
-            of, left = self.supplies[place.node.provider_id].of, Counter(resources)
-            left.subtract(
+            of, remaining = self.supplies[place.node.provider_id].of, Counter(resources)
+            remaining.subtract(
                 {
                     name: sum(each.amount for each in devices if each.resource_class == name)
                     for name in resources
                 }
             )
             ids = self.devices.ids if self.devices is not None else {}
-            wanted = [(each.resource_class, each.amount, [ids[each.provider]]) for each in devices]
-            wanted += [(name, amount, of(name)) for name, amount in left.items() if amount > 0]
-        for name, amount, keys in wanted:
+            demands = [(each.resource_class, each.amount, [ids[each.provider]]) for each in devices]
+            demands += [
+                (name, amount, of(name)) for name, amount in remaining.items() if amount > 0
+            ]
+        for name, amount, keys in demands:
             if not amount:
                 continue
-            held = [self.held[key][name] for key in keys if name in self.held.get(key, ())]
-            if not held:
+            inventories = [self.held[key][name] for key in keys if name in self.held.get(key, ())]
+            if not inventories:
                 raise _Refused(
                     f"{words_of(name)}: asked {amount}, the host has none",
                     resource_class=name,
@@ -320,15 +325,17 @@ class ClaimDestinations:
             chosen = next(
                 (
                     each
-                    for each in held
+                    for each in inventories
                     if self._keeps(each, amount) or each.refusal(name, amount) is None
                 ),
                 None,
             )
             if chosen is None and place.shown:
-                chosen = held[0]
+                chosen = inventories[0]
             if chosen is None:
-                raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
+                raise _Refused(
+                    f"{inventories[0].refusal(name, amount)}", **inventories[0].data(name, amount)
+                )
             taken.append((chosen, amount))
         amounts: Counter[InventoryKey] = Counter()
         for held_one, amount in taken:
@@ -355,14 +362,14 @@ def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, in
 
     :raises DroverError: a provider is not in the store.
     """
-    found = providers.ids(connection, uuids)
-    for uuid in sorted(set(uuids) - set(found)):
+    ids = providers.ids(connection, uuids)
+    for uuid in sorted(set(uuids) - set(ids)):
         raise DroverError(
             f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; nothing was claimed.",
             cause="unknown_provider",
             provider=uuid,
         )
-    return found
+    return ids
 
 
 def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
@@ -370,11 +377,11 @@ def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
 
     :raises DroverError: a class is not in the store.
     """
-    found = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
-    for name in sorted(set(names) - set(found)):
+    ids = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
+    for name in sorted(set(names) - set(ids)):
         raise DroverError(
             f"Resource class {name} is not in the store: no provider has it. Correct the name; nothing was claimed.",
             cause="unknown_class",
             resource_class=name,
         )
-    return found
+    return ids

@@ -95,7 +95,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Ro
 
 
 def _query() -> Select:
-    nodes, known, providers = tables.compute_nodes, tables.services, tables.resource_providers
+    nodes, services, providers = tables.compute_nodes, tables.services, tables.resource_providers
     return (
         sa.select(
             nodes.c.id,
@@ -109,13 +109,13 @@ def _query() -> Select:
             nodes.c.shared_cpus,
             nodes.c.migration_uri,
             nodes.c.migration_address,
-            known.c.disabled,
-            known.c.disabled_reason,
-            known.c.forced_down,
+            services.c.disabled,
+            services.c.disabled_reason,
+            services.c.forced_down,
             providers.c.id.label("provider_id"),
             *provider_trees.has_more(providers),
         )
-        .join(known, known.c.id == nodes.c.service_id)
+        .join(services, services.c.id == nodes.c.service_id)
         .join(providers, providers.c.uuid == nodes.c.uuid)
     )
 

@@ -68,7 +68,7 @@ def claim(
     """
     if defined:
         selections = definition_claims.with_uuids(connection, selections)
-    found = server_groups.hold(
+    groups = server_groups.hold(
         connection, [selection.get("server_group") for selection in selections]
     )
     nodes = claim_nodes.read(
@@ -79,7 +79,7 @@ def claim(
             for place in (selection, *selection.get("alternates", []))
         ],
     )
-    rows = [_instance(each, nodes, found, now, defined) for each in selections]
+    rows = [_instance(each, nodes, groups, now, defined) for each in selections]
     expires_at = now + lifetime if lifetime else None
     keep = _consumers(selections, expires_at)
     new, made = bulk.add_both(
@@ -97,7 +97,7 @@ def claim(
     keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
     holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
     holdings.renew(existing, expires_at)
-    chosen = _choose(connection, fresh, holdings, keep, nodes, found)
+    chosen = _choose(connection, fresh, holdings, keep, nodes, groups)
     _correct_places(connection, rows, new, chosen)
     where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
@@ -164,12 +164,12 @@ def _choose(
     """Find and write the room of new instances: {uuid: place}."""
     if not selections:
         return {}
-    wanted = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
-    every = [place for dummy, places in wanted for place in places]
+    requested = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
+    every = [place for dummy, places in requested for place in places]
     destinations = ClaimDestinations(
         connection, every, found, holdings.sums(keep), _requests(selections)
     )
-    chosen = destinations.choose_all(wanted)
+    chosen = destinations.choose_all(requested)
     columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
     if destinations.room is not None:
@@ -268,7 +268,7 @@ def reclaim(
     :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
     """
     certainty.require(proof)
-    found = server_groups.of_instance(connection, uuid)
+    groups = server_groups.of_instance(connection, uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
     if instance is None:
         raise _unknown_instance(uuid)
@@ -282,7 +282,7 @@ def reclaim(
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
     resources = allocations.total(allocations.read(connection, [uuid]).get(uuid, {}))
     places = _places(claim_nodes.read(connection, alternates), alternates)
-    group = found[0] if found else None
+    group = groups[0] if groups else None
     left_node = instance.compute_node_id
     requests = (
         {uuid: HostRequest.from_data(instance.host_request, f"Instance {instance.name}")}
@@ -290,7 +290,7 @@ def reclaim(
         else None
     )
     destinations = ClaimDestinations(
-        connection, places, {each.name: each for each in found}, holdings.sums([uuid]), requests
+        connection, places, {each.name: each for each in groups}, holdings.sums([uuid]), requests
     )
     chosen = destinations.choose(uuid, instance.name, resources, places, group)
     expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
@@ -309,21 +309,23 @@ def reclaim(
         .where(table.c.id == instance.compute_node_id)
         .values(failed_builds=table.c.failed_builds + 1)
     )
-    left = alternates[chosen.number + 1 :]
+    alternates_left = alternates[chosen.number + 1 :]
     place = (chosen.node.host, chosen.node.hypervisor_hostname)
     why = "It could not be built where its room was before: this alternate was taken."
-    decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
+    decided = decisions.row(
+        PURPOSE, actor, (uuid, instance.name), now, place, alternates_left, message=why
+    )
     decisions.record(connection, [decided])
     claimed = _claimed(
         {"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host},
         chosen.node,
-        left,
+        alternates_left,
     )
-    there = {uuid: chosen.node}
-    pools = pools_of_claims.read(connection, there, {uuid: resources})
+    node_of = {uuid: chosen.node}
+    pools = pools_of_claims.read(connection, node_of, {uuid: resources})
     return {
         **claimed,
-        **host_room.read(connection, there).get(uuid, {}),
+        **host_room.read(connection, node_of).get(uuid, {}),
         **pools.get(uuid, NO_POOLS),
     }
 
@@ -387,13 +389,13 @@ def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
     """Return the hosts of instances."""
     nodes = tables.compute_nodes
     ids = [row.compute_node_id for row in rows]
-    known = {
+    host_of = {
         row.id: row.host
         for row in bulk.among(
             connection, bulk.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None}
         )
     }
-    return [known.get(each) for each in ids]
+    return [host_of.get(each) for each in ids]
 
 
 def release_unattended(connection: Connection, uuids: Collection[str], now: float) -> None:
@@ -513,14 +515,14 @@ def _claimed(selection: ClaimRequest, node: Row, alternates: Sequence[Alternate]
     claimed = _answer(selection, node)
     claimed["new"] = True
     for place in alternates:
-        left: Alternate = {"host": place["host"], "node": place.get("node") or place["host"]}
-        if (left["host"], left["node"]) == (node.host, node.hypervisor_hostname):
+        alternate: Alternate = {"host": place["host"], "node": place.get("node") or place["host"]}
+        if (alternate["host"], alternate["node"]) == (node.host, node.hypervisor_hostname):
             continue
         if place.get("allocations"):
-            left["allocations"] = place["allocations"]
+            alternate["allocations"] = place["allocations"]
         if place.get("mappings"):
-            left["mappings"] = place["mappings"]
-        claimed["alternates"].append(left)
+            alternate["mappings"] = place["mappings"]
+        claimed["alternates"].append(alternate)
     return claimed
 
 

@@ -158,12 +158,12 @@ def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
     for name in sorted(names):
         _check_spelling(kind, name, f"The {kind.word} {_short(name)}")
         if not name.startswith(CUSTOM):
-            why = (
+            reason = (
                 f"is a standard one, which {refusal}"
                 if name in standard(kind)
                 else f"does not begin with {CUSTOM}, as one of your own has to"
             )
-            raise DroverError(f"The {kind.word} {name} {why}; nothing was changed.")
+            raise DroverError(f"The {kind.word} {name} {reason}; nothing was changed.")
         if name == CUSTOM:
             raise DroverError(
                 f"The {kind.word} {CUSTOM} needs a name after {CUSTOM}; nothing was changed."

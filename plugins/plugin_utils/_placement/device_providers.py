@@ -70,16 +70,16 @@ class DeviceProviders:
         if mappings:
             return request.on_providers(mappings, keys)
         pci = []
-        for each in request.pci:
-            if each.resource_class is not None:
-                most = {key: self._most(uuid, each, given) for uuid, key in keys.items()}
-                each = replace(
-                    each,
+        for pci_request in request.pci:
+            if pci_request.resource_class is not None:
+                most = {key: self._most(uuid, pci_request, given) for uuid, key in keys.items()}
+                pci_request = replace(
+                    pci_request,
                     providers=tuple(
                         sorted((key, amount) for key, amount in most.items() if amount > 0)
                     ),
                 )
-            pci.append(each)
+            pci.append(pci_request)
         return replace(request, pci=tuple(pci))
 
     def _most(self, uuid: str, request: PciRequest, given: Allocations) -> int:
@@ -113,15 +113,17 @@ class DeviceProviders:
         :param placed: see NumaHosts.place().
         """
         uuids = {key: uuid for uuid, key in self._keys.get(node, {}).items()}
-        found: Counter[tuple[str, str]] = Counter()
-        left = Counter(resources)
-        for asked, given in zip(request.pci, placed["pci"]):
+        counts: Counter[tuple[str, str]] = Counter()
+        remaining = Counter(resources)
+        for pci_request, given in zip(request.pci, placed["pci"]):
             for device in given["devices"]:
                 uuid = uuids.get(device["pool"])
                 if uuid is None or uuid not in self.ids:
                     continue
-                name = asked.resource_class or next(iter(self._held.get(self.ids[uuid], ())), "")
-                if asked.resource_class is not None or left[name] > 0:
-                    found[uuid, name] += 1
-                    left[name] -= 1
-        return [Chosen(name, amount, uuid) for (uuid, name), amount in sorted(found.items())]
+                name = pci_request.resource_class or next(
+                    iter(self._held.get(self.ids[uuid], ())), ""
+                )
+                if pci_request.resource_class is not None or remaining[name] > 0:
+                    counts[uuid, name] += 1
+                    remaining[name] -= 1
+        return [Chosen(name, amount, uuid) for (uuid, name), amount in sorted(counts.items())]

@@ -107,10 +107,10 @@ def write(
         [{"id": row.id, "parent_id": row.root_id} for row in below if row.id in used],
     )
     provider_trees.remove(connection, stale - used)
-    left = [
+    unused = [
         {"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)
     ]
-    bulk.update(connection, tables.inventories, left)
+    bulk.update(connection, tables.inventories, unused)
     return bool(new or stale - used or changed or resized)
 
 

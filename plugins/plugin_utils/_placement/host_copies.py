@@ -89,9 +89,9 @@ def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> N
     for key in sorted(old, key=lambda each: (old[each].root_id is not None, each)):
         row = old[key]
         if row.uuid == node.uuid:
-            given, name = uuid, label
+            provider_uuid, name = uuid, label
         else:
-            given = (
+            provider_uuid = (
                 provider_uuids.uuid_of(uuid, keys[row.uuid])
                 if row.uuid in keys
                 else bulk.new_uuid()
@@ -99,7 +99,10 @@ def _add_node(connection: Connection, node: Row, values: Mapping[str, Any]) -> N
             name = label + row.name.removeprefix(old_label)
         parents = {"parent_id": new.get(row.parent_id), "root_id": new.get(row.root_id)}
         new[key] = _insert(
-            connection, table, row, {"uuid": given, "name": name, "generation": 0, **parents}
+            connection,
+            table,
+            row,
+            {"uuid": provider_uuid, "name": name, "generation": 0, **parents},
         )
     _copy_contents(connection, new)
 

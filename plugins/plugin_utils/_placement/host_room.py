@@ -36,7 +36,7 @@ class HostRoom:
         rows = {node.id: node for node in nodes}
         keys = sorted(rows)
         cells = compute_nodes.cells(connection, keys, lock=True)
-        held, pci = numa.read(connection, keys), devices.read_pci(connection, keys)
+        cells_held, pci = numa.read(connection, keys), devices.read_pci(connection, keys)
         #: The PCI devices by the id of the node.
         self.devices = pci
         self._uuids = {key: row.uuid for key, row in rows.items()}
@@ -51,7 +51,7 @@ class HostRoom:
                 stored_hosts.host_of(
                     node_label(rows[key].host, rows[key].hypervisor_hostname),
                     cells[key].numa_cells,
-                    held.get(key, ()),
+                    cells_held.get(key, ()),
                     pci.get(key, ()),
                     ratios.get(rows[key].provider_id, {}),
                 )
@@ -145,15 +145,15 @@ def read(
     uuids = places.keys() if some is None else places.keys() & set(some)
     owned = devices.of_consumers(connection, uuids) if uuids else {}
     made = devices.mdevs_of_consumers(connection, uuids) if uuids else {}
-    found: dict[str, HardwareClaim] = {
+    claims: dict[str, HardwareClaim] = {
         uuid: {"numa": facts} for uuid, facts in numa_facts(connection, places, uuids).items()
     }
     for uuid, place in places.items():
         if (place.id, uuid) in owned:
-            found.setdefault(uuid, {})["pci_devices"] = owned[place.id, uuid]
+            claims.setdefault(uuid, {})["pci_devices"] = owned[place.id, uuid]
         if (place.id, uuid) in made:
-            found.setdefault(uuid, {})["mdevs"] = made[place.id, uuid]
-    return found
+            claims.setdefault(uuid, {})["mdevs"] = made[place.id, uuid]
+    return claims
 
 
 def numa_facts(
@@ -165,20 +165,22 @@ def numa_facts(
     :param places, some: see read().
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
-    held = numa.of_consumers(connection, uuids) if uuids else {}
+    cells_held = numa.of_consumers(connection, uuids) if uuids else {}
     cells = (
-        compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node})
-        if held
+        compute_nodes.cells(
+            connection, {node for node, uuid in cells_held if places[uuid].id == node}
+        )
+        if cells_held
         else {}
     )
-    found: dict[str, dict[str, Any]] = {}
+    facts_of: dict[str, dict[str, Any]] = {}
     for uuid, place in places.items():
-        mine = held.get((place.id, uuid))
+        mine = cells_held.get((place.id, uuid))
         facts = (
             pinning.facts_of_cells(mine, cells[place.id].numa_cells or [])
             if mine
             else pinning.facts_of_floating(place.shared_cpus)
         )
         if facts:
-            found[uuid] = facts
-    return found
+            facts_of[uuid] = facts
+    return facts_of

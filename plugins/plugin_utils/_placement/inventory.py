@@ -132,7 +132,7 @@ def hold(
     :param names: the resource classes that matter; None for all.
     :returns: {provider id: {class: inventory}}.
     """
-    held: dict[int, dict[str, ProviderInventory]] = {key: {} for key in provider_ids}
+    inventories: dict[int, dict[str, ProviderInventory]] = {key: {} for key in provider_ids}
     wanted = sorted(provider_ids)
     for start in range(0, len(wanted), bulk.NAMED_VALUES):
         some, named = wanted[start : start + bulk.NAMED_VALUES], sorted(names or ())
@@ -140,8 +140,8 @@ def hold(
         for row in bulk.run(
             connection, values, _held, len(some), None if names is None else len(named)
         ):
-            held[row.provider_id][row.name] = ProviderInventory(row)
-    return held
+            inventories[row.provider_id][row.name] = ProviderInventory(row)
+    return inventories
 
 
 def _held(providers: int, names: int | None) -> Select:
@@ -167,18 +167,18 @@ def _counted(size: int, limited: bool) -> sa.Update:
     capacity = capacity_rule.capacity(table.c.total, table.c.reserved, table.c.allocation_ratio)
     zero, amounts, where = sa.literal_column("0", sa.BigInteger), [], []
     for number in range(size):
-        this = sa.and_(
+        row = sa.and_(
             table.c.provider_id == sa.bindparam(f"provider_{number}", type_=sa.Integer),
             table.c.class_id == sa.bindparam(f"class_{number}", type_=sa.Integer),
         )
         amount = sa.bindparam(f"amount_{number}", type_=sa.BigInteger)
-        amounts.append((this, amount))
+        amounts.append((row, amount))
         where.append(
             sa.and_(
-                this, sa.or_(amount <= zero, capacity_rule.has_room(table.c.used, amount, capacity))
+                row, sa.or_(amount <= zero, capacity_rule.has_room(table.c.used, amount, capacity))
             )
             if limited
-            else this
+            else row
         )
     more = amounts[0][1] if size == 1 else sa.case(*amounts, else_=zero)
     return sa.update(table).where(sa.or_(*where)).values(used=table.c.used + more)

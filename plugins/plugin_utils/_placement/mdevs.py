@@ -51,17 +51,17 @@ def claim(
         [uuid for uuid, places in wanted.items() if makers.keys() & places],
         make=False,
     )
-    found: dict[str, list[ClaimedMdev]] = {}
+    claimed: dict[str, list[ClaimedMdev]] = {}
     for uuid in sorted(wanted):
         for provider in sorted(makers.keys() & wanted[uuid], key=lambda each: makers[each].parent):
             maker = makers[provider]
             amount = wanted[uuid][provider].get(maker.resource_class, 0)
             if amount:
                 names = _of_consumer(connection, maker, uuid, consumers[uuid], amount)
-                found.setdefault(uuid, []).extend(
+                claimed.setdefault(uuid, []).extend(
                     {"uuid": name, "parent": maker.parent, "type": maker.type} for name in names
                 )
-    return found
+    return claimed
 
 
 def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, Row]:

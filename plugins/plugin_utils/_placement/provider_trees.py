@@ -108,7 +108,7 @@ def reachable(
         .join(names, names.c.id == traits.c.trait_id)
         .where(names.c.name == SHARES)
     )
-    found: dict[int, set[int]] = {}
+    reached: dict[int, set[int]] = {}
     rows: Iterable[Any] = (
         connection.execute(query)
         if sharing_ids is None
@@ -120,8 +120,8 @@ def reachable(
             connection, bulk.select(members), members.c.provider_id, provider_ids
         ):
             for sharing in by_aggregate.get(row.aggregate_id, ()):
-                found.setdefault(sharing, set()).add(row.provider_id)
-    return found
+                reached.setdefault(sharing, set()).add(row.provider_id)
+    return reached
 
 
 def _classes(connection: Connection, provider_ids: Iterable[int]) -> dict[int, set[str]]:
@@ -137,12 +137,12 @@ def below(connection: Connection, provider: Row) -> list[int]:
     children: dict[int | None, list[int]] = {}
     for row in connection.execute(query):
         children.setdefault(row.parent_id, []).append(row.id)
-    found: list[int] = []
+    descendants: list[int] = []
     rest = list(children.get(provider.id, ()))
     while rest:
-        found.append(rest.pop())
-        rest.extend(children.get(found[-1], ()))
-    return found
+        descendants.append(rest.pop())
+        rest.extend(children.get(descendants[-1], ()))
+    return descendants
 
 
 def move(connection: Connection, provider: Row, parent: Row | None) -> None:

@@ -31,10 +31,10 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
     """
     table = tables.resource_providers
     query = bulk.select(table.c.uuid, table.c.id)
-    found: dict[str, int] = {
+    ids: dict[str, int] = {
         row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, names)
     }
-    new = [uuid for uuid in names if uuid not in found]
+    new = [uuid for uuid in names if uuid not in ids]
     taken = bulk.among(
         connection,
         bulk.select(table.c.name, table.c.uuid),
@@ -50,8 +50,8 @@ def ensure(connection: Connection, names: Mapping[str, str]) -> dict[str, int]:
     bulk.insert(
         connection, table, [{"uuid": uuid, "name": names[uuid], "generation": 0} for uuid in new]
     )
-    found.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
-    return found
+    ids.update({row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, new)})
+    return ids
 
 
 def ids(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
@@ -126,14 +126,14 @@ def set_inventories(
     for provider, inventories in wanted.items():
         rows = current.get(provider, {})
         for name, values in inventories.items():
-            known = rows.pop(classes[name], None)
-            if known is None:
+            present = rows.pop(classes[name], None)
+            if present is None:
                 new.append({"provider_id": provider, "class_id": classes[name], **values})
                 changed.add(provider)
                 continue
-            kept = while_drained(known, values)
-            if any(getattr(known, field) != value for field, value in kept.items()):
-                different.append({"id": known.id, **kept})
+            kept = while_drained(present, values)
+            if any(getattr(present, field) != value for field, value in kept.items()):
+                different.append({"id": present.id, **kept})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
     if surplus and owned is not None:
@@ -193,13 +193,13 @@ def set_traits(
 
 def traits_of(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
     """Read the traits of providers, by their uuids."""
-    table, known, names = tables.provider_traits, tables.resource_providers, tables.traits
+    table, providers, names = tables.provider_traits, tables.resource_providers, tables.traits
     query = (
-        sa.select(known.c.uuid, names.c.name)
-        .join(table, table.c.provider_id == known.c.id)
+        sa.select(providers.c.uuid, names.c.name)
+        .join(table, table.c.provider_id == providers.c.id)
         .join(names, names.c.id == table.c.trait_id)
     )
-    return grouped(bulk.among(connection, query, known.c.uuid, uuids))
+    return grouped(bulk.among(connection, query, providers.c.uuid, uuids))
 
 
 def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:
@@ -228,10 +228,10 @@ def links(
 
 def grouped(rows: Iterable[Sequence[Any]]) -> dict[Any, set[Any]]:
     """Return the second values of rows by the first ones."""
-    found: dict[Any, set[Any]] = {}
+    groups: dict[Any, set[Any]] = {}
     for row in rows:
-        found.setdefault(row[0], set()).add(row[1])
-    return found
+        groups.setdefault(row[0], set()).add(row[1])
+    return groups
 
 
 def set_links(
@@ -278,14 +278,14 @@ def _keep(
         for provider, want in wanted.items()
         if provider in current
     }
-    known = tables.traits
-    query = bulk.select(known.c.id, known.c.name)
+    trait_table = tables.traits
+    query = bulk.select(trait_table.c.id, trait_table.c.name)
     names = {
         row.id: row.name
         for row in bulk.among(
             connection,
             query,
-            known.c.id,
+            trait_table.c.id,
             {trait for traits in surplus.values() for trait in traits},
         )
     }

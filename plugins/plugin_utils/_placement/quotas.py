@@ -124,12 +124,14 @@ def _advice(refused: Sequence[tuple[str, str, int, int, int, int]]) -> str:
 
 def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]:
     """Return the claims of new instances, as refuse() takes them."""
-    wanted: dict[str, Counter[str]] = {}
-    for each in selections:
-        project = each.get("project")
+    requested: dict[str, Counter[str]] = {}
+    for selection in selections:
+        project = selection.get("project")
         if project:
-            wanted.setdefault(project, Counter()).update({INSTANCES: 1, **each["resources"]})
-    return wanted
+            requested.setdefault(project, Counter()).update(
+                {INSTANCES: 1, **selection["resources"]}
+            )
+    return requested
 
 
 def read(connection: Connection, projects: Collection[str] | None = None) -> dict[str, Use]:
@@ -142,7 +144,7 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
     :param projects: None for all that have an instance.
     :returns: by project.
     """
-    instances, consumers, held, classes = (
+    instances, consumers, allocations, classes = (
         tables.instances,
         tables.consumers,
         tables.allocations,
@@ -153,24 +155,24 @@ def read(connection: Connection, projects: Collection[str] | None = None) -> dic
         if projects is None
         else instances.c.project.in_(sorted(projects))
     )
-    found = {project: Use(0, Counter(), Counter()) for project in projects or ()}
+    uses = {project: Use(0, Counter(), Counter()) for project in projects or ()}
     query = (
         sa.select(instances.c.project, sa.func.count()).where(mine).group_by(instances.c.project)
     )
     for project, number in connection.execute(query):
-        found[project] = Use(number, Counter(), Counter())
+        uses[project] = Use(number, Counter(), Counter())
     query = (
-        sa.select(instances.c.project, classes.c.name, sa.func.sum(held.c.used))
+        sa.select(instances.c.project, classes.c.name, sa.func.sum(allocations.c.used))
         .join(consumers, consumers.c.uuid == instances.c.uuid)
-        .join(held, held.c.consumer_id == consumers.c.id)
-        .join(classes, classes.c.id == held.c.class_id)
+        .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == allocations.c.class_id)
         .where(mine)
         .group_by(instances.c.project, classes.c.name)
     )
     for project, name, amount in connection.execute(query):
-        found[project].amounts[name] = int(amount)
-    _count_moves(connection, found, mine)
-    return found
+        uses[project].amounts[name] = int(amount)
+    _count_moves(connection, uses, mine)
+    return uses
 
 
 def _count_moves(
@@ -196,36 +198,40 @@ def _count_moves(
         )
     )
     rows = connection.execute(query).all()
-    left: dict[str, set[tuple[str, str]]] = {}
+    sources: dict[str, set[tuple[str, str]]] = {}
     for row in rows:
         if row.type == EVACUATION:
-            left.setdefault(row.instance_uuid, set()).update(_keys(row, "old") - _keys(row, "new"))
+            sources.setdefault(row.instance_uuid, set()).update(
+                _keys(row, "old") - _keys(row, "new")
+            )
     resizes = {
         row.uuid: row for row in rows if row.type == RESIZE and grows_or_shrinks(row.details)
     }
     projects = {row.instance_uuid: row.project for row in rows}
-    for consumer, provider, name, amount in _allocated(connection, {*left, *resizes}):
+    for consumer, provider, name, amount in _allocated(connection, {*sources, *resizes}):
         if consumer in resizes:
-            if (provider, name) not in left.get(resizes[consumer].instance_uuid, ()):
+            if (provider, name) not in sources.get(resizes[consumer].instance_uuid, ()):
                 found[resizes[consumer].project].amounts[name] += amount
                 found[resizes[consumer].project].resizing[name] += amount
-        elif (provider, name) in left[consumer]:
+        elif (provider, name) in sources[consumer]:
             found[projects[consumer]].amounts[name] -= amount
 
 
 def _allocated(connection: Connection, uuids: Collection[str]) -> list[Row]:
     """Read the allocations of consumers: (uuid of the consumer, uuid of the provider, class, amount)."""
-    consumers, held, classes, providers = (
+    consumers, allocations, classes, providers = (
         tables.consumers,
         tables.allocations,
         tables.resource_classes,
         tables.resource_providers,
     )
     query = (
-        sa.select(consumers.c.uuid, providers.c.uuid.label("provider"), classes.c.name, held.c.used)
-        .join(held, held.c.consumer_id == consumers.c.id)
-        .join(classes, classes.c.id == held.c.class_id)
-        .join(providers, providers.c.id == held.c.provider_id)
+        sa.select(
+            consumers.c.uuid, providers.c.uuid.label("provider"), classes.c.name, allocations.c.used
+        )
+        .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+        .join(providers, providers.c.id == allocations.c.provider_id)
     )
     return bulk.among(connection, query, consumers.c.uuid, uuids)
 
@@ -273,12 +279,15 @@ def listing(connection: Connection, project: str | None = None) -> list[dict[str
     """
     wanted = None if project is None else [project]
     limits, use = quotas.read(connection, wanted), read(connection, wanted)
-    found: list[dict[str, object]] = []
-    for each in sorted({*limits, *use}):
-        mine, used = limits.get(each, {}), use.get(each, Use(0, Counter(), Counter()))
+    rows: list[dict[str, object]] = []
+    for project_name in sorted({*limits, *use}):
+        mine, used = (
+            limits.get(project_name, {}),
+            use.get(project_name, Use(0, Counter(), Counter())),
+        )
         names = [*NOVA, *sorted(set(mine) - set(NOVA))]
         resources = [
             {"resource": name, "limit": mine.get(name), "in_use": used.of(name)} for name in names
         ]
-        found.append({"project": each, "resources": resources})
-    return found
+        rows.append({"project": project_name, "resources": resources})
+    return rows

@@ -50,15 +50,15 @@ def relocate(
         for move in moves
     }
     destinations = ClaimDestinations(connection, list(places.values()), {}, free, requests)
-    wanted = {}
+    amounts = {}
     # A move that makes room comes before the move that takes it.
     for move in moves:
         place = destinations.choose(
             move["uuid"], move["name"], resources[move["uuid"]], [places[move["uuid"]]]
         )
         if move["uuid"] in holdings.ids:
-            wanted[move["uuid"]] = place.amounts
-    holdings.write(wanted)
+            amounts[move["uuid"]] = place.amounts
+    holdings.write(amounts)
     if destinations.room is not None:
         destinations.room.write()
     bulk.update(
@@ -83,14 +83,14 @@ def start(connection: Connection, uuids: Collection[str], now: float) -> None:
         table.c.uuid,
         uuids,
     )
-    given = _devices(connection, uuids)
+    host_devices = _devices(connection, uuids)
     running = {"state": "running", "persistent": True, "autostart": False, "seen_at": now}
     domains = [
         {
             "compute_node_id": row.compute_node_id,
             "uuid": row.uuid,
             "name": row.name,
-            "facts": {"hostdevs": given[row.uuid]} if row.uuid in given else {},
+            "facts": {"hostdevs": host_devices[row.uuid]} if row.uuid in host_devices else {},
             **running,
         }
         for row in rows
@@ -103,31 +103,31 @@ def _devices(connection: Connection, uuids: Collection[str]) -> dict[str, list[d
     """Return the devices of their nodes that instances have, by their names in the facts of
     domains; without instances that have none.
     """
-    found: dict[str, list[dict[str, str]]] = {}
+    devices_of: dict[str, list[dict[str, str]]] = {}
     for (_node, uuid), given in devices.of_consumers(connection, uuids).items():
-        found.setdefault(uuid, []).extend(
+        devices_of.setdefault(uuid, []).extend(
             {"type": "pci", "address": each["address"]} for each in given
         )
     for (_node, uuid), made in devices.mdevs_of_consumers(connection, uuids).items():
-        found.setdefault(uuid, []).extend(
+        devices_of.setdefault(uuid, []).extend(
             {"type": "mdev", "address": each["uuid"]} for each in made
         )
-    return found
+    return devices_of
 
 
 def _rename_devices(connection: Connection, uuids: Collection[str]) -> None:
     """Change the domains of moved instances so that they name their present devices."""
-    given, table = _devices(connection, uuids), tables.domains
+    host_devices, table = _devices(connection, uuids), tables.domains
     for row in bulk.among(
         connection,
         bulk.select(table.c.uuid, table.c.compute_node_id, table.c.facts),
         table.c.uuid,
-        given,
+        host_devices,
     ):
         mine = sa.update(table).where(
             table.c.uuid == row.uuid, table.c.compute_node_id == row.compute_node_id
         )
-        connection.execute(mine.values(facts={**row.facts, "hostdevs": given[row.uuid]}))
+        connection.execute(mine.values(facts={**row.facts, "hostdevs": host_devices[row.uuid]}))
 
 
 def _moved_domain() -> Any:

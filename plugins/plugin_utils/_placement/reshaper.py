@@ -112,29 +112,29 @@ def reshape(
     rows = {
         row.id: row for row in bulk.among(connection, bulk.select(table), table.c.id, ids.values())
     }
-    wanted: dict[int, dict[str, InventoryFields]] = {}
-    for name, each in inventories.items():
-        found = rows[ids[name]].generation
-        if each.get("generation") != found:
+    inventories_of: dict[int, dict[str, InventoryFields]] = {}
+    for name, change in inventories.items():
+        generation = rows[ids[name]].generation
+        if change.get("generation") != generation:
             raise DroverError(
-                f"Resource provider {name} changed meanwhile: its generation is {found}, not {each.get('generation')}. "
+                f"Resource provider {name} changed meanwhile: its generation is {generation}, not {change.get('generation')}. "
                 "Nothing was written: read it again, then decide again.",
                 cause="changed_meanwhile",
                 provider=name,
             )
-        wanted[ids[name]] = placement_inventory.complete(
-            f"Resource provider {name}", each["inventories"]
+        inventories_of[ids[name]] = placement_inventory.complete(
+            f"Resource provider {name}", change["inventories"]
         )
-    class_ids(connection, {kind for kinds in wanted.values() for kind in kinds})
-    before = _inventories(connection, wanted)
+    class_ids(connection, {kind for kinds in inventories_of.values() for kind in kinds})
+    before = _inventories(connection, inventories_of)
     providers.set_inventories(
-        connection, {key: {**before.get(key, {}), **kinds} for key, kinds in wanted.items()}
+        connection, {key: {**before.get(key, {}), **kinds} for key, kinds in inventories_of.items()}
     )
     written = replace(connection, consumers, now)
-    providers.set_inventories(connection, wanted)
-    left = _inventories(connection, wanted)
+    providers.set_inventories(connection, inventories_of)
+    left = _inventories(connection, inventories_of)
     for name, key in sorted(ids.items()):
-        for kind in sorted(set(left.get(key, ())) - set(wanted[key])):
+        for kind in sorted(set(left.get(key, ())) - set(inventories_of[key])):
             raise DroverError(
                 f"Resource provider {name}: its inventory of {kind} is in use and cannot be removed. Move its allocations in "
                 "the same step; nothing was written.",
@@ -157,17 +157,17 @@ def reshape(
 
 
 def _check(consumers: Consumers) -> None:
-    for uuid, wanted in consumers.items():
+    for uuid, consumer in consumers.items():
         where = f"consumers, {uuid}"
         validation.check_uuid("consumers", uuid)
-        if not isinstance(wanted, dict) or not isinstance(wanted.get("allocations"), dict):
+        if not isinstance(consumer, dict) or not isinstance(consumer.get("allocations"), dict):
             raise DroverError(
                 f"{where}: allocations is missing: a mapping of providers to amounts, {{}} to hold nothing."
             )
-        for provider, amounts in wanted["allocations"].items():
+        for provider, amounts in consumer["allocations"].items():
             selections.check_resources(f"{where}, {provider}", amounts)
-        selections.check_texts(where, wanted, ("project", "user", "type"))
-        generation = wanted.get("consumer_generation")
+        selections.check_texts(where, consumer, ("project", "user", "type"))
+        generation = consumer.get("consumer_generation")
         if generation is not None:
             validation.check_whole(f"{where}: consumer_generation", generation, None, None)
 
@@ -181,21 +181,21 @@ def _providers(connection: Connection, names: Collection[str]) -> dict[str, int]
         row.uuid: row.id
         for row in bulk.among(connection, query, table.c.uuid, set(names) - set(by_name))
     }
-    found = {**by_uuid, **by_name}
-    for name in sorted(set(names) - set(found)):
+    ids = {**by_uuid, **by_name}
+    for name in sorted(set(names) - set(ids)):
         raise DroverError(
             f"Resource provider {name} is not in the store. Run drover.compute.discover, or correct the name; nothing was written.",
             cause="unknown_provider",
             provider=name,
         )
-    return found
+    return ids
 
 
 def _check_generations(consumers: Consumers, holdings: allocations.Holdings) -> None:
-    for uuid, wanted in consumers.items():
-        if "consumer_generation" not in wanted:
+    for uuid, consumer in consumers.items():
+        if "consumer_generation" not in consumer:
             continue
-        expected, row = wanted["consumer_generation"], holdings.rows.get(uuid)
+        expected, row = consumer["consumer_generation"], holdings.rows.get(uuid)
         if expected is None and row is not None:
             raise allocations.changed_meanwhile(
                 uuid, f"it was to be new, and has generation {row.generation}"
@@ -247,9 +247,9 @@ def _check_room(
     class_names = {key: name for name, key in classes.items()}
     for uuid, amounts in sorted(flat.items()):
         for (provider, class_id), amount in amounts.items():
-            found, kind = by_key.get((provider, class_id)), class_names[class_id]
+            inventory_row, kind = by_key.get((provider, class_id)), class_names[class_id]
             where = {"consumer": uuid, "provider": provider_names[provider]}
-            if found is None:
+            if inventory_row is None:
                 raise DroverError(
                     f"No room for {uuid} on {provider_names[provider]}: {words_of(kind)}: asked {amount}, it has none. Nothing was written.",
                     cause="no_room",
@@ -259,14 +259,14 @@ def _check_room(
                     used=0,
                     capacity=0,
                 )
-            unfit = found.unfit(kind, amount)
-            short = found.shortage(kind, change[provider, class_id])
+            unfit = inventory_row.unfit(kind, amount)
+            short = inventory_row.shortage(kind, change[provider, class_id])
             if unfit or short:
                 raise DroverError(
                     f"No room for {uuid} on {provider_names[provider]}: {short or unfit}. Nothing was written.",
                     cause="no_room" if short else "unfit",
                     **where,
-                    **found.data(kind, change[provider, class_id] if short else amount),
+                    **inventory_row.data(kind, change[provider, class_id] if short else amount),
                 )
 
 
@@ -274,20 +274,22 @@ def _inventories(
     connection: Connection, provider_ids: Collection[int]
 ) -> dict[int, dict[str, InventoryFields]]:
     """Return the inventories that providers have now, by provider and class."""
-    found: dict[int, dict[str, InventoryFields]] = {}
+    inventories: dict[int, dict[str, InventoryFields]] = {}
     for row in providers.inventories(connection, provider_ids):
-        found.setdefault(row.provider_id, {})[row.name] = fields_of(row)
-    return found
+        inventories.setdefault(row.provider_id, {})[row.name] = fields_of(row)
+    return inventories
 
 
 def _check_capacity(connection: Connection, ids: Mapping[str, int]) -> None:
     for name, key in sorted(ids.items()):
-        for kind, found in sorted(placement_inventory.hold(connection, {key}, None)[key].items()):
-            if found.used > found.capacity:
+        for kind, inventory_row in sorted(
+            placement_inventory.hold(connection, {key}, None)[key].items()
+        ):
+            if inventory_row.used > inventory_row.capacity:
                 raise DroverError(
-                    f"Resource provider {name}: its new inventory of {kind} is {found.capacity:g}, and {found.used} of it "
+                    f"Resource provider {name}: its new inventory of {kind} is {inventory_row.capacity:g}, and {inventory_row.used} of it "
                     "are held. Nothing was written.",
                     cause="no_room",
                     provider=name,
-                    **found.data(kind, 0),
+                    **inventory_row.data(kind, 0),
                 )

@@ -55,7 +55,7 @@ def ensure(
     row = _find(connection, name, uuid)
     where = f"Resource provider {row.name if row is not None else name}"
     _check_generation(where, row, generation)
-    wanted = _ProviderChange(connection, where, inventories, traits, aggregates)
+    change = _ProviderChange(connection, where, inventories, traits, aggregates)
     before = None
     if row is None:
         row = _create(connection, name, uuid)
@@ -67,12 +67,12 @@ def ensure(
     warnings: list[str] = []
     if parent is not None:
         _reparent(connection, where, row, parent, node)
-    if wanted.inventories is not None:
-        warnings = _set_inventories(connection, where, row, wanted.inventories, node)
-    if wanted.traits is not None:
-        _set_traits(connection, where, row, wanted.traits, node)
-    if wanted.aggregates is not None:
-        providers.set_aggregates(connection, {row.id: wanted.aggregates})
+    if change.inventories is not None:
+        warnings = _set_inventories(connection, where, row, change.inventories, node)
+    if change.traits is not None:
+        _set_traits(connection, where, row, change.traits, node)
+    if change.aggregates is not None:
+        providers.set_aggregates(connection, {row.id: change.aggregates})
     return before, _described(connection, row), warnings
 
 
@@ -105,10 +105,10 @@ def delete(
             f"{where} is that of the compute node {node.hypervisor_hostname} of host {node.host}. Discovery removes "
             "it when the host no longer reports that node; nothing was deleted."
         )
-    held = usages.holders(connection, row.id)
-    if held:
+    holders = usages.holders(connection, row.id)
+    if holders:
         raise DroverError(
-            f"{where} has allocations: {held}. Release or move them first; nothing was deleted."
+            f"{where} has allocations: {holders}. Release or move them first; nothing was deleted."
         )
     table = tables.resource_providers
     children = (
@@ -146,11 +146,11 @@ class _ProviderChange:
         self.traits: set[str] | None = None
         self.aggregates: set[str] | None = None
         if inventories is not None:
-            given = {str(name): values for name, values in inventories.items()}
+            inventories_given = {str(name): values for name, values in inventories.items()}
             classes_and_traits.check_known(
-                connection, classes_and_traits.RESOURCE_CLASS, given, where
+                connection, classes_and_traits.RESOURCE_CLASS, inventories_given, where
             )
-            self.inventories = inventory_values.complete(where, given)
+            self.inventories = inventory_values.complete(where, inventories_given)
         if traits is not None:
             classes_and_traits.check_known(connection, classes_and_traits.TRAIT, traits, where)
             self.traits = set(traits)

@@ -139,12 +139,12 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     for _position, load, amount in provided:
         counts = load.share_out(amount, counts)
     for group in packing_state.groups[new]:
-        left = (packing_state.most[group] - packing_state.count[group].by_host()).clip(min=0)
-        for host in range(len(left)):
+        remaining = (packing_state.most[group] - packing_state.count[group].by_host()).clip(min=0)
+        for host in range(len(remaining)):
             rows = np.flatnonzero(packing_state.host_of == host)
             for row in rows:
-                counts[row] = min(counts[row], left[host])
-                left[host] -= counts[row]
+                counts[row] = min(counts[row], remaining[host])
+                remaining[host] -= counts[row]
     return counts, needed[by_class.argmin(axis=1)]
 
 
@@ -210,11 +210,11 @@ def worst_loss(
             worst = (max(bound, 0), losses.name[host])
         if worst is not None and sure and bound >= worst[0]:
             break
-        left = losses.beside(host, count_more)
-        if left is None:
+        remaining = losses.beside(host, count_more)
+        if remaining is None:
             return {"total": 0, "host": losses.name[host], "survives": False}
-        if worst is None or left < worst[0]:
-            worst = (left, losses.name[host])
+        if worst is None or remaining < worst[0]:
+            worst = (remaining, losses.name[host])
     return None if worst is None else {"total": worst[0], "host": worst[1], "survives": True}
 
 
@@ -247,21 +247,21 @@ class _Losses:
         apart: dict[str, int] = {}
         fewer: list[int] = []
         cells = states.cell_of.tolist()
-        for each in instances:
-            at = rows_of.get((each["host"], each.get("node")))
+        for instance in instances:
+            at = rows_of.get((instance["host"], instance.get("node")))
             if at is None:
-                at = rows_of.get((each["host"], None))
+                at = rows_of.get((instance["host"], None))
             if at is None:
                 continue
-            name = each.get("server_group")
+            name = instance.get("server_group")
             group = states.group(name) if name else None
             if name and group is not None and name not in apart:
                 apart[name] = self._taken_by(group) if group.policy == "anti-affinity" else 0
-            key = self._kind(each, cells[at], group)
+            key = self._kind(instance, cells[at], group)
             if key not in kinds:
                 kinds[key] = len(kinds)
-                self._examples.append((each, at))
-            self._instances.append(each)
+                self._examples.append((instance, at))
+            self._instances.append(instance)
             row_of.append(at)
             numbers.append(kinds[key])
             fewer.append(apart.get(name or "", 0))
@@ -320,15 +320,15 @@ class _Losses:
         :param counts: the number of further items that fit on each node now.
         :param new: the item.
         """
-        found: FloatArray = counts.sum() - np.bincount(
+        bounds: FloatArray = counts.sum() - np.bincount(
             self.packing_state.host_of, weights=counts, minlength=len(self.name)
         )
         if self._items:
             harm = np.array([self._harm(item, new) for item in self._items])
-            found -= np.bincount(
+            bounds -= np.bincount(
                 self._host_of, weights=harm[self._kind_of], minlength=len(self.name)
             )
-        return found
+        return bounds
 
     def _taken_by(self, group: GroupState) -> int:
         """Return the number of nodes that no further member of an anti-affinity group may use."""
@@ -411,7 +411,7 @@ class _Losses:
             [(self._builder.candidate(each, (row,), ()),) for each, row in lost]
         )
         weights = packing.weights_of(packing_state, items)
-        found: list[Placed] = []
+        placements: list[Placed] = []
         orders: list[list[int]] = []
         for _words, order in itertools.islice(packing.orders(packing_state, items), ORDERS):
             # Instances with proportional amounts have one order.
@@ -421,10 +421,10 @@ class _Losses:
             for fit in packing.FITS.values():
                 placed, stuck = packing.place(packing_state, order, fit, weights)
                 packing_state.take_all(placed)
-                if not stuck and placed not in found:
-                    found.append(placed)
+                if not stuck and placed not in placements:
+                    placements.append(placed)
                     yield placed
-        if not found:
+        if not placements:
             placed, stuck, _words = packing.pack(packing_state, items)
             if not stuck:
                 yield placed

@@ -61,17 +61,19 @@ class CandidateBuilder:
         allocations = instance.get("allocations")
         if allocations:
             states.hold(spec.key, allocations)
-        held = [index for index in states.where(spec.key) if sources is None or index in sources]
-        if not held:
+        source_rows = [
+            index for index in states.where(spec.key) if sources is None or index in sources
+        ]
+        if not source_rows:
             rows = (
                 sources
                 if sources is not None
                 else [i for i in range(states.size) if states.host[i] == instance["host"]]
             )
-            held = [index for index in rows if states.node[index] == instance.get("node")] or list(
-                rows
-            )
-        source = held[0]
+            source_rows = [
+                index for index in rows if states.node[index] == instance.get("node")
+            ] or list(rows)
+        source = source_rows[0]
         traits = tuple(sorted(instance.get("required_traits") or ()))
         of_pools = tuple(instance.get("required_pool_traits") or ())
         key = (int(states.cell_of[source]), (*traits, *of_pools))
@@ -122,19 +124,24 @@ def may_step_aside(
     instances that cannot move, instances with NUMA cells, and instances that share their host with
     an affinity group.
     """
-    found = []
-    for each in others or ():
-        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each) or "cells" in each:
+    movable = []
+    for instance in others or ():
+        if (
+            instance["host"] in names
+            or why_unmovable(instance)
+            or is_to_shut_down(instance)
+            or "cells" in instance
+        ):
             continue
-        rows = states.where(each["uuid"])
+        rows = states.where(instance["uuid"])
         if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):
             continue
-        name = each.get("server_group")
+        name = instance.get("server_group")
         group = states.group(name) if name else None
         if group is not None and group.policy == "affinity" and len(group.members) > 1:
             continue
-        found.append(each)
-    return sorted(found, key=lambda each: (each["name"], each["uuid"]))
+        movable.append(instance)
+    return sorted(movable, key=lambda each: (each["name"], each["uuid"]))
 
 
 def packing_state_of(

@@ -74,7 +74,7 @@ def plan_drain(
         states, [*sources, *(row for row in range(states.size) if states.host[row] in closed)]
     )
     excluded = excluded or {}
-    known = {each["uuid"]: each for each in [*instances, *(others or ())]}
+    by_uuid = {each["uuid"]: each for each in [*instances, *(others or ())]}
     unmovable: list[UnmovableInstance] = []
     shutdowns, candidates = [], []
     for instance in sorted(instances, key=lambda each: (each["name"], each["uuid"])):
@@ -88,7 +88,7 @@ def plan_drain(
             )
         else:
             unmovable.append(unmovable_instance(instance, reason))
-    units = _units(states, candidates, known, unmovable)
+    units = _units(states, candidates, by_uuid, unmovable)
 
     def find_others() -> list[MigrationCandidate]:
         found = may_step_aside(states, others, [*names, *closed])
@@ -96,10 +96,10 @@ def plan_drain(
 
     solver = DrainSolver(states, policy, units, find_others, others is not None)
     solution = solver.solve(extra_moves, solver_seconds)
-    unmovable += Explainer(solver, solution, excluded, known).explain()
+    unmovable += Explainer(solver, solution, excluded, by_uuid).explain()
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
     shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
-    moves = _moves(states, solution, known, bandwidth, names)
+    moves = _moves(states, solution, by_uuid, bandwidth, names)
     waves = plan_waves(moves, fleet, limits)
     # A proof concerns capacity alone, while the excluded destinations may have it.
     proof = _proof(solution) if solution.stuck and not excluded else None
@@ -150,19 +150,19 @@ def _units(
     """Group the candidates that go together; candidates of an affinity group with an unmovable
     member become unmovable.
     """
-    held: dict[str, str] = {}
-    for each in unmovable:
-        name = known[each["uuid"]].get("server_group")
+    stuck_members: dict[str, str] = {}
+    for stuck_instance in unmovable:
+        name = known[stuck_instance["uuid"]].get("server_group")
         if name:
-            held.setdefault(name, each["name"])
+            stuck_members.setdefault(name, stuck_instance["name"])
     units: list[Unit] = []
     together: dict[str, list[MigrationCandidate]] = {}
     for candidate in candidates:
         request = candidate.spec.server_group
         if request is None or not greedy.is_affinity(states, candidate):
             units.append(Unit((candidate,)))
-        elif request.name in held:
-            reason = f"its server group {request.name} (affinity) stays together, and {held[request.name]} cannot move"
+        elif request.name in stuck_members:
+            reason = f"its server group {request.name} (affinity) stays together, and {stuck_members[request.name]} cannot move"
             unmovable.append(unmovable_instance(known[candidate.spec.key], reason))
         else:
             together.setdefault(request.name, []).append(candidate)
@@ -211,13 +211,13 @@ def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
         return {}
     done = solution.carry_out(states)
     moves = [*solution.steps, *solution.places]
-    found = {
+    taken = {
         candidate.spec.key: states.holding(row, candidate.spec)
         for candidate, row in moves
         if states.choosing.intersection(candidate.spec.resources)
     }
     undo_all(done)
-    return found
+    return taken
 
 
 def _move(

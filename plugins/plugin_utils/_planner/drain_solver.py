@@ -128,19 +128,19 @@ class DrainSolver:
         )
         if not hopeless and all(self.packing_state.fits(item).any() for item in self.items):
             # Moves of others may be unnecessary: items that are already placed change places.
-            found = self._checked(
+            solution = self._checked(
                 lambda: relocation_search.make_room(self.packing_state, self.items, [], 0)
             )
-            best = _better(found, best)
+            best = _better(solution, best)
             if not best.stuck:
                 return best
         if extra_moves and not impossible and shortage is None:
-            found = self._checked(
+            solution = self._checked(
                 lambda: relocation_search.make_room(
                     self.packing_state, self.items, self.others, extra_moves
                 )
             )
-            best = _better(found, best)
+            best = _better(solution, best)
             if best.stuck:
                 best = self._exactly(best, sure, extra_moves, solver_seconds)
         best.impossible = [self._unit(item) for item in impossible]

@@ -39,8 +39,8 @@ def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> l
     :param node: the storage of the source.
     :param there: the storage of the destination.
     """
-    known = {image["path"]: image["digest"] for image in node.get("images") or ()}
-    found = []
+    digests = {image["path"]: image["digest"] for image in node.get("images") or ()}
+    images = []
     for disk in disks:
         if not disk.get("source") or kinds.of_disk(disk).source is Source.SERVER:
             continue
@@ -51,18 +51,18 @@ def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> l
                 {
                     "path": layer["path"],
                     "shared": _is_same(layer["path"], node, there),
-                    "digest": known.get(layer["path"]),
+                    "digest": digests.get(layer["path"]),
                 }
                 for layer in chain
             ]
-        found.append(
+        images.append(
             {
                 "target": disk.get("target"),
                 "identity": storage_identity.of_disk(disk, there),
                 "behind": behind,
             }
         )
-    return found
+    return images
 
 
 def _is_same(path: str, node: NodeStorage, there: NodeStorage) -> bool:

@@ -54,15 +54,15 @@ def lacking(
     kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]
 ) -> dict[Group, dict[str, tuple[str, ...]]]:
     """Find the hosts that cannot run the guests of their group: {group: {host: features that it lacks}}."""
-    found: dict[Group, dict[str, tuple[str, ...]]] = {}
-    for each in models:
-        group = each["group"]
+    by_group: dict[Group, dict[str, tuple[str, ...]]] = {}
+    for model in models:
+        group = model["group"]
         missing = (
-            lacks(kept[group], each["features"]) if group is not None and group in kept else ()
+            lacks(kept[group], model["features"]) if group is not None and group in kept else ()
         )
         if group is not None and missing:
-            found.setdefault(group, {})[each["host"]] = missing
-    return found
+            by_group.setdefault(group, {})[model["host"]] = missing
+    return by_group
 
 
 def lacks(kept: FleetCpu, features: Collection[str]) -> tuple[str, ...]:

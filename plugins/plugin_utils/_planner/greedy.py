@@ -23,7 +23,7 @@ def weighed_attempt(
 
     :returns: the destinations in the order of placing, and the units without one.
     """
-    found: list[Place] = []
+    placed: list[Place] = []
     stuck = []
     request_classes = _RequestClasses(states, policy)
     for unit in sorted(units, key=by_memory):
@@ -31,9 +31,9 @@ def weighed_attempt(
         if places is None:
             stuck.append(unit)
         else:
-            found.extend(places)
-    _release(states, found)
-    return found, stuck
+            placed.extend(places)
+    _release(states, placed)
+    return placed, stuck
 
 
 class _RequestClasses:
@@ -67,14 +67,14 @@ def leave(states: HostStates, unit: Unit) -> list[MigrationCandidate]:
     On the source they would keep each other from leaving. All other candidates count at their
     source as long as they may be there.
     """
-    left = [
+    leaving = [
         candidate
         for candidate in unit.candidates
         if candidate.source in states.where(candidate.spec.key)
     ]
-    for candidate in left:
+    for candidate in leaving:
         states.release(candidate.source, candidate.spec)
-    return left
+    return leaving
 
 
 def come_back(states: HostStates, left: Iterable[MigrationCandidate]) -> None:
@@ -110,7 +110,7 @@ def _place(
         index = int(ranking.passed[position])
         states.consume(index, candidate.spec)
         return [(candidate, index)]
-    left = leave(states, unit)
+    leaving = leave(states, unit)
     try:
         first = unit.largest
         others = [candidate for candidate in unit.candidates if candidate is not first]
@@ -123,12 +123,12 @@ def _place(
             states.consume(index, first.spec)
             for candidate in others:
                 here = ("same host", states.host_of == states.host_of[index], "not with its group")
-                found = Ranking(
+                ranked = Ranking(
                     states, candidate.spec, policy, candidate.limits + (here,), detail=False
                 )
-                if not len(found.passed):
+                if not len(ranked.passed):
                     break
-                row = int(found.passed[int(np.argmax(found.weights))])
+                row = int(ranked.passed[int(np.argmax(ranked.weights))])
                 states.consume(row, candidate.spec)
                 places.append((candidate, row))
             else:
@@ -136,7 +136,7 @@ def _place(
             _release(states, places)
         return None
     finally:
-        come_back(states, left)
+        come_back(states, leaving)
 
 
 def _fits_together(states: HostStates, unit: Unit) -> tuple[Limit, ...]:

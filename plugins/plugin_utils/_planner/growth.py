@@ -28,7 +28,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
     for each in history:
         if today - DAYS < each.day <= today:
             points_of.setdefault((each.zone, each.resource_class), []).append(each)
-    found: list[Growth] = []
+    growing: list[Growth] = []
     for (zone, name), points in points_of.items():
         points.sort()
         # Old totals do not show the use of today.
@@ -39,7 +39,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
             continue
         days = max(0.0, (points[-1].capacity - at_today) / per_day)
         if days <= FARTHEST:
-            found.append(
+            growing.append(
                 {
                     "zone": zone,
                     "resource_class": name,
@@ -49,7 +49,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
                     "per_day": per_day,
                 }
             )
-    return sorted(found, key=lambda each: (each["days"], each["zone"], each["resource_class"]))
+    return sorted(growing, key=lambda each: (each["days"], each["zone"], each["resource_class"]))
 
 
 def _line(points: list[DayTotal], today: int) -> tuple[float, float]:

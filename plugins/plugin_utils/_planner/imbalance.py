@@ -37,10 +37,10 @@ class Score(NamedTuple):
     def shares(self) -> FloatArray:
         """Return the free share of the capacity (rows x classes)."""
         packing_state = self.packing_state
-        found: FloatArray = packing_state.free[self.rows] / np.maximum(
+        free_shares: FloatArray = packing_state.free[self.rows] / np.maximum(
             packing_state.capacity[self.rows], 1
         )
-        return found
+        return free_shares
 
     def each(self, amount: float) -> float:
         """Return an amount for each node as an amount of the score: the gain of a move is
@@ -185,19 +185,19 @@ class _Comparison:
         """Yield sources, the most promising ones first, as long as they may gain anything."""
         need = self.moves._need_of[sources.kind]
         own = self.leaving[need, sources.at] + self.cost[need]
-        left = np.arange(len(own))
+        remaining = np.arange(len(own))
         first = True
-        while len(left):
+        while len(remaining):
             while True:
-                total = own[left] + self._bound[sources.kind[left]]
+                total = own[remaining] + self._bound[sources.kind[remaining]]
                 best = (
                     np.argpartition(total, SOURCES)[:SOURCES]
-                    if len(left) > SOURCES
-                    else np.arange(len(left))
+                    if len(remaining) > SOURCES
+                    else np.arange(len(remaining))
                 )
                 unknown = [
                     kind
-                    for kind in np.unique(sources.kind[left[best]]).tolist()
+                    for kind in np.unique(sources.kind[remaining[best]]).tolist()
                     if kind not in self._targets
                 ]
                 if not unknown:
@@ -206,10 +206,10 @@ class _Comparison:
                     self._find_targets(unknown[start : start + KINDS])
             if not first and total[best].min() >= 0:
                 return
-            chosen = sources.chosen(left[best])
+            chosen = sources.chosen(remaining[best])
             yield chosen.chosen(np.argsort(chosen.item))
             first = False
-            left = np.delete(left, best)
+            remaining = np.delete(remaining, best)
 
     def _find_targets(self, kinds: Sequence[int]) -> None:
         """Find the most promising destinations of kinds, and the cost of the best of them for the

@@ -57,12 +57,12 @@ class MaintenanceFleet:
     @cached_property
     def ranks(self) -> list[IntArray]:
         """The place of each item in the orders of placing: by memory, and by the scarcest class."""
-        found = []
+        ranks = []
         for _words, order in itertools.islice(packing.orders(self.packing_state, self._all), 2):
             rank = np.zeros(len(self.packing_state.kind), dtype=np.int64)
             rank[order] = np.arange(len(order))
-            found.append(rank)
-        return found
+            ranks.append(rank)
+        return ranks
 
     @property
     def free(self) -> IntArray:
@@ -258,13 +258,13 @@ class Batch:
     def fits(self, name: str) -> bool:
         """Return True if a host could join; the batch is unchanged."""
         with self._own_load():
-            found = self._find(name)
-            if found is not None:
-                new, moved = found
+            fit = self._find(name)
+            if fit is not None:
+                new, moved = fit
                 self.fleet.packing_state.take_all(new)
                 self.fleet.packing_state.put_all(moved)
                 self.fleet.packing_state.open[self.fleet.rows[name]] = True
-        return found is not None
+        return fit is not None
 
     def add(self, name: str) -> bool:
         """Add a host; return False, without the host, if the others cannot take the items of all
@@ -343,7 +343,7 @@ class Batch:
         packing_state = self.fleet.packing_state
         packing_state.take_all(moved)
         every = [*moved, *items]
-        left = set()
+        stuck_kinds = set()
         for rank in self.fleet.ranks if every else ():
             order = sorted(every, key=rank.__getitem__)
             for worst in (False, True):
@@ -351,9 +351,9 @@ class Batch:
                 if stuck is None:
                     return placed, set()
                 packing_state.take_all(placed)
-                left.add(int(packing_state.kind[stuck]))
+                stuck_kinds.add(int(packing_state.kind[stuck]))
         packing_state.put_all(moved)
-        return {}, left
+        return {}, stuck_kinds
 
     def _survives(self, new: Placed, moved: Placed, names: Sequence[str]) -> bool:
         """Return True if the fullest hosts that stay could be lost too; the packing state is

@@ -87,13 +87,13 @@ class Model:
                 (int(packing_state.kind[item]), packing_state.groups[item] if groups else ()), []
             ).append(item)
         self.kinds = sorted(kinds.items())
-        there: dict[int, IntArray] = {}
+        counts_by_kind: dict[int, IntArray] = {}
         for item in others:
-            counts = there.setdefault(
+            counts = counts_by_kind.setdefault(
                 int(packing_state.kind[item]), np.zeros(packing_state.size, dtype=np.int64)
             )
             counts[packing_state.at[item]] += 1
-        self.there = sorted(there.items())
+        self.there = sorted(counts_by_kind.items())
         #: (lower bound, upper bound, cost).
         self.columns: list[tuple[int, int, float]] = []
         self._rows: list[Row] = []
@@ -107,19 +107,19 @@ class Model:
         self.z: dict[tuple[int, int], int] = {}
         self.x: dict[tuple[int, int], int] = {}
         apart: dict[tuple[int, int], dict[int, int]] = {}
-        for number, ((kind, members), found) in enumerate(self.kinds):
+        for number, ((kind, members), kind_items) in enumerate(self.kinds):
             nodes = packing_state.masks[kind] & (packing_state.needs[kind] <= room).all(axis=1)
             for group in members:
                 nodes = nodes & packing_state.apart(group)
             entries = {}
             for node in np.flatnonzero(nodes).tolist():
-                column = self._column(0, len(found), 0.0)
+                column = self._column(0, len(kind_items), 0.0)
                 self.z[number, node] = column
                 entries[column] = 1
                 self._use(load, node, kind, column)
                 for group in members:
                     apart.setdefault((group, int(packing_state.host_of[node])), {})[column] = 1
-            self._rows.append((len(found), len(found), entries))
+            self._rows.append((len(kind_items), len(kind_items), entries))
         for (group, host), entries in apart.items():
             self._rows.append(
                 (0, packing_state.most[group] - packing_state.count[group][host], entries)
@@ -210,8 +210,8 @@ def _in_order(
     on: dict[tuple[int, int], list[int]] = {}
     for item in others:
         on.setdefault((int(packing_state.kind[item]), int(packing_state.at[item])), []).append(item)
-    for found in on.values():
-        found.sort(key=lambda item: packing_state.label[item])
+    for items in on.values():
+        items.sort(key=lambda item: packing_state.label[item])
     surplus = {
         key: len(found) - want.get(key, 0)
         for key, found in on.items()
@@ -241,8 +241,8 @@ def _in_order(
                     del table[key]
             moved = True
     placed: Placed = {}
-    for number, (_key, found) in enumerate(model.kinds):
-        waiting = sorted(found, key=lambda item: packing_state.label[item])
+    for number, (_key, items) in enumerate(model.kinds):
+        waiting = sorted(items, key=lambda item: packing_state.label[item])
         for (which, node), column in sorted(model.z.items()):
             if which == number:
                 for _each in range(int(values[column])):

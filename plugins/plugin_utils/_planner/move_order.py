@@ -84,18 +84,18 @@ def assign_waves(
 
 
 def _assign_stages(moves: Iterable[PlannedMove]) -> None:
-    left: dict[str, list[str]] = {}
+    leaving: dict[str, list[str]] = {}
     stages: dict[str, int] = {}
     arrived: dict[str, int] = {}
     for move in moves:
         host = move["host"]
-        move["after"] = list(left.get(host, ()))
+        move["after"] = list(leaving.get(host, ()))
         stage = max((stages[uuid] + 1 for uuid in move["after"]), default=1)
         # Moves to a host that is being freed keep their order.
         move["stage"] = max(stage, arrived.get(host, 1)) if move["after"] else stage
         arrived[host] = max(arrived.get(host, 1), move["stage"])
         stages[move["uuid"]] = move["stage"]
-        left.setdefault(move["from_host"], []).append(move["uuid"])
+        leaving.setdefault(move["from_host"], []).append(move["uuid"])
 
 
 def _fits(busy: Wave, move: PlannedMove, limits: MoveLimits, budgets: Mapping[str, int]) -> bool:

@@ -51,15 +51,15 @@ class Rates:
     def __init__(self, measured: Iterable[MeasuredMove] = ()) -> None:
         # By kind, and by the two hosts, or None for the fleet: MiB, seconds, moves.
         self._sums: dict[tuple[Kind, frozenset[str] | None], tuple[int, float, int]] = {}
-        for each in measured:
-            kind = _kind(each)
-            copied = each.disk_mib + (each.memory_mib if each.live else 0)
-            if kind is not None and each.seconds >= LEAST_SECONDS and copied >= LEAST_MIB:
-                for hosts in (frozenset((each.source, each.destination)), None):
+        for move in measured:
+            kind = _kind(move)
+            copied = move.disk_mib + (move.memory_mib if move.live else 0)
+            if kind is not None and move.seconds >= LEAST_SECONDS and copied >= LEAST_MIB:
+                for hosts in (frozenset((move.source, move.destination)), None):
                     mib, seconds, count = self._sums.get((kind, hosts), (0, 0.0, 0))
                     self._sums[kind, hosts] = (
                         mib + copied,
-                        seconds + each.seconds - SETUP_SECONDS,
+                        seconds + move.seconds - SETUP_SECONDS,
                         count + 1,
                     )
 
@@ -161,16 +161,16 @@ def _sent_under_limit(move: PlannedMove) -> int:
 
 def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:
     """Return MiB per second, the basis of that, and the number of measured moves."""
-    found, limit = (
+    rate, limit = (
         rates.of((what, move["live"]), move["from_host"], move["host"]),
         move["bandwidth_mib"],
     )
-    if found is None:
+    if rate is None:
         return (float(limit), CONFIGURED, 0) if limit else (ASSUMED_MIB, ASSUMED, 0)
     # libvirt sends the files of a cold move without a limit.
-    if limit and move["live"] and limit < found[0]:
+    if limit and move["live"] and limit < rate[0]:
         return float(limit), CONFIGURED, 0
-    return found
+    return rate
 
 
 def _memory_seconds(memory_mb: float, rate: float, dirty: float) -> tuple[float, bool]:

@@ -97,10 +97,10 @@ def left(packing_state: PackingState, need: IntArray, rows: IntArray) -> FloatAr
     """Return the share of the capacity of nodes that is left after a need is met (rows x
     classes).
     """
-    found: FloatArray = (packing_state.free[rows] - need) / np.maximum(
+    shares: FloatArray = (packing_state.free[rows] - need) / np.maximum(
         packing_state.capacity[rows], 1
     )
-    return found
+    return shares
 
 
 def place(
@@ -137,11 +137,11 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
     for order_name, order in orders(packing_state, items):
         first = first or order
         for fit_name, fit in FITS.items():
-            found = (*_try(packing_state, order, fit, weights), f"{fit_name}, by {order_name}")
-            if best is None or len(found[1]) < len(best[1]):
-                best = found
-            if not found[1]:
-                return found
+            attempt = (*_try(packing_state, order, fit, weights), f"{fit_name}, by {order_name}")
+            if best is None or len(attempt[1]) < len(best[1]):
+                best = attempt
+            if not attempt[1]:
+                return attempt
     if best is None:
         return {}, [], "nothing to place"
     ahead: list[int] = []
@@ -152,14 +152,14 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
         ahead = fresh + ahead
         for fit_name, fit in FITS.items():
             order = ahead + [item for item in first if item not in ahead]
-            found = (
+            attempt = (
                 *_try(packing_state, order, fit, weights),
                 f"{fit_name}, first what found no place",
             )
-            if len(found[1]) < len(best[1]):
-                best = found
-            if not found[1]:
-                return found
+            if len(attempt[1]) < len(best[1]):
+                best = attempt
+            if not attempt[1]:
+                return attempt
     return best
 
 

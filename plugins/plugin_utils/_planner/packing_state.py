@@ -125,12 +125,12 @@ class PackingState:
             same = None
             if len(candidates) == 1 and one.common is not None and not self.provided:
                 same = id(one.common), one.limits_key, self._affinity_group(one.spec)
-            found = self._known.get(same) if same is not None else None
-            if found is None:
-                found = self._kind_of(candidates)
+            known_kind = self._known.get(same) if same is not None else None
+            if known_kind is None:
+                known_kind = self._kind_of(candidates)
                 if same is not None:
-                    self._known[same] = found
-            number, amounts = found
+                    self._known[same] = known_kind
+            number, amounts = known_kind
             self.candidates.append(candidates)
             self.label.append((candidates[0].spec.name, candidates[0].spec.key))
             self.groups.append(self._groups(candidates[0]) if len(candidates) == 1 else ())
@@ -334,10 +334,10 @@ class PackingState:
 
     def _held(self, load: ProviderLoad, candidate: MigrationCandidate, rc: str) -> list[Part]:
         """Return the allocations of a class that an instance has on its source node."""
-        held = self.states.holding(candidate.source, candidate.spec)
+        allocations = self.states.holding(candidate.source, candidate.spec)
         return [
             (load.providers.number_of[uuid], amounts[rc])
-            for uuid, amounts in held.items()
+            for uuid, amounts in allocations.items()
             if rc in amounts and uuid in load.providers.number_of
         ]
 
@@ -345,16 +345,16 @@ class PackingState:
         """Return the items that must leave a node because of an item's server group; None if
         ``on_node`` has too few of them.
         """
-        found: list[int] = []
+        leaving: list[int] = []
         host = self.host_of[node]
         for group in self.groups[item]:
             over = self.count[group][host] - self.most[group] + 1
             if over > 0:
-                there = sorted(other for other in on_node if group in self.groups[other])
-                if len(there) < over:
+                members = sorted(other for other in on_node if group in self.groups[other])
+                if len(members) < over:
                     return None
-                found.extend(there[:over])
-        return sorted(set(found))
+                leaving.extend(members[:over])
+        return sorted(set(leaving))
 
     def _mask_key(self, candidate: MigrationCandidate) -> str:
         spec = candidate.spec
@@ -380,16 +380,17 @@ class PackingState:
         rules. The item has one candidate.
         """
         (candidate,) = self.candidates[item]
-        left = ~self.masks[self.kind[item]]
-        found: dict[int, Rejection] = {}
-        if not left.any():
-            return found
+        unexplained = ~self.masks[self.kind[item]]
+        by_row: dict[int, Rejection] = {}
+        if not unexplained.any():
+            return by_row
         for name, keep, reason in self._rules(candidate, self._filtering(candidate)):
-            found.update(
-                (row, Rejection(name, reason(row))) for row in np.flatnonzero(left & ~keep).tolist()
+            by_row.update(
+                (row, Rejection(name, reason(row)))
+                for row in np.flatnonzero(unexplained & ~keep).tolist()
             )
-            left &= keep
-        return found
+            unexplained &= keep
+        return by_row
 
     def _filtering(self, candidate: MigrationCandidate) -> Filtering:
         return Filtering(self.states, candidate.spec, self.policy, candidate.limits)
@@ -399,13 +400,13 @@ class PackingState:
         keep = np.ones(self.size, dtype=bool)
         for _name, mask, _reason in self._rules(candidate, filtering):
             keep &= mask
-        for each in filtering.filters:
-            if each.run_filter_once_per_request:
+        for host_filter in filtering.filters:
+            if host_filter.run_filter_once_per_request:
                 continue
-            if isinstance(each, AggregateCapacityFilter) or not (
-                isinstance(each, KEPT) or each.not_applicable(candidate.spec)
+            if isinstance(host_filter, AggregateCapacityFilter) or not (
+                isinstance(host_filter, KEPT) or host_filter.not_applicable(candidate.spec)
             ):
-                self.changing.add(each.name)
+                self.changing.add(host_filter.name)
         return keep
 
     def _rules(self, candidate: MigrationCandidate, filtering: Filtering) -> Iterator[Rule]:
@@ -426,12 +427,12 @@ class PackingState:
                 else np.zeros(self.size, dtype=bool)
             )
             yield room.name, keep, partial(room.reason, self.states, spec)
-        for each in filtering.filters:
-            if each.run_filter_once_per_request:
+        for host_filter in filtering.filters:
+            if host_filter.run_filter_once_per_request:
                 yield (
-                    each.name,
-                    ask_filter(each, self.states, spec),
-                    partial(each.reason, self.states, spec),
+                    host_filter.name,
+                    ask_filter(host_filter, self.states, spec),
+                    partial(host_filter.reason, self.states, spec),
                 )
         group = self.states.group_of(spec)
         if group is not None and group.policy == "affinity":

@@ -152,12 +152,12 @@ def _unmovable(
 ) -> Unmovable:
     if not near:
         names = ", ".join(sorted(space.name for space in others))
-        there = f"{disk.host} has no other storage pool that is counted"
+        reason = f"{disk.host} has no other storage pool that is counted"
         if wanted is not None:
-            there = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
+            reason = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
         return Unmovable(
             disk,
-            there,
+            reason,
             f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}",
         )
     reasons = list(dict.fromkeys(str(why) for why in whys.values()))

@@ -45,16 +45,16 @@ class ProviderLoad:
         """Return a bool array over the nodes: True if one provider has capacity for an item that is
         at a node (-1 for none).
         """
-        found = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
+        fitting = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
         first, parts = self._first.get(item, (-1, []))
         if first >= 0:
-            found[first] = all(
+            fitting[first] = all(
                 capacity_rule.has_room(
                     self.providers.used[provider], part, self.providers.capacity[provider]
                 )
                 for provider, part in parts
             )
-        return found
+        return fitting
 
     def keeping(self, item: int, at: int) -> BoolArray:
         """Return a bool array over the nodes: True if an item keeps its allocation of a sharing
@@ -86,16 +86,16 @@ class ProviderLoad:
         providers, counts = self.providers, counts.copy()
         if not providers.lent.any():
             return counts
-        left = providers.counts(amount)
+        remaining = providers.counts(amount)
         # The nested providers of a node come before the shared ones.
         for row in np.unique(providers.row).tolist():
             mine = providers.of_nodes(row)
-            wanted, counts[row] = int(counts[row]), 0
+            count, counts[row] = int(counts[row]), 0
             for provider in providers.provider[mine][
                 np.argsort(providers.lent[mine], kind="stable")
             ].tolist():
-                taken = min(wanted - int(counts[row]), int(left[provider]))
-                left[provider] -= taken
+                taken = min(count - int(counts[row]), int(remaining[provider]))
+                remaining[provider] -= taken
                 counts[row] += taken
         return counts
 

@@ -65,7 +65,7 @@ def plan_rebalance(
         raise PlanError(f"max_moves of a rebalance must be 0 or more, not {max_moves}.")
     states = HostStates(fleet)
     movable = may_step_aside(states, instances)
-    known = {each["uuid"]: each for each in movable}
+    by_uuid = {each["uuid"]: each for each in movable}
     packing_state, items = packing_state_of(states, policy, movable)
     class_weights = np.array([float((weights or {}).get(rc, 1.0)) for rc in packing_state.classes])
     score_of = Score(
@@ -97,7 +97,7 @@ def plan_rebalance(
         if not ranked or (-min(ranked)[0] < worth and not _gain_together(score_of, chosen, worth)):
             break
         _key, (_name, uuid), item, node, gain = min(ranked)
-        move = move_of(packing_state, item, node, known[uuid])
+        move = move_of(packing_state, item, node, by_uuid[uuid])
         moves.append({**move, "gain": round(gain, 6), "cost": round(score_of.cost(item), 6)})
         packing_state.move(item, node)
         del chosen[item]
@@ -149,13 +149,13 @@ class _Search:
             for _again in range(PASSES):
                 if not self._exchange():
                     break
-            found = (
+            climb = (
                 self.score.now(),
                 len(self.origin),
                 {item: int(self.packing_state.at[item]) for item in self.origin},
             )
-            if best is None or found[:2] < best[:2]:
-                best = found
+            if best is None or climb[:2] < best[:2]:
+                best = climb
             self._restore()
         return {} if best is None else best[2]
 
@@ -172,12 +172,12 @@ class _Search:
         """Take the best move, if there is one; an item that has moved already may move on without
         counting again.
         """
-        found = self.moves.find(
+        move = self.moves.find(
             self.score, self.origin, len(self.origin) < self.max_moves, self.worth
         )
-        if found is None:
+        if move is None:
             return False
-        self._put(*found)
+        self._put(*move)
         return True
 
     def _put(self, item: int, node: int) -> None:
@@ -201,10 +201,10 @@ class _Search:
             if self.score.now() < before - LEAST:
                 helped = True
                 continue
-            for each in sorted(set(self.origin) | set(kept)):
-                target = places[each] if each in kept else self.origin[each]
-                if int(self.packing_state.at[each]) != target:
-                    self.packing_state.move(each, target)
+            for moved_item in sorted(set(self.origin) | set(kept)):
+                target = places[moved_item] if moved_item in kept else self.origin[moved_item]
+                if int(self.packing_state.at[moved_item]) != target:
+                    self.packing_state.move(moved_item, target)
             self.origin = kept
             if int(self.packing_state.at[item]) != node:
                 self.packing_state.move(item, node)

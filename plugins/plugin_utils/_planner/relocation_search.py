@@ -98,10 +98,10 @@ class Search:
         self._on[node].append(item)
 
     def _make_room(self, item: int) -> bool:
-        found = self._cheapest(item, frozenset(), DEPTH, self.budget - len(self.steps))
-        if found is None:
+        cheapest = self._cheapest(item, frozenset(), DEPTH, self.budget - len(self.steps))
+        if cheapest is None:
             return False
-        node, chain = found
+        node, chain = cheapest
         for moved, target in chain:
             self._step(moved, target)
         self._settle(item, node)
@@ -171,10 +171,10 @@ class Search:
         capacity = np.maximum(packing_state.capacity[rows], 1)
         far = (short / capacity).max(axis=1)
         least = self._least(rows, short, depth)
-        found = np.flatnonzero((least >= 0) & (least <= budget))
-        found = found[np.lexsort((rows[found], far[found], least[found]))]
+        positions = np.flatnonzero((least >= 0) & (least <= budget))
+        positions = positions[np.lexsort((rows[positions], far[positions], least[positions]))]
         best: tuple[int, int, Chain] | None = None
-        for position in found[: CLOSELY[0 if depth == DEPTH or not barred else 1]].tolist():
+        for position in positions[: CLOSELY[0 if depth == DEPTH or not barred else 1]].tolist():
             node, bound = int(rows[position]), int(least[position])
             if best is not None and bound >= best[0]:
                 break
@@ -285,18 +285,18 @@ class Search:
                 before: Chain = []
             elif depth > 1:
                 spent = sum(each not in self.placed for each, _target in chain)
-                found = self._cheapest(
+                cheapest = self._cheapest(
                     moved, barred, depth - 1, most - spent - (moved not in self.placed)
                 )
-                if found is None:
+                if cheapest is None:
                     return False
-                target, before = found
+                target, before = cheapest
             else:
                 return False
-            for each, where in [*before, (moved, target)]:
-                done.append((each, self._where(each)))
-                self._step(each, where)
-                chain.append((each, where))
+            for item_moved, where in [*before, (moved, target)]:
+                done.append((item_moved, self._where(item_moved)))
+                self._step(item_moved, where)
+                chain.append((item_moved, where))
             return True
 
         try:
@@ -311,10 +311,10 @@ class Search:
                 spent = sum(each not in self.placed for each, _target in chain)
                 if len(chain) >= MOST_FROM_ONE * depth:
                     return None
-                there = [each for each in self._movable_items(node) if each not in tried]
+                movable = [each for each in self._movable_items(node) if each not in tried]
                 if spent >= most:
-                    there = [each for each in there if each in self.placed]
-                choice = self._choice(there, short, taste)
+                    movable = [each for each in movable if each in self.placed]
+                choice = self._choice(movable, short, taste)
                 if choice is None:
                     return None
                 tried.add(choice)

@@ -43,37 +43,37 @@ def plan_return(
     ]
     staying: dict[str, str] = {}
     going: list[PlannedInstance] = []
-    for each in sorted(
+    for instance in sorted(
         away, key=lambda each: (-(each["memory_mb"] or 0), each["name"], each["uuid"])
     ):
-        reason = why_unmovable(each) or (
-            "it is to be shut down instead of moved" if is_to_shut_down(each) else None
+        reason = why_unmovable(instance) or (
+            "it is to be shut down instead of moved" if is_to_shut_down(instance) else None
         )
-        if reason is None and homes[each["uuid"]] not in rows:
-            reason = f"the compute node {homes[each['uuid']][1]} is not in the store any more"
+        if reason is None and homes[instance["uuid"]] not in rows:
+            reason = f"the compute node {homes[instance['uuid']][1]} is not in the store any more"
         if reason is None:
-            going.append(each)
+            going.append(instance)
         else:
-            staying[each["uuid"]] = reason
+            staying[instance["uuid"]] = reason
     packing_state, items = packing_state_of(states, policy, going)
     item_of = {packing_state.candidates[item][0].spec.key: item for item in items}
     moves: list[PlannedMove] = []
-    left, moved = going, True
+    waiting, moved = going, True
     # An instance that goes home may free the capacity that another one needs.
     while moved:
         moved, rest = False, []
-        for each in left:
-            item, home = item_of[each["uuid"]], rows[homes[each["uuid"]]]
+        for instance in waiting:
+            item, home = item_of[instance["uuid"]], rows[homes[instance["uuid"]]]
             if packing_state.fits(item)[home]:
-                moves.append(move_of(packing_state, item, home, each))
+                moves.append(move_of(packing_state, item, home, instance))
                 packing_state.move(item, home)
                 moved = True
             else:
-                rest.append(each)
-        left = rest
-    for each in left:
-        staying[each["uuid"]] = (
-            f"{homes[each['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
+                rest.append(instance)
+        waiting = rest
+    for instance in waiting:
+        staying[instance["uuid"]] = (
+            f"{homes[instance['uuid']][0]} has no room for it now, or a host filter or server group keeps it away"
         )
     waves = plan_waves(moves, fleet, limits)
     return {

@@ -46,23 +46,23 @@ def plan_rolling(
     """
     states = HostStates(fleet)
     names = sorted(set(states.host))
-    wanted = names if hosts is None else sorted(set(hosts))
-    unknown = sorted(set(wanted) - set(names))
+    chosen = names if hosts is None else sorted(set(hosts))
+    unknown = sorted(set(chosen) - set(names))
     if unknown:
         raise unknown_host(unknown[0], names)
     moving: list[PlannedInstance] = []
     blocked: dict[str, str] = {}
-    for each in sorted(instances, key=lambda found: (found["name"], found["uuid"])):
-        if is_to_shut_down(each):
+    for instance in sorted(instances, key=lambda found: (found["name"], found["uuid"])):
+        if is_to_shut_down(instance):
             continue
-        reason = why_unmovable(each)
+        reason = why_unmovable(instance)
         if reason is None:
-            moving.append(each)
-        elif each["host"] in wanted:
-            blocked.setdefault(each["host"], f"{each['name']} cannot move: {reason}")
+            moving.append(instance)
+        elif instance["host"] in chosen:
+            blocked.setdefault(instance["host"], f"{instance['name']} cannot move: {reason}")
     packing_state, items = packing_state_of(states, policy, moving)
     maintained = MaintenanceFleet(packing_state, items, spare_hosts)
-    free = [name for name in wanted if name not in blocked]
+    free = [name for name in chosen if name not in blocked]
     alone = Batch(maintained)
     for name in free:
         fits = maintained.foresee(name)
@@ -88,26 +88,26 @@ def _grow(
     fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, back: bool
 ) -> list[list[str]]:
     """Form batches one after the other, each as large as possible, from the fullest hosts on."""
-    left = sorted(free, key=lambda name: (-fleet.load(name), name))
+    remaining = sorted(free, key=lambda name: (-fleet.load(name), name))
     batches = []
-    while left:
+    while remaining:
         growing = Batch(fleet)
-        for name in left:
+        for name in remaining:
             if batch_size is None or len(growing.names) < batch_size:
                 growing.add(name)
         batch = growing.names
         if not batch:
             # This happens only if instances stay on their destinations: the instances of earlier
             # batches have filled the fleet.
-            batch = [left[0]]
+            batch = [remaining[0]]
             batches.append(batch)
-            left = left[1:]
+            remaining = remaining[1:]
             continue
         if not back:
             fleet.settle(batch, growing.placed)
         batches.append(sorted(batch))
         taken = set(batch)
-        left = [name for name in left if name not in taken]
+        remaining = [name for name in remaining if name not in taken]
     return batches
 
 

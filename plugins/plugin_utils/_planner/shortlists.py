@@ -63,9 +63,9 @@ class Shortlists:
         kind = int(self._packing_state.kind[item])
         rows, last = self._lists.get((kind, worst), (None, 0.0))
         if rows is not None:
-            found = self._best(item, rows, worst)
-            if found is not None and (not worst or found[1] <= last):
-                return found[0]
+            best = self._best(item, rows, worst)
+            if best is not None and (not worst or best[1] <= last):
+                return best[0]
         rows = np.flatnonzero(self._packing_state.room_for(kind))
         values = self._values(kind, rows, worst)
         last = np.inf
@@ -74,10 +74,10 @@ class Shortlists:
             rows, last = np.sort(rows[first]), float(values[first].max())
         self._lists[kind, worst] = rows, last
         # Its host, its server group or its providers allow it other nodes than its kind.
-        found = self._best(item, rows, worst) or self._best(
+        best = self._best(item, rows, worst) or self._best(
             item, np.flatnonzero(self._packing_state.fits(item)), worst
         )
-        return None if found is None else found[0]
+        return None if best is None else best[0]
 
     def _best(self, item: int, rows: IntArray, worst: bool) -> tuple[int, float] | None:
         """Return the best of some nodes that fits, and its value."""
@@ -93,7 +93,7 @@ class Shortlists:
 
         The smallest value is the best.
         """
-        found: FloatArray = (
+        shares: FloatArray = (
             packing.left(self._packing_state, self._packing_state.needs[kind], rows) @ self._weights
         )
-        return -found if worst else found
+        return -shares if worst else shares

@@ -86,40 +86,42 @@ class Explainer:
         refused = next((each for each in unit.candidates if self._are_all_refused(each)), None)
         if refused is not None:
             culprit = refused
-            why = f"no host that has room takes it: {self._refusals(self._excluded[refused.spec.key])}"
+            cause = f"no host that has room takes it: {self._refusals(self._excluded[refused.spec.key])}"
             way_out = "correct what these hosts report, or shut the instance down"
         else:
             culprit = unit.largest
-            why = self._why(unit, culprit)
+            cause = self._why(unit, culprit)
             near, way_out = self._way_out(unit, seek)
             given = self._excluded.get(culprit.spec.key)
             if given:
-                why += f"; {self._refusals(given)}"
+                cause += f"; {self._refusals(given)}"
                 # The excluded hosts were not examined for room, so a larger host may not help.
                 way_out = way_out if near is not None else None
-        found = []
-        for each in unit.candidates:
-            reason = why
-            if each is not culprit and each.spec.server_group is not None:
-                reason = f"its server group {each.spec.server_group.name} (affinity) stays together, and {culprit.spec.name} cannot move"
-            found.append(unmovable_instance(self._known[each.spec.key], reason, near, way_out))
-        return found
+        instances = []
+        for candidate in unit.candidates:
+            reason = cause
+            if candidate is not culprit and candidate.spec.server_group is not None:
+                reason = f"its server group {candidate.spec.server_group.name} (affinity) stays together, and {culprit.spec.name} cannot move"
+            instances.append(
+                unmovable_instance(self._known[candidate.spec.key], reason, near, way_out)
+            )
+        return instances
 
     def _why(self, unit: Unit, candidate: MigrationCandidate) -> str:
         states, policy = self._states, self._policy
-        left = greedy.leave(states, unit) if greedy.is_affinity(states, candidate) else []
+        leaving = greedy.leave(states, unit) if greedy.is_affinity(states, candidate) else []
         if not self._fits(candidate):
-            why = f"fits on no other host: {explain_failure(states, candidate.spec, policy, candidate.limits).why}"
+            reason = f"fits on no other host: {explain_failure(states, candidate.spec, policy, candidate.limits).why}"
         else:
             done = self._solution.carry_out(states)
             if self._fits(candidate):
-                why = "no host has room for it and the rest of its server group together"
+                reason = "no host has room for it and the rest of its server group together"
             else:
                 failure = explain_failure(states, candidate.spec, policy, candidate.limits)
-                why = f"fits on no other host once the others have their places: {failure.why}"
+                reason = f"fits on no other host once the others have their places: {failure.why}"
             undo_all(done)
-        greedy.come_back(states, left)
-        return why
+        greedy.come_back(states, leaving)
+        return reason
 
     def _fits(self, candidate: MigrationCandidate) -> bool:
         return (
@@ -128,15 +130,15 @@ class Explainer:
 
     def _are_all_refused(self, candidate: MigrationCandidate) -> bool:
         """Return True if a candidate fits on hosts, but on excluded ones only."""
-        given = self._excluded.get(candidate.spec.key)
-        if not given:
+        refusals = self._excluded.get(candidate.spec.key)
+        if not refusals:
             return False
         states = self._states
         rows = filter_hosts(
             states, replace(candidate.spec, ignore_nodes=()), self._policy, candidate.limits
         )[0]
         return len(rows) > 0 and all(
-            states.uuid[row] in given or states.node[row] in given for row in rows
+            states.uuid[row] in refusals or states.node[row] in refusals for row in rows
         )
 
     def _refusals(self, given: Collection[str]) -> str:
@@ -186,8 +188,8 @@ class Explainer:
         steps = [
             (by_key[candidate.spec.key], candidate.source, row) for candidate, row in solution.steps
         ]
-        for each, _origin, row in steps:
-            packing_state.move(each, row)
+        for moved_item, _origin, row in steps:
+            packing_state.move(moved_item, row)
         placed = {
             by_key[candidate.spec.key]: row
             for candidate, row in solution.places
@@ -217,6 +219,6 @@ class Explainer:
                 f"{infeasibility.nearest_text(near)}; free that there, or shut the instance down"
             )
         packing_state.take_all(placed)
-        for each, origin, _row in reversed(steps):
-            packing_state.move(each, origin)
+        for moved_item, origin, _row in reversed(steps):
+            packing_state.move(moved_item, origin)
         return near, way_out

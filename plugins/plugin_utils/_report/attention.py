@@ -83,7 +83,7 @@ def attention(
 
 
 def _look(kind: str, label: str, text: str, **more: Any) -> Look:
-    found: Look = {
+    look: Look = {
         "kind": kind,
         "label": label,
         "link": None,
@@ -94,8 +94,8 @@ def _look(kind: str, label: str, text: str, **more: Any) -> Look:
         "command": None,
         "guide": None,
     }
-    found.update(more)  # type: ignore[typeddict-item]  # the keys of Look
-    return found
+    look.update(more)  # type: ignore[typeddict-item]  # the keys of Look
+    return look
 
 
 def _of_host(host: Mapping[str, Any], kind: str, label: str, text: str, **more: Any) -> Look:
@@ -131,14 +131,14 @@ def _down(host: Mapping[str, Any]) -> Look:
 
 
 def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
-    for each in instances:
-        if each["state"] == "missing":
+    for instance in instances:
+        if instance["state"] == "missing":
             yield _look(
                 "down",
                 "missing",
-                f"is on no host any more; it was on {each['host']}. Look for it on all hosts:",
-                link=f"i-{each['uuid']}",
-                name=each["name"],
+                f"is on no host any more; it was on {instance['host']}. Look for it on all hosts:",
+                link=f"i-{instance['uuid']}",
+                name=instance["name"],
                 command=DISCOVER,
                 guide="audit.md",
             )
@@ -152,34 +152,34 @@ def _row(at: Mapping[str, Mapping[str, Any]], host: str) -> Any:
 def _went_down(
     found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Look]:
-    for each in found:
+    for host in found:
         yield _look(
             "down",
             "restarted",
-            f"was restarted: {', '.join(each['names'])} ran before and went down with it. Start them:",
-            link=_row(at, each["host"]),
-            name=each["host"],
-            command=each["command"],
+            f"was restarted: {', '.join(host['names'])} ran before and went down with it. Start them:",
+            link=_row(at, host["host"]),
+            name=host["host"],
+            command=host["command"],
             guide="evacuate.md",
         )
 
 
 def _own(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
-    for each in found:
-        if each["uuid"] is None:
-            link = _row(at, each["host"])
-            text = f"is {each['what']}: it is maintained last, and not rebooted from there."
+    for machine in found:
+        if machine["uuid"] is None:
+            link = _row(at, machine["host"])
+            text = f"is {machine['what']}: it is maintained last, and not rebooted from there."
             yield _look(
-                "calm", "own host", text, link=link, name=each["host"], guide="own-machines.md"
+                "calm", "own host", text, link=link, name=machine["host"], guide="own-machines.md"
             )
         else:
-            text = f"on {each['host'] or 'no host'} is {each['what']}: it is moved live and last, and never stopped."
+            text = f"on {machine['host'] or 'no host'} is {machine['what']}: it is moved live and last, and never stopped."
             yield _look(
                 "calm",
                 "own guest",
                 text,
-                link=f"i-{each['uuid']}",
-                name=each["name"],
+                link=f"i-{machine['uuid']}",
+                name=machine["name"],
                 guide="own-machines.md",
             )
 
@@ -196,26 +196,26 @@ def _loss(fatal: Sequence[str]) -> Iterator[Look]:
 
 def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
     working = {each["name"] for each in overview["leases"]}
-    for each in overview["migrations"]:
-        if each["status"] not in UNDER_WAY:
+    for migration in overview["migrations"]:
+        if migration["status"] not in UNDER_WAY:
             continue
-        way = f"{each['source']} → {each['destination']}"
+        way = f"{migration['source']} → {migration['destination']}"
         more = {
-            "link": f"i-{each['instance_uuid']}",
-            "name": each["instance_name"],
-            "since": each["created_at"],
+            "link": f"i-{migration['instance_uuid']}",
+            "name": migration["instance_name"],
+            "since": migration["created_at"],
         }
-        if each["status"] == "finished":
+        if migration["status"] == "finished":
             text = f"is resized ({way}) and waits until you confirm or revert it:"
             yield _look(
                 "calm",
                 "resize",
                 text,
-                command=command(CONFIRM, each["instance_name"]),
+                command=command(CONFIRM, migration["instance_name"]),
                 guide="instances.md",
                 **more,
             )
-        elif _hosts(each) & working:
+        elif _hosts(migration) & working:
             yield _look("calm", "moving", f"moves {way}", **more)
         else:
             text = f"was to move {way}, and no run works on it. Run the same command again: it finishes or undoes the move."
@@ -228,16 +228,16 @@ def _hosts(migration: Mapping[str, Any]) -> set[str]:
 
 
 def _power(overview: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
-    for each in overview["power_events"]:
-        if each["status"] == "running":
+    for event in overview["power_events"]:
+        if event["status"] == "running":
             yield _look(
                 "calm",
                 "power",
-                f"{each['action']} over {each['driver']} has begun and has no result yet. Ask for its power:",
-                link=_row(at, each["host"]),
-                name=each["host"],
-                since=each["created_at"],
-                command=command(POWER, each["host"]),
+                f"{event['action']} over {event['driver']} has begun and has no result yet. Ask for its power:",
+                link=_row(at, event["host"]),
+                name=event["host"],
+                since=event["created_at"],
+                command=command(POWER, event["host"]),
                 guide="power.md",
             )
 
@@ -281,12 +281,12 @@ def _unreported(host: Mapping[str, Any]) -> Look:
 def _leases(
     leases: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[Look]:
-    for each in sorted(leases, key=lambda each: natural(each["name"])):
+    for lease in sorted(leases, key=lambda each: natural(each["name"])):
         yield _look(
             "calm",
             "at work",
-            f"{each['holder']}, {each['purpose']}",
-            link=at[each["name"]]["id"] if each["name"] in at else None,
-            name=each["name"],
-            since=each["acquired_at"],
+            f"{lease['holder']}, {lease['purpose']}",
+            link=at[lease["name"]]["id"] if lease["name"] in at else None,
+            name=lease["name"],
+            since=lease["acquired_at"],
         )

@@ -24,8 +24,8 @@ def decision(row: Mapping[str, Any]) -> dict[str, Any]:
         explanation), left (the number of them after the host filters), filters [{name, before,
         after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
     """
-    why = row["explanation"] or {}
-    filters, where = why.get("filters") or [], place(row)
+    explanation = row["explanation"] or {}
+    filters, where = explanation.get("filters") or [], place(row)
     return {
         "created_at": row["created_at"],
         "purpose": PURPOSES.get(row["purpose"], row["purpose"]),
@@ -34,10 +34,10 @@ def decision(row: Mapping[str, Any]) -> dict[str, Any]:
         "where": where,
         "alternates": [place(each) for each in row["alternates"]],
         "message": row["message"],
-        "hosts": why.get("hosts"),
-        "left": filters[-1]["after"] if filters else why.get("hosts"),
+        "hosts": explanation.get("hosts"),
+        "left": filters[-1]["after"] if filters else explanation.get("hosts"),
         "filters": filters,
-        "top": [_weighed(each, where, why["top"]) for each in why.get("top") or ()],
+        "top": [_weighed(each, where, explanation["top"]) for each in explanation.get("top") or ()],
     }
 
 

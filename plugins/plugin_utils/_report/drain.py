@@ -20,17 +20,17 @@ def cannot_move(
     :param hosts: the hosts of the drain.
     :param said: sentences on other failures.
     """
-    found = []
-    for each in staying:
-        name = f"{each['name']} on {each['host']}" if len(hosts) > 1 else each["name"]
-        found.append(
+    sentences = []
+    for instance in staying:
+        name = f"{instance['name']} on {instance['host']}" if len(hosts) > 1 else instance["name"]
+        sentences.append(
             (
-                each["name"],
-                f"{name}: {each['reason']}."
-                + (f" Way out: {each['way_out']}." if each["way_out"] else ""),
+                instance["name"],
+                f"{name}: {instance['reason']}."
+                + (f" Way out: {instance['way_out']}." if instance["way_out"] else ""),
             )
         )
-    reasons = said_once(found)
+    reasons = said_once(sentences)
     shutdown = (
         ", drover_unmovable=shutdown shuts them down"
         if not any(each["keep_running"] for each in staying)

@@ -25,8 +25,12 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     explanation = selection.get("explanation", selection)
     lines = []
     parts = [selection] if "host" in selection else []
-    for each in (selection.get("alternates"), explanation.get("top"), explanation.get("nearest")):
-        parts += each or []
+    for candidate in (
+        selection.get("alternates"),
+        explanation.get("top"),
+        explanation.get("nearest"),
+    ):
+        parts += candidate or []
     label = node_labels((each["host"], each["node"]) for each in parts)
 
     def _named(each: Mapping[str, Any]) -> str:
@@ -42,17 +46,18 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     if stages:
         lines += [f"hosts: {explanation['hosts']}", *_stages(stages, numbers)]
     top = explanation.get("top") or []
-    for place, each in enumerate(top, start=1):
+    for place, candidate in enumerate(top, start=1):
         if numbers:
-            lines.append(f"{place}. {_named(each)}: weight {each['weight']:g}")
-            lines += _figures(each["weighers"])
+            lines.append(f"{place}. {_named(candidate)}: weight {candidate['weight']:g}")
+            lines += _figures(candidate["weighers"])
         else:
             lines.append(
-                f"{place}. {_named(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}"
+                f"{place}. {_named(candidate)}: {', '.join(reasons(candidate, top)) or 'no weigher prefers it'}"
             )
-    for each in explanation.get("nearest") or []:
+    for candidate in explanation.get("nearest") or []:
         lines.append(
-            f"near miss {_named(each)}: " + "; ".join(lack["text"] for lack in each["lacks"])
+            f"near miss {_named(candidate)}: "
+            + "; ".join(lack["text"] for lack in candidate["lacks"])
         )
     return lines
 
@@ -63,20 +68,20 @@ def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[s
     :param host: one of top, with its weighers {name: {raw, normalised, multiplier}}.
     :param top: the best hosts.
     """
-    known = find("weighers")
-    found = []
+    weighers = find("weighers")
+    texts = []
     for name, part in host["weighers"].items():
         same = not any(each["weighers"].get(name, part)["normalised"] for each in top)
         # A weigher that adds nothing to any weight, or the same to all, gives no reason.
         if not part["multiplier"] or same:
             continue
-        if name not in known:
-            found.append(f"{name} {part['raw']:g}")
+        if name not in weighers:
+            texts.append(f"{name} {part['raw']:g}")
             continue
-        text = _reason(known[name], part)
+        text = _reason(weighers[name], part)
         if text:
-            found.append(text)
-    return found
+            texts.append(text)
+    return texts
 
 
 def _reason(weigher: type[Weigher], part: Mapping[str, float]) -> str | None:

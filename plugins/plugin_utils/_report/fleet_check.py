@@ -87,11 +87,11 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         hosts that its SSH does not reach, ``lacking`` and ``names`` of its second look, and
         ``migration_address``}. Without a result, ``problem`` has the reason.
     """
-    hosts, found = {}, []
+    hosts, problems = {}, []
     for name, answer in answers.items():
         problem = answer.get("problem") or _unreadable(answer.get("host"))
         if problem:
-            found.append(
+            problems.append(
                 Finding(
                     name,
                     ERROR,
@@ -101,24 +101,24 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
             )
         else:
             hosts[name] = answer["host"]
-            found += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
-            found += _missing_drivers(name, answer["host"].get("missing_drivers") or ())
-            found += _time_limits(name, answer["host"], answer.get("migration"))
-        found += [
+            problems += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
+            problems += _missing_drivers(name, answer["host"].get("missing_drivers") or ())
+            problems += _time_limits(name, answer["host"], answer.get("migration"))
+        problems += [
             Finding(
                 name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust"
             )
             for sentence in answer.get("unreached") or ()
         ]
-    found += [
+    problems += [
         *_lacking(hosts),
         *_secrets_unknown(hosts),
         *_cpus(hosts, answers),
         *_versions(hosts),
         *_security(hosts),
     ]
-    found += [*_same_machine(hosts), *_migration_addresses(hosts, answers)]
-    return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
+    problems += [*_same_machine(hosts), *_migration_addresses(hosts, answers)]
+    return sorted(set(problems), key=lambda each: (each.severity != ERROR, each))
 
 
 def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
@@ -129,20 +129,20 @@ def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         if they were not read), migration_address, missing_drivers, and further, pairs of a finding
         and a remedy}.
     """
-    found = [*_versions(hosts), *_same_machine(hosts)]
+    own_findings = [*_versions(hosts), *_same_machine(hosts)]
     for name, host in hosts.items():
-        found += [Finding(name, WARNING, *each) for each in host["further"]]
-        found += _missing_drivers(name, host["missing_drivers"])
+        own_findings += [Finding(name, WARNING, *each) for each in host["further"]]
+        own_findings += _missing_drivers(name, host["missing_drivers"])
         address = _address(host["migration_address"])
         if address is not None and host["addresses"] is not None:
             problems = _address_problems(
                 {"addresses": [address], "silent": []}, host["addresses"], ERROR
             )
-            found += [
+            own_findings += [
                 Finding(name, severity, f"its drover_migration_address {what}", remedy)
                 for severity, what, remedy in problems
             ]
-    return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
+    return sorted(set(own_findings), key=lambda each: (each.severity != ERROR, each))
 
 
 def _address(value: Any) -> str | None:
@@ -342,16 +342,17 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
         users: dict[str, list[str]] = {}
         for host in hosts.values():
             for guest in host["guests"]:
-                for each in _names(guest, uses) or ():
-                    users.setdefault(each, []).append(guest["name"])
-        for each, guests in sorted(users.items()):
+                for name_used in _names(guest, uses) or ():
+                    users.setdefault(name_used, []).append(guest["name"])
+        for name_used, guests in sorted(users.items()):
             for name, host in hosts.items():
-                if host.get(has) is not None and each not in host[has]:
+                if host.get(has) is not None and name_used not in host[has]:
                     yield Finding(
                         name,
                         WARNING,
-                        f"it lacks {what.format(each)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
-                        _advice(has, each, host, hosts) or remedy.format(shlex.quote(str(each))),
+                        f"it lacks {what.format(name_used)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
+                        _advice(has, name_used, host, hosts)
+                        or remedy.format(shlex.quote(str(name_used))),
                     )
 
 
@@ -382,11 +383,11 @@ def _secrets_unknown(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding
         for each in _names(guest, "secrets") or ()
     }
     for name, host in hosts.items():
-        for each in sorted(used.intersection(host.get("secrets_unknown") or ())):
+        for secret in sorted(used.intersection(host.get("secrets_unknown") or ())):
             yield Finding(
                 name,
                 WARNING,
-                f"it is not known if the secret {each}, which guests use, has a value there: libvirt does not tell of private ones",
+                f"it is not known if the secret {secret}, which guests use, has a value there: libvirt does not tell of private ones",
                 "Set it once more if in doubt: virsh secret-set-value",
             )
 
@@ -463,15 +464,15 @@ def _migration_addresses(
 ) -> Iterable[Finding]:
     """Yield the addresses for incoming migrations that are wrong for other hosts."""
     for name, host in hosts.items():
-        given = answers[name].get("migration_address")
-        address = given or host.get("hostname")
+        declared = answers[name].get("migration_address")
+        address = declared or host.get("hostname")
         if not isinstance(address, str) or not isinstance(host.get("addresses"), list):
             continue
         # Without the variable, migration_host in libvirt's qemu.conf may name another one.
-        severity = ERROR if given else WARNING
+        severity = ERROR if declared else WARNING
         what = (
             f"its drover_migration_address {address}"
-            if given
+            if declared
             else f"its host name {address}, to which guests are sent,"
         )
         seen: dict[tuple[str, str, str], list[str]] = {}
@@ -490,9 +491,9 @@ def _address_problems(
         isinstance(looked.get(key), list) for key in ("addresses", "silent")
     ):
         return
-    found = [str(each) for each in looked["addresses"]]
-    strange = [each for each in found if each not in own]
-    if not found:
+    resolved = [str(each) for each in looked["addresses"]]
+    strange = [each for each in resolved if each not in own]
+    if not resolved:
         yield (
             severity,
             "cannot be resolved",
@@ -504,7 +505,7 @@ def _address_problems(
             f"is {', '.join(strange)}, which is no address of it",
             "Correct DNS, /etc/hosts, or drover_migration_address",
         )
-    elif len(looked["silent"]) == len(found):
+    elif len(looked["silent"]) == len(resolved):
         yield (
             WARNING,
             "does not answer",

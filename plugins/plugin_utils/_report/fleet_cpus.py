@@ -20,20 +20,20 @@ def fleet_cpus_lines(cpus: Sequence[Mapping[str, Any]]) -> list[str]:
     :param cpus: the result of FleetCpus.listing().
     """
     lines = []
-    for each in cpus:
-        cell = f", cell {each['cell']}" if each["cell"] else ""
-        without = sorted(name for name, policy in each["policies"].items() if policy == "disable")
-        more = sorted(name for name, policy in each["policies"].items() if policy == "require")
+    for cpu in cpus:
+        cell = f", cell {cpu['cell']}" if cpu["cell"] else ""
+        without = sorted(name for name, policy in cpu["policies"].items() if policy == "disable")
+        more = sorted(name for name, policy in cpu["policies"].items() if policy == "require")
         parts = [
-            each["model"],
+            cpu["model"],
             f"with {', '.join(more)}" if more else "",
             f"without {', '.join(without)}" if without else "",
         ]
         lines.append(
-            f"{each['vendor'] or 'any vendor'}, {each['arch']}, {each['domain_type']}{cell}: {' '.join(filter(None, parts))}"
+            f"{cpu['vendor'] or 'any vendor'}, {cpu['arch']}, {cpu['domain_type']}{cell}: {' '.join(filter(None, parts))}"
         )
-        lines.append(f"  made on {formatting.moment(each['created_at'])} of {some(each['hosts'])}")
+        lines.append(f"  made on {formatting.moment(cpu['created_at'])} of {some(cpu['hosts'])}")
         lines += [
-            f"  {host} lacks {', '.join(names)}" for host, names in sorted(each["lacking"].items())
+            f"  {host} lacks {', '.join(names)}" for host, names in sorted(cpu["lacking"].items())
         ]
     return lines or [EMPTY]

@@ -31,12 +31,12 @@ def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         hosts)] of the fullest figure from the fullest band on, and kinds [(kind, hosts)] of the
         hosts that are not well. percents and bands are dicts by the letters of SHOWN.
     """
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    zones: dict[str, list[Mapping[str, Any]]] = {}
     for host in sorted(hosts, key=lambda each: natural(each["host"])):
-        found.setdefault(", ".join(host["zones"]), []).append(host)
+        zones.setdefault(", ".join(host["zones"]), []).append(host)
     return [
-        _group(zone, found[zone])
-        for zone in sorted(found, key=lambda zone: (zone == "", natural(zone)))
+        _group(zone, zones[zone])
+        for zone in sorted(zones, key=lambda zone: (zone == "", natural(zone)))
     ]
 
 

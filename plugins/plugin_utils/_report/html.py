@@ -199,18 +199,18 @@ def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
 
     :param linked: whether the page has a row for each host.
     """
-    found = []
-    for each in cells:
-        bands, percents, text = each["bands"], each["percents"], _value(each["text"])
+    items = []
+    for cell in cells:
+        bands, percents, text = cell["bands"], cell["percents"], _value(cell["text"])
         kind = "".join(
             f" {letter}{bands[letter]}" for letter, dummy in SHOWN if bands[letter] is not None
         )
         data = "".join(f' data-{letter}="{_value(percents[letter])}"' for letter, dummy in SHOWN)
-        tag, more = ("a", f' href="#{_value(each["id"])}"') if linked else ("span", ' role="img"')
-        found.append(
-            f'<li><{tag} class="cell {_value(each["kind"])}{kind}"{more}{data} title="{text}" aria-label="{text}">{_value(each["host"])}</{tag}></li>'
+        tag, more = ("a", f' href="#{_value(cell["id"])}"') if linked else ("span", ' role="img"')
+        items.append(
+            f'<li><{tag} class="cell {_value(cell["kind"])}{kind}"{more}{data} title="{text}" aria-label="{text}">{_value(cell["host"])}</{tag}></li>'
         )
-    return markupsafe.Markup("\n".join(found))
+    return markupsafe.Markup("\n".join(items))
 
 
 def _figure(each: Mapping[str, Any]) -> Any:

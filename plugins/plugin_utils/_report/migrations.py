@@ -52,22 +52,22 @@ def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if not rows:
         return {"days": [], "most": 0, "dropped": 0}
     last = max(row["day"] for row in rows)
-    found: dict[int, dict[str, Any]] = {
+    counts: dict[int, dict[str, Any]] = {
         day: {"day": day, "date": formatting.date(day), **dict.fromkeys(OUTCOMES, 0), "total": 0}
         for day in range(last - DAYS + 1, last + 1)
     }
     dropped = 0
     for row in rows:
-        if row["day"] not in found:
+        if row["day"] not in counts:
             dropped += row["count"]
             continue
-        found[row["day"]][outcome(row["status"])] += row["count"]
-        found[row["day"]]["total"] += row["count"]
-    most = max(each["total"] for each in found.values())
-    for number, each in enumerate(found.values()):
-        each["x"] = round(26 + number * 11.1, 1)
-        each["bars"] = _bars(each, most)
-    return {"days": list(found.values()), "most": most, "dropped": dropped}
+        counts[row["day"]][outcome(row["status"])] += row["count"]
+        counts[row["day"]]["total"] += row["count"]
+    most = max(each["total"] for each in counts.values())
+    for number, bar in enumerate(counts.values()):
+        bar["x"] = round(26 + number * 11.1, 1)
+        bar["bars"] = _bars(bar, most)
+    return {"days": list(counts.values()), "most": most, "dropped": dropped}
 
 
 def _bars(day: Mapping[str, Any], most: int) -> list[dict[str, Any]]:

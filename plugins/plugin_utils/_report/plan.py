@@ -41,9 +41,9 @@ def plan_view(
     :raises DroverError: the mapping is not a plan.
     """
     kind, title = _kind(plan)
-    known = {each["uuid"]: each for each in instances}
+    by_uuid = {each["uuid"]: each for each in instances}
     at = {host["host"]: host for host in hosts}
-    moves = [_move(each, known) for each in _rows(plan, "moves", ("name", "from_host", "host"))]
+    moves = [_move(each, by_uuid) for each in _rows(plan, "moves", ("name", "from_host", "host"))]
     changed = _changed(moves, at)
     return {
         "kind": kind,
@@ -58,7 +58,7 @@ def plan_view(
         "staying": _rows(plan, "unmovable", ("name", "reason"))
         + _rows(plan, "staying", ("name", "reason")),
         "blocked": _rows(plan, "blocked", ("host", "reason")),
-        "stale": _stale(moves, known, at),
+        "stale": _stale(moves, by_uuid, at),
     }
 
 
@@ -87,7 +87,7 @@ def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[di
 
 def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     row = known.get(move.get("uuid") or "") or {}
-    found = {
+    view = {
         "uuid": move.get("uuid"),
         "name": move["name"],
         "from_host": move["from_host"],
@@ -99,16 +99,16 @@ def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> di
         **{name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES},
     }
     return {
-        **found,
-        "memory": formatting.memory(found["memory_mb"]),
-        "took": formatting.duration(found["seconds"]),
+        **view,
+        "memory": formatting.memory(view["memory_mb"]),
+        "took": formatting.duration(view["seconds"]),
     }
 
 
 def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    tiles: list[tuple[str, Any]] = []
     if "moves" in plan:
-        found.append(("Moves", str(len(moves))))
+        tiles.append(("Moves", str(len(moves))))
     for key, label, text_of in (
         ("status", "Status", str),
         ("waves", "Waves", str),
@@ -118,22 +118,22 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
         ("extra_moves", "Moves of other hosts' instances", str),
     ):
         if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
-            found.append((label, text_of(plan[key])))
+            tiles.append((label, text_of(plan[key])))
     if "batches" in plan:
-        found.append(("Batches", str(len(plan["batches"]))))
-    return found
+        tiles.append(("Batches", str(len(plan["batches"]))))
+    return tiles
 
 
 def _notes(plan: Mapping[str, Any]) -> list[str]:
     """Return the sentences of a plan, which are too long for the tiles of its figures."""
-    found = [
+    sentences = [
         f"{words} {as_sentence(plan[key])}"
         for key, words in (("proof", "It cannot be done:"), ("reason", "No more moves:"))
         if plan.get(key)
     ]
     # The first line is the time, which is a figure.
     estimate = plan.get("estimate")
-    return found + [str(line) for line in (estimate[1:] if isinstance(estimate, list) else ())]
+    return sentences + [str(line) for line in (estimate[1:] if isinstance(estimate, list) else ())]
 
 
 def _changed(
@@ -191,11 +191,11 @@ def _before_and_after(
 
 
 def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    known = [at[name] for name in names if name in at]
+    drained = [at[name] for name in names if name in at]
     return {
         "hosts": names,
-        "instances": sum(host["instances"] for host in known),
-        "memory": formatting.memory(sum(host["figures"][1]["used"] for host in known)),
+        "instances": sum(host["instances"] for host in drained),
+        "memory": formatting.memory(sum(host["figures"][1]["used"] for host in drained)),
     }
 
 
@@ -204,20 +204,20 @@ def _stale(
     known: Mapping[str, Mapping[str, Any]],
     at: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
-    found = []
+    sentences = []
     for move in moves:
         row = known.get(move["uuid"])
         if move["uuid"] is not None and row is None:
-            found.append(f"{move['name']} is no longer in the store.")
+            sentences.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
-            found.append(
+            sentences.append(
                 f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}."
             )
-    found += [
+    sentences += [
         f"{name} is no longer in the store."
         for name in sorted({m["host"] for m in moves} - set(at), key=natural)
     ]
-    return found
+    return sentences
 
 
 def drawing(

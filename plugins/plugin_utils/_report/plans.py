@@ -144,10 +144,10 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
         of_disks = (
             f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
         )
-        for each in move["copying"]:
+        for part in move["copying"]:
             hosts = " ".join(sorted((move["from_host"], move["host"])))
-            copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append(
-                (hosts, each)
+            copied.setdefault(of_disks if part["what"] == DISKS else part["what"], []).append(
+                (hosts, part)
             )
     if copied:
         total = memory(sum(move["copies_mib"] for move in moves))
@@ -182,7 +182,7 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
 
 def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
     """Return the rates of a copy with their origin: ``at 96 MiB/s, measured over 12 moves``."""
-    found = []
+    rates_text = []
     for basis, words in BASES.items():
         rates = sorted(round(each["rate"]) or 1 for _hosts, each in parts if each["basis"] == basis)
         if rates:
@@ -193,8 +193,10 @@ def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
                 if each["basis"] == basis
             }
             span = f"{rates[0]}" if rates[0] == rates[-1] else f"{rates[0]} to {rates[-1]}"
-            found.append(f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}")
-    return " and ".join(found)
+            rates_text.append(
+                f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}"
+            )
+    return " and ".join(rates_text)
 
 
 def rolling_lines(plan: RollingPlan) -> list[str]:

@@ -31,7 +31,7 @@ def lines(
     if not moves and not staying:
         return [f"Drain of the storage pool {pool} of {where}: there is no disk in it."]
     head = f"Drain of the storage pool {pool} of {where}: {formatting.count(len(moves), 'disk')} to move"
-    found = [f"{head}, {len(staying)} cannot move." if staying else f"{head}."]
+    output = [f"{head}, {len(staying)} cannot move." if staying else f"{head}."]
     if moves:
         rows = [
             (
@@ -46,7 +46,7 @@ def lines(
             )
             for each in moves
         ]
-        found += text.align(
+        output += text.align(
             ("HOST", "INSTANCE", "DISK", "SIZE", "FROM", "", "TO", "HOW"),
             rows,
             right=("SIZE",),
@@ -54,11 +54,11 @@ def lines(
             name="INSTANCE",
         )
     if staying:
-        found.append("Cannot move:")
-        for each in staying:
-            found.append(f"  {_named(each)}: {each['reason'].rstrip('.')}")
-            found.append(f"    Way out: {each['way_out']}.")
-    return found
+        output.append("Cannot move:")
+        for disk in staying:
+            output.append(f"  {_named(disk)}: {disk['reason'].rstrip('.')}")
+            output.append(f"    Way out: {disk['way_out']}.")
+    return output
 
 
 def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:

@@ -36,16 +36,16 @@ def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHos
 
 def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> list[str]:
     """Return the report as lines: each host, and the next step if one is not done."""
-    found = [_line(each) for each in states] + [
+    output = [_line(each) for each in states] + [
         f"{each['host']}: left out: {each['reason']}" for each in left_out
     ]
     if any(each["stage"] != "done" for each in states):
-        found.append(
+        output.append(
             "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same command again: "
             "it continues where it stopped. To give it up, bring the hosts back with drover.compute.undrain, and start a new one with "
             "drover_rolling_restart=true."
         )
-    return found
+    return output
 
 
 def goes_on(begun: list[str], left: list[str]) -> str:
@@ -67,12 +67,12 @@ def none_taken(seen: int, left_out: int) -> str:
     """
     if not left_out:
         return "There is nothing to do: no host needs a reboot, or all are done."
-    why = (
+    reason = (
         "1 is left out for the reason below"
         if left_out == 1
         else f"{left_out} are left out for the reasons below"
     )
-    return f"No host is taken: {why}." + (
+    return f"No host is taken: {reason}." + (
         " The others need no reboot, or are done." if seen > left_out else ""
     )
 
@@ -105,11 +105,13 @@ def unfinished(waiting: list[str]) -> str:
 
 
 def _line(found: MaintainedHost) -> str:
-    why = found["message"] or (
+    reason = found["message"] or (
         ""
         if found["stage"] in STAGES
         else "nothing is known of why: it was lost, or the run was cut off"
     )
     number = f"{found['instances']} instance{'' if found['instances'] == 1 else 's'}"
     stage = STAGES.get(found["stage"], f"stopped at {found['stage']}")
-    return f"{found['host']}: {stage}, {found['state']}, {number}" + (f" ({why})" if why else "")
+    return f"{found['host']}: {stage}, {found['state']}, {number}" + (
+        f" ({reason})" if reason else ""
+    )

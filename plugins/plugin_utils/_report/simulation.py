@@ -80,17 +80,17 @@ def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
         for state in (before, after)
     ]
     keys = sorted({*keyed[0], *keyed[1]}, key=lambda key: (key[0] == "", natural(key[0]), key[1]))
-    found = []
+    rows = []
     for zone, name in keys:
         if any(state.get((zone, name), {}).get("capacity") for state in keyed):
-            found.append(
+            rows.append(
                 [
                     zone or None,
                     _words(name)[0],
                     *(_amounts(state.get((zone, name))) for state in keyed),
                 ]
             )
-    return found
+    return rows
 
 
 def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:

@@ -237,23 +237,23 @@ def folded(line: str, most: int) -> list[str]:
     inset = len(line) - len(line.lstrip(" "))
     gaps = [found.end() for found in _GAPS.finditer(line, inset)]
     hanging = width(line[: gaps[-1]]) if gaps else inset
-    found = []
+    lines = []
     if gaps and hanging > most * 0.6:
         hanging = inset + 2 * len(GAP)
         # The last column goes to the next line as a whole, if the others fit.
         others = line[: gaps[-1]].rstrip()
         if width(line) > most >= width(others):
-            found.append(others)
+            lines.append(others)
             line = " " * hanging + line[gaps[-1] :]
     elif hanging > most // 2:
         hanging = 0
     while width(line) > most:
         end = _longest(line, most)
-        blank = line.rfind(" ", hanging + 1 if found else inset + 1, end + 1)
+        blank = line.rfind(" ", hanging + 1 if lines else inset + 1, end + 1)
         cut = blank if blank > 0 else end
-        found.append(line[:cut].rstrip())
+        lines.append(line[:cut].rstrip())
         line = " " * hanging + line[cut:].lstrip(" ")
-    return [*found, line]
+    return [*lines, line]
 
 
 def _longest(line: str, most: int) -> int:
@@ -299,15 +299,15 @@ def instances_table(
     label = node_labels(
         [*nodes, *((each.get("host") or "", each.get("node")) for each in instances)]
     )
-    for each in instances:
+    for instance in instances:
         row = [
-            each.get("name"),
-            each.get("state"),
-            label(each.get("host") or "", each.get("node")) or None,
-            *sizes(each),
+            instance.get("name"),
+            instance.get("state"),
+            label(instance.get("host") or "", instance.get("node")) or None,
+            *sizes(instance),
         ]
         rows.append(
-            [*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))]
+            [*row, *(shortened(instance.get(key), WIDEST) for key in ("server_group", "project"))]
         )
     if any(each.get("labels") for each in instances):
         headings.append("LABELS")
@@ -370,12 +370,18 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     # Equal findings about several things are one line.
     same: dict[tuple[str, ...], list[tuple[str, Mapping[str, Any]]]] = {}
-    for each in findings:
-        name = each["name"] or each["provider"] or each["uuid"]
-        why = each["why"].replace(name, "") if name else each["why"]
+    for finding in findings:
+        name = finding["name"] or finding["provider"] or finding["uuid"]
+        why = finding["why"].replace(name, "") if name else finding["why"]
         same.setdefault(
-            (each["kind"], each["host"], why.replace(each["uuid"] or "-", ""), each["heal"]), []
-        ).append((name, each))
+            (
+                finding["kind"],
+                finding["host"],
+                why.replace(finding["uuid"] or "-", ""),
+                finding["heal"],
+            ),
+            [],
+        ).append((name, finding))
     rows = [
         [
             each["kind"],

@@ -27,9 +27,9 @@ def version(root: pathlib.Path = _ROOT) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:
-        found = re.search(
+        match = re.search(
             r"^version:\s*(\S+)", (root / "galaxy.yml").read_text(encoding="utf-8"), re.MULTILINE
         )
     except (OSError, ValueError):
         return None
-    return found.group(1) if found else None
+    return match.group(1) if match else None

@@ -122,7 +122,7 @@ def takes_instances(host: Mapping[str, Any]) -> bool:
 
 
 def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
-    found = {
+    view = {
         **{
             key: host[key]
             for key in (
@@ -146,11 +146,11 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
         "figures": [_figure(host, *each) for each in FIGURES],
     }
     # The fill of a shared pool is not a property of this host.
-    own = [each for each in found["figures"] if each["percent"] is not None and not each["shared"]]
+    own = [each for each in view["figures"] if each["percent"] is not None and not each["shared"]]
     fullest = max(own, key=lambda each: each["percent"], default=None)
-    found["full"] = fullest["percent"] if fullest else None
-    found["fullest"] = fullest["label"] if fullest else None
-    return found
+    view["full"] = fullest["percent"] if fullest else None
+    view["fullest"] = fullest["label"] if fullest else None
+    return view
 
 
 def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -171,17 +171,17 @@ def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _reasons(host: Mapping[str, Any]) -> list[str]:
-    found = [host["disabled_reason"]] if host["disabled_reason"] else []
+    reasons = [host["disabled_reason"]] if host["disabled_reason"] else []
     if host["down_reason"]:
-        found.append(
+        reasons.append(
             _AGE.sub(f"last seen {formatting.moment(host['last_seen_up'])}", host["down_reason"])
         )
-    found += [
+    reasons += [
         f"{node['node']} is no longer reported by its host"
         for node in host["nodes"]
         if not node["reported"]
     ]
-    return found
+    return reasons
 
 
 def _figure(
@@ -226,15 +226,15 @@ def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | No
     """Return the amounts in use and in total on the nodes that report them, each None if none does;
     no node reports vCPUs.
     """
-    found = {}
+    amounts = {}
     for node in nodes:
         value = node.get(f"{name}_physical")
         if value is not None:
             # Nodes on one pool report the same disk.
-            found[_disk(node, name) or node["uuid"]] = (value, node[name])
-    if not found:
+            amounts[_disk(node, name) or node["uuid"]] = (value, node[name])
+    if not amounts:
         return None, None
-    return tuple(sum(each) for each in zip(*found.values()))
+    return tuple(sum(each) for each in zip(*amounts.values()))
 
 
 def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
@@ -261,11 +261,11 @@ def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
 
 def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the pools that several nodes share, each once."""
-    found: dict[str, dict[str, Any]] = {}
+    pools: dict[str, dict[str, Any]] = {}
     for host in hosts:
         for node in host["nodes"]:
             if node["disk_pool"]:
-                pool = found.setdefault(node["disk_pool"], {"node": node, "hosts": set()})
+                pool = pools.setdefault(node["disk_pool"], {"node": node, "hosts": set()})
                 pool["hosts"].add(host["host"])
     return [
         {
@@ -275,7 +275,7 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 {**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk
             ),
         }
-        for name, pool in sorted(found.items(), key=lambda each: natural(each[0]))
+        for name, pool in sorted(pools.items(), key=lambda each: natural(each[0]))
     ]
 
 
@@ -291,7 +291,7 @@ def _further_pool(each: FurtherPool) -> dict[str, Any]:
 def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """Add up the figures of hosts, each shared pool once."""
     nodes = [node for host in hosts for node in host["nodes"]]
-    found = []
+    figures = []
     for name, label, text_of in FIGURES:
         once = {_disk(node, name) or node["uuid"]: node for node in nodes}.values()
         amounts = {
@@ -302,8 +302,8 @@ def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
                 ("total", name),
             )
         }
-        found.append(_figure_of(name, label, text_of, amounts, _physical(nodes, name), False))
-    return found
+        figures.append(_figure_of(name, label, text_of, amounts, _physical(nodes, name), False))
+    return figures
 
 
 def _summary(
@@ -335,10 +335,10 @@ def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    zones: dict[str, list[Mapping[str, Any]]] = {}
     for host in hosts:
         for zone in host["zones"]:
-            found.setdefault(zone, []).append(host)
+            zones.setdefault(zone, []).append(host)
     return [
         {
             "zone": zone,
@@ -347,14 +347,14 @@ def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             "instances": sum(host["instances"] for host in members),
             "figures": sums(members),
         }
-        for zone, members in sorted(found.items(), key=lambda each: natural(each[0]))
+        for zone, members in sorted(zones.items(), key=lambda each: natural(each[0]))
     ]
 
 
 def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:
-    known = {each["uuid"]: each for each in overview["instances"]}
+    by_uuid = {each["uuid"]: each for each in overview["instances"]}
     return [
-        {**_instance(known[each["uuid"]]), "created_at": each["created_at"]}
+        {**_instance(by_uuid[each["uuid"]]), "created_at": each["created_at"]}
         for each in overview["newest"]
-        if each["uuid"] in known
+        if each["uuid"] in by_uuid
     ][:20]

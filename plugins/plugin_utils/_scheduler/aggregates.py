@@ -102,10 +102,10 @@ class Aggregates:
         """
         if key not in self.keys:
             return default
-        found = np.array(
+        values = np.array(
             [each.least(key, math.nan, cast) for each in self.memberships], dtype=np.float64
         )[self.of]
-        return np.where(np.isnan(found), default, found)
+        return np.where(np.isnan(values), default, values)
 
     def at(self, index: int) -> Membership:
         """Return the Membership of one row."""

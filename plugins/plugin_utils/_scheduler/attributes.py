@@ -51,10 +51,10 @@ class Numbers:
         rows without a value.
         """
         values, codes = np.unique(self.array, return_inverse=True)
-        found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[
+        matching = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[
             codes.reshape(-1)
         ]
-        return found if self.valid is None else found & self.valid
+        return matching if self.valid is None else matching & self.valid
 
 
 def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[FleetColumns], np.ndarray]:

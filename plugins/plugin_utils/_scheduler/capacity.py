@@ -62,30 +62,28 @@ class CapacityFilter(HostFilter):
         resource = states.resources.get(self.resource_class)
         if resource is not None and resource.providers is not None and resource.providers.several:
             return self._exact_rejection_reason(resource.providers.left(index), amount)
-        asked = f"{self.label}: asked {self._amount(amount)}"
+        request_text = f"{self.label}: asked {self._amount(amount)}"
         if resource is None or not resource.total[index]:
-            return f"{asked}, the host reports none at all"
+            return f"{request_text}, the host reports none at all"
         if not capacity_rule.has_room(resource.used[index], amount, resource.capacity[index]):
             free = max(resource.capacity[index] - resource.used[index], 0)
-            return (
-                f"{asked}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
-            )
+            return f"{request_text}, {self._amount(number(free))} free of {number(resource.capacity[index])}"
         if amount > resource.max_unit[index]:
-            return f"{asked}, one instance may have {resource.max_unit[index]} {self.unit} at most"
+            return f"{request_text}, one instance may have {resource.max_unit[index]} {self.unit} at most"
         if amount < resource.min_unit[index]:
-            return (
-                f"{asked}, one instance must take {resource.min_unit[index]} {self.unit} at least"
-            )
-        return f"{asked}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
+            return f"{request_text}, one instance must take {resource.min_unit[index]} {self.unit} at least"
+        return f"{request_text}, the host gives multiples of {resource.step_size[index]} {self.unit} only"
 
     def _exact_rejection_reason(self, left: tuple[float, float] | None, amount: int) -> str:
-        asked = f"{self.label}: asked {self._amount(amount)}"
+        request_text = f"{self.label}: asked {self._amount(amount)}"
         if left is None:
-            return f"{asked}, the host has none at all"
+            return f"{request_text}, the host has none at all"
         free, capacity = left
         if free < amount:
-            return f"{asked}, {self._amount(number(max(free, 0)))} free of {number(capacity)}"
-        return f"{asked}, none of its providers gives that amount, or not with the requested traits and groups"
+            return (
+                f"{request_text}, {self._amount(number(max(free, 0)))} free of {number(capacity)}"
+            )
+        return f"{request_text}, none of its providers gives that amount, or not with the requested traits and groups"
 
     def _amount(self, amount: float | str) -> str:
         return f"{amount} {self.unit}".rstrip()

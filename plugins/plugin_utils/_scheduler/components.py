@@ -144,16 +144,16 @@ class Weigher(Component):
         """Return a float64 array of length states.size, or one number if all hosts have the same
         value.
         """
-        found = np.zeros(states.size, dtype=np.float64)
+        weights = np.zeros(states.size, dtype=np.float64)
         for index in range(states.size):
             try:
-                found[index] = float(self.weigh(HostView(states, index), spec))
+                weights[index] = float(self.weigh(HostView(states, index), spec))
             except Exception as problem:
                 raise SchedulerError(
                     f"The weigher {self.name} failed on host {states.label(index)}: "
                     f"{type(problem).__name__}: {problem}. Correct the weigher or take it out of weighers."
                 ) from None
-        return found
+        return weights
 
     def raw_of(self, states: HostStates, spec: RequestSpec, passed: IntArray) -> FloatArray | float:
         """Return raw() for the rows that passed the host filters; the other rows do not count."""
@@ -212,7 +212,7 @@ def find(kind: str) -> dict[str, type[Any]]:
     if kind not in _FOUND:
         package = importlib.import_module(f"{PACKAGE}.{kind}")
         base: type[Component] = BASES[kind]
-        found: dict[str, type[Any]] = {}
+        classes: dict[str, type[Any]] = {}
         for entry in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{PACKAGE}.{kind}.{entry.name}")
             for thing in vars(module).values():
@@ -224,12 +224,12 @@ def find(kind: str) -> dict[str, type[Any]]:
                     continue
                 if not thing.name:
                     continue
-                if thing.name in found:
+                if thing.name in classes:
                     raise SchedulerError(
                         f"Two files of {kind} define {thing.name}; rename one of them."
                     )
-                found[thing.name] = thing
-        _FOUND[kind] = dict(sorted(found.items()))
+                classes[thing.name] = thing
+        _FOUND[kind] = dict(sorted(classes.items()))
     return _FOUND[kind]
 
 
@@ -295,31 +295,32 @@ class Catalogue:
         return self._class(module, name, file, name)
 
     def _class(self, module: ModuleType, name: str, where: str, full: str) -> type[Any]:
-        found = getattr(module, name, None)
-        if not isinstance(found, type):
+        named_class = getattr(module, name, None)
+        if not isinstance(named_class, type):
             raise SchedulerError(f"{where} has no class {name}.")
         base = BASES[self.kind]
         methods = ("passes", "host_passes") if self.kind == "host_filters" else ("raw", "weigh")
         if not any(
-            getattr(found, method, None) not in (None, getattr(base, method)) for method in methods
+            getattr(named_class, method, None) not in (None, getattr(base, method))
+            for method in methods
         ):
             raise SchedulerError(
                 f"{name} in {where} has neither a method {methods[0]} nor {methods[1]}."
             )
-        bases = (found,) if issubclass(found, base) else (found, base)
+        bases = (named_class,) if issubclass(named_class, base) else (named_class, base)
         extra: dict[str, Any] = {"name": full}
-        if not getattr(found, "reads", ()) and getattr(found, methods[0], None) in (
+        if not getattr(named_class, "reads", ()) and getattr(named_class, methods[0], None) in (
             None,
             getattr(base, methods[0]),
         ):
             # The plain form does not declare the columns that it reads.
             extra["reads"] = READ_ON_WISH
-        if self.kind == "weighers" and not getattr(found, "multiplier_option", ""):
+        if self.kind == "weighers" and not getattr(named_class, "multiplier_option", ""):
             extra["multiplier_option"] = snake(name).removesuffix("_weigher") + "_weight_multiplier"
-        if not issubclass(found, base):
+        if not issubclass(named_class, base):
             extra["__init__"] = base.__init__
         made = type(name, bases, extra)
-        made.__module__ = found.__module__
+        made.__module__ = named_class.__module__
         return made
 
 

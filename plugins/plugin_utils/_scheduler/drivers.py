@@ -167,14 +167,14 @@ class Simple(HostOrdering):
         isolated = spec.image is not None and bool(
             {spec.image.name, spec.image.id} & set(option["isolated_images"])
         )
-        wanted = spec.resources.get("VCPU", 0)
+        vcpus = spec.resources.get("VCPU", 0)
         if (
             not (isolated and option["skip_isolated_core_check"])
-            and least + wanted > option["max_cores"]
+            and least + vcpus > option["max_cores"]
         ):
             raise NoValidHost(
                 f"No valid host for {spec.name} ({spec.size}): the least loaded host, {self.states.label(int(order[0]))},"
-                f" has {least} vCPU in use, and with {wanted} more it would pass max_cores ({option['max_cores']});"
+                f" has {least} vCPU in use, and with {vcpus} more it would pass max_cores ({option['max_cores']});"
                 " raise max_cores or free some."
             )
         return order, lambda row: float(used[row])

@@ -111,10 +111,12 @@ def _counts(
                 text += f" ({'; '.join(examples)})"
         elif len(fell) <= SHOWN:
             text += f" ({', '.join(states.label(i) for i in fell.tolist())})"
-        wanted = {"host": [spec.host], "force_hosts": spec.force_hosts}.get(name)
-        if wanted and not stage["after"] and not keep.any():
+        hosts_named = {"host": [spec.host], "force_hosts": spec.force_hosts}.get(name)
+        if hosts_named and not stage["after"] and not keep.any():
             hosts = some(sorted(set(states.host)))
-            text += f", for there is no host {' or '.join(map(str, wanted))}: there are {hosts}"
+            text += (
+                f", for there is no host {' or '.join(map(str, hosts_named))}: there are {hosts}"
+            )
         parts.append(text)
     return ", ".join(parts)
 
@@ -130,10 +132,10 @@ def _nearest(
         alive &= keep
     failed = np.zeros(states.size, dtype=np.int64)
     rejects = []
-    for each in filters:
-        falls = ~ask_filter(each, states, spec)
+    for host_filter in filters:
+        falls = ~ask_filter(host_filter, states, spec)
         failed += falls
-        rejects.append((each, falls))
+        rejects.append((host_filter, falls))
     # In a large fleet only the hosts with the fewest rejections are examined closely.
     candidates = np.flatnonzero(alive & (failed > 0))
     if not len(candidates):

@@ -111,7 +111,7 @@ def predicates(text: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, .
 
     :raises ValueError: a predicate is malformed; the message has words.
     """
-    found = []
+    predicates_read = []
     for part in text.split(","):
         match = _PREDICATE.match(part)
         if not match:
@@ -119,8 +119,8 @@ def predicates(text: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, .
         version = [int(each) for each in match.group(2).split(".")]
         while len(version) > 1 and not version[-1]:
             version.pop()
-        found.append((_COMPARE[match.group(1)], tuple(version)))
-    return found
+        predicates_read.append((_COMPARE[match.group(1)], tuple(version)))
+    return predicates_read
 
 
 def satisfied(number: int, text: str) -> bool:

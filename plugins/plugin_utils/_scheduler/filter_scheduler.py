@@ -245,13 +245,16 @@ def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) 
     """Return an alternate, with its allocations unless they are plain; the instance must not be on
     its host yet.
     """
-    found = place(states, index, weight)
+    destination = place(states, index, weight)
     candidate = states.candidate(index, spec) if states.asks_providers(spec) else None
     if candidate is not None:
-        found["allocations"], found["mappings"] = candidate.allocations, candidate.mappings
+        destination["allocations"], destination["mappings"] = (
+            candidate.allocations,
+            candidate.mappings,
+        )
     elif states.provider_capacity is not None:
-        found["allocations"] = states.provider_capacity.choose(spec, index)
-    return found
+        destination["allocations"] = states.provider_capacity.choose(spec, index)
+    return destination
 
 
 def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:

@@ -155,10 +155,10 @@ class Filtering:
         """Return the reason why a limit or pre-filter rejects a row, in words; None if its name
         says everything.
         """
-        asked = traits_asked(name, self._spec, self._policy.options)
+        traits = traits_asked(name, self._spec, self._policy.options)
         return (
-            f"asked {asked}"
-            if asked
+            f"asked {traits}"
+            if traits
             else next((words for limit, _keep, words in self._limits if limit == name), None)
         )
 
@@ -175,9 +175,9 @@ class Filtering:
             alive = np.ones(self._states.size, dtype=bool)
             for _name, keep in self._before:
                 alive &= keep
-            for each in self._filters:
-                if each.run_filter_once_per_request:
-                    alive &= self._ask(each)
+            for host_filter in self._filters:
+                if host_filter.run_filter_once_per_request:
+                    alive &= self._ask(host_filter)
             self._static = alive & self._capacity_mask()
             self._changing = [
                 each
@@ -185,8 +185,8 @@ class Filtering:
                 if not each.run_filter_once_per_request and not each.not_applicable(self._spec)
             ]
         alive = self._static
-        for each in self._changing:
-            alive = alive & ask_filter(each, self._states, self._spec)
+        for host_filter in self._changing:
+            alive = alive & ask_filter(host_filter, self._states, self._spec)
         key = alive.tobytes()
         if self._last is None or key != self._last[0]:
             self._last = (key, np.flatnonzero(alive))

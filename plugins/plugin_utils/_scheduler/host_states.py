@@ -157,15 +157,15 @@ class HostStates(NodeColumns):
         """
         if self.numa is None or self.provider_capacity is None:
             return None
-        for each in self.provider_capacity.candidates(spec, index):
-            request = each.request if with_cells else replace(each.request, topology=None)
-            if taken in (None, each.allocations) and not self.numa.why(request, index):
-                return each
+        for candidate in self.provider_capacity.candidates(spec, index):
+            request = candidate.request if with_cells else replace(candidate.request, topology=None)
+            if taken in (None, candidate.allocations) and not self.numa.why(request, index):
+                return candidate
         return None
 
     def has_candidate(self, index: int, spec: RequestSpec, with_cells: bool = True) -> bool:
         """Return True if candidate() finds one."""
-        known = self._has_candidate.setdefault(index, {})
+        answers = self._has_candidate.setdefault(index, {})
         key = (
             with_cells,
             spec.host_request,
@@ -173,9 +173,9 @@ class HostStates(NodeColumns):
             spec.group_policy,
             tuple(spec.resources.items()),
         )
-        if key not in known:
-            known[key] = self.candidate(index, spec, with_cells) is not None
-        return known[key]
+        if key not in answers:
+            answers[key] = self.candidate(index, spec, with_cells) is not None
+        return answers[key]
 
     def mappings(self, index: int, spec: RequestSpec) -> Mappings | None:
         """Return the providers of the PCI devices of an instance on a node, None if the devices are
@@ -239,8 +239,8 @@ class HostStates(NodeColumns):
         :returns: True if the group is new and was added.
         :raises RequestError: unknown group without a policy, or another policy than the store's.
         """
-        known = self.group(request.name)
-        if known is None:
+        group = self.group(request.name)
+        if group is None:
             if request.policy is None:
                 names = sorted(set(self._stored_groups) | set(self._groups))
                 has = f"it has: {', '.join(names)}" if names else "it has none"
@@ -257,15 +257,15 @@ class HostStates(NodeColumns):
                 False,
             )
             return True
-        origin = "in the store" if known.in_store else "in another request"
-        if request.policy not in (None, known.policy):
+        origin = "in the store" if group.in_store else "in another request"
+        if request.policy not in (None, group.policy):
             raise RequestError(
-                f"Server group '{request.name}' has policy {known.policy} {origin}, but a request says"
+                f"Server group '{request.name}' has policy {group.policy} {origin}, but a request says"
                 f" {request.policy}; make them agree or use another name."
             )
-        if request.max_server_per_host not in (None, known.max_server_per_host):
+        if request.max_server_per_host not in (None, group.max_server_per_host):
             raise RequestError(
-                f"Server group '{request.name}' has max_server_per_host {known.max_server_per_host} {origin}, but"
+                f"Server group '{request.name}' has max_server_per_host {group.max_server_per_host} {origin}, but"
                 f" a request says {request.max_server_per_host}; make them agree or use another name."
             )
         return False
@@ -302,16 +302,16 @@ class HostStates(NodeColumns):
 
     def _first(self, index: int, spec: RequestSpec) -> Allocations:
         """Return the allocations of an instance on its first node."""
-        held = self._held.get(spec.key)
-        found: Allocations = {}
+        stored = self._held.get(spec.key)
+        allocations: Allocations = {}
         for rc, amount in spec.resources.items():
             column = self.resources.get(rc)
             if column is None or column.providers is None:
-                found.setdefault(self.uuid[index], {})[rc] = amount
+                allocations.setdefault(self.uuid[index], {})[rc] = amount
                 continue
-            for number, part in column.providers.of_instance(index, _of_class(held, rc), amount):
-                found.setdefault(column.providers.uuid[number], {})[rc] = part
-        return found
+            for number, part in column.providers.of_instance(index, _of_class(stored, rc), amount):
+                allocations.setdefault(column.providers.uuid[number], {})[rc] = part
+        return allocations
 
     def kept(self, key: str, rc: str) -> int:
         """Return the number of the sharing provider that gives an instance a class, -1 for none;
@@ -337,14 +337,14 @@ class HostStates(NodeColumns):
             return self.provider_capacity.choose(spec, index)
         if self._base_where.get(spec.key) == index:
             return self._first(index, spec)
-        found: Allocations = {}
+        allocations: Allocations = {}
         for rc, amount in spec.resources.items():
             column, uuid = self.resources.get(rc), self.uuid[index]
             if column is not None and column.providers is not None:
                 number = column.providers.choose(index, amount, self.kept(spec.key, rc), full=True)
                 uuid = column.providers.uuid[number] if number >= 0 else uuid
-            found.setdefault(uuid, {})[rc] = amount
-        return found
+            allocations.setdefault(uuid, {})[rc] = amount
+        return allocations
 
     def consume(
         self, index: int, spec: RequestSpec, allocations: Allocations | None = None
@@ -356,10 +356,10 @@ class HostStates(NodeColumns):
         """
         request = spec.host_request
         if self.asks_providers(spec):
-            found = self.candidate(index, spec, taken=allocations)
-            if found is not None:
-                allocations, request = found.allocations, found.request
-                self._mappings[spec.key, index] = found.mappings
+            candidate = self.candidate(index, spec, taken=allocations)
+            if candidate is not None:
+                allocations, request = candidate.allocations, candidate.request
+                self._mappings[spec.key, index] = candidate.mappings
         else:
             allocations = allocations or self.allocations(index, spec)
         if allocations is None:

@@ -77,13 +77,13 @@ def _check(query: list[Any]) -> None:
 
 def names(query: list[Any]) -> set[tuple[str, ...]]:
     """Return every attribute path (tuple of keys) that a query names."""
-    found = set()
+    paths = set()
     for argument in query[1:]:
         if isinstance(argument, list):
-            found |= names(argument)
+            paths |= names(argument)
         elif isinstance(argument, str) and argument.startswith("$"):
-            found.add(tuple(argument[1:].split(".")))
-    return found
+            paths.add(tuple(argument[1:].split(".")))
+    return paths
 
 
 def evaluate(query: list[Any], states: FleetColumns) -> BoolArray:
@@ -105,16 +105,16 @@ def evaluate(query: list[Any], states: FleetColumns) -> BoolArray:
         found = _arrays(query, arrays, states.size)
         if found is not None:
             return found
-    known = {}
+    answers = {}
     result = np.zeros(states.size, dtype=bool)
     paths = list(columns)
     for index in range(states.size):
         values = tuple(_at(columns[path], path, index) for path in paths)
         key = repr(values)
-        if key not in known:
+        if key not in answers:
             answer = _value(query, dict(zip(paths, values)))
-            known[key] = any(answer) if isinstance(answer, list) else bool(answer)
-        result[index] = known[key]
+            answers[key] = any(answer) if isinstance(answer, list) else bool(answer)
+        result[index] = answers[key]
     return result
 
 

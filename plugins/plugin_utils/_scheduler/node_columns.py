@@ -150,21 +150,21 @@ class NodeColumns:
 
         :raises SchedulerError: a text is not JSON.
         """
-        found = self._categorical.get(name)
-        if found is None:
+        values = self._categorical.get(name)
+        if values is None:
             if name in OPTIONAL:
                 column = self._optional.get(name)
-                found = (
+                values = (
                     Categorical.constant(None, self.size)
                     if column is None
                     else Categorical.of(column)
                 )
                 if name in STRUCTURES:
-                    found = found.map(lambda value: _structure(name, value))
+                    values = values.map(lambda value: _structure(name, value))
             else:
-                found = Categorical.of(getattr(self, name))
-            self._categorical[name] = found
-        return found
+                values = Categorical.of(getattr(self, name))
+            self._categorical[name] = values
+        return values
 
     @property
     def flavor_counts(self) -> dict[str, IntArray]:
@@ -210,13 +210,13 @@ class NodeColumns:
 
         :param fold: whether case is ignored, for hosts only.
         """
-        wanted, values = set(names), getattr(self, column)
+        names_wanted, values = set(names), getattr(self, column)
         if fold:
             if self._lowered is None:
                 self._lowered = [host.lower() for host in self.host]
-            wanted, values = {name.lower() for name in wanted}, self._lowered
+            names_wanted, values = {name.lower() for name in names_wanted}, self._lowered
         found = np.zeros(self.size, dtype=bool)
-        found[[index for index, value in enumerate(values) if value in wanted]] = True
+        found[[index for index, value in enumerate(values) if value in names_wanted]] = True
         return found
 
     # Zones

@@ -406,7 +406,7 @@ def read_retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
         raise RequestError(
             f"{who}: 'retry' must be a list of mappings with host and node, not {shown(value)}."
         )
-    found = []
+    destinations = []
     for item in value:
         if isinstance(item, Mapping):
             item = (item.get("host"), item.get("node"))
@@ -418,8 +418,8 @@ def read_retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
             raise RequestError(
                 f"{who}: 'retry' must hold mappings with host and node, not {shown(item)}."
             )
-        found.append((str(item[0]), str(item[1])))
-    return tuple(found)
+        destinations.append((str(item[0]), str(item[1])))
+    return tuple(destinations)
 
 
 def read_scheduler(value: Any, who: str) -> dict[str, Any] | None:
@@ -470,14 +470,14 @@ def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
         raise RequestError(
             f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not {shown(value)}."
         )
-    found = []
-    for number, each in enumerate(value, 1):
+    requests = []
+    for number, port in enumerate(value, 1):
         where = f"{who}: network {number}"
-        check_keys(where, each, PORT_KEYS, refuse=RequestError)
-        physical_network, vnic = (read_text(each, key, where, required=True) for key in PORT_KEYS)
+        check_keys(where, port, PORT_KEYS, refuse=RequestError)
+        physical_network, vnic = (read_text(port, key, where, required=True) for key in PORT_KEYS)
         if vnic not in VNICS:
             raise RequestError(
                 f"{where}: 'vnic' must be {either(tuple(VNICS))}, not {shown(vnic)}{did_you_mean(vnic, VNICS)}."
             )
-        found.append(request_of_port(physical_network, vnic))
-    return tuple(found)
+        requests.append(request_of_port(physical_network, vnic))
+    return tuple(requests)

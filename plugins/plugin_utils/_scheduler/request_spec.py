@@ -158,7 +158,7 @@ class RequestSpec:
 
     def recorded(self) -> Recorded:
         """Return the data of a selection beside the resources, for the record of the instance."""
-        found: Recorded = {
+        recorded: Recorded = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
@@ -167,8 +167,8 @@ class RequestSpec:
             "image_format": self.image.disk_format if self.image is not None else None,
         }
         if not self.host_request.is_empty:
-            found["host_request"] = self.host_request.as_data()
-        return found
+            recorded["host_request"] = self.host_request.as_data()
+        return recorded
 
     def is_equivalent(self, other: RequestSpec | None) -> bool:
         """Return True if two requests differ in name and uuid at most, so that one answer serves
@@ -329,7 +329,7 @@ class RequestSpec:
         """Return a key that is equal for instances with from_instance() results that differ in
         name, uuid and server group at most.
         """
-        found = [
+        values = [
             instance.get(key)
             for key in (
                 "vcpus",
@@ -350,7 +350,10 @@ class RequestSpec:
             "cells",
             "pci_requests",
         )
-        return (*found, *[repr(instance[key]) if instance.get(key) else None for key in structures])
+        return (
+            *values,
+            *[repr(instance[key]) if instance.get(key) else None for key in structures],
+        )
 
     def twin(
         self, name: str, uuid: str | None, server_group: ServerGroupRequest | None

@@ -78,7 +78,7 @@ def from_extra_specs(
         raise RequestError(
             f"{who}: the extra spec 'group_policy' must be none or isolate, not {policy!r}."
         )
-    found = tuple(
+    resource_groups = tuple(
         ResourceGroup(
             suffix,
             tuple(sorted(wanted.items())),
@@ -88,7 +88,7 @@ def from_extra_specs(
         for suffix, wanted in sorted(groups.items())
     )
     # Groups may share a provider by default; Placement requires an explicit policy (N1.3).
-    return amounts, found, (policy or "none") if found else None
+    return amounts, resource_groups, (policy or "none") if resource_groups else None
 
 
 def of_devices(
@@ -99,17 +99,19 @@ def of_devices(
     :param groups: the groups of the extra specs.
     :raises RequestError: one of these has the suffix of a new group.
     """
-    asked = [each for each in request.pci if each.resource_class is not None]
-    found = tuple(
+    requests = [each for each in request.pci if each.resource_class is not None]
+    device_groups = tuple(
         ResourceGroup(suffix, ((str(each.resource_class), 1),), frozenset(each.traits))
-        for each, suffixes in zip(asked, request.device_groups)
+        for each, suffixes in zip(requests, request.device_groups)
         for suffix in suffixes
     )
-    for suffix in sorted({each.suffix for each in groups} & {each.suffix for each in found}):
+    for suffix in sorted(
+        {each.suffix for each in groups} & {each.suffix for each in device_groups}
+    ):
         raise RequestError(
             f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose another suffix."
         )
-    return found
+    return device_groups
 
 
 def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int]:
@@ -125,7 +127,7 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
         raise RequestError(
             f"{who}: 'resources' must be a mapping of resource classes to amounts, not {value!r}."
         )
-    found = {}
+    resources = {}
     for name, amount in value.items():
         if name in keys:
             raise RequestError(f"{who}: 'resources' has {name}; give that as '{keys[name]}'.")
@@ -134,8 +136,8 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
                 f"{who}: 'resources' has PCPU, which pins no vCPU. Ask for pinned vCPUs with the extra spec hw:cpu_policy: dedicated."
             )
         _check_class(name, f"{who}: 'resources'")
-        found[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
-    return found
+        resources[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
+    return resources
 
 
 def not_replaced(

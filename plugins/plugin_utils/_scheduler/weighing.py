@@ -139,16 +139,16 @@ class Weighing:
     def _raw_of(self, weigher: Weigher, passed: IntArray) -> float | FloatArray:
         if weigher.name in self._raw:
             return self._raw[weigher.name]
-        given = weigher.raw_of(self._states, self._spec, passed)
+        weights = weigher.raw_of(self._states, self._spec, passed)
         raw: float | FloatArray
-        if isinstance(given, (int, float)):
+        if isinstance(weights, (int, float)):
             # One value for all hosts may still count on a scale with a fixed end.
             fixed = weigher.minval is not None or weigher.maxval is not None
-            raw = np.full(self._states.size, float(given)) if fixed else float(given)
+            raw = np.full(self._states.size, float(weights)) if fixed else float(weights)
         else:
             # The values of our own weighers need no check; a check costs more than the weighing.
             trusted = _ours(weigher)
-            raw = given if trusted else np.asarray(given, dtype=np.float64)
+            raw = weights if trusted else np.asarray(weights, dtype=np.float64)
             if not trusted and (raw.shape != (self._states.size,) or not np.isfinite(raw).all()):
                 raise SchedulerError(
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
@@ -160,18 +160,20 @@ class Weighing:
 
     def _multiplier(self, weigher: Weigher, passed: IntArray) -> float | FloatArray:
         """Return a float, or an array over ``passed`` if aggregates set the multiplier."""
-        found = self._multipliers.get(weigher.name)
-        if found is None:
-            found = self._states.aggregates.least(weigher.multiplier_option, weigher.multiplier)
-            found = weigher.sign * found
-            if not isinstance(found, np.ndarray):
-                found = float(found)
-            self._multipliers[weigher.name] = found
-        if not isinstance(found, np.ndarray):
-            return found
+        multiplier = self._multipliers.get(weigher.name)
+        if multiplier is None:
+            multiplier = self._states.aggregates.least(
+                weigher.multiplier_option, weigher.multiplier
+            )
+            multiplier = weigher.sign * multiplier
+            if not isinstance(multiplier, np.ndarray):
+                multiplier = float(multiplier)
+            self._multipliers[weigher.name] = multiplier
+        if not isinstance(multiplier, np.ndarray):
+            return multiplier
         # As long as the same hosts pass, their multipliers are the same too.
         if weigher.name not in self._own:
-            self._own[weigher.name] = found[passed]
+            self._own[weigher.name] = multiplier[passed]
         return self._own[weigher.name]
 
 

@@ -54,17 +54,17 @@ def read(given: Any) -> list[Change]:
         raise DroverError(
             f"The changes must be a list, such as - lose_hosts: [kvm1], not {shown(given)}."
         )
-    found = []
-    for number, each in enumerate(given, 1):
-        if not isinstance(each, Mapping) or len(each) != 1:
+    changes = []
+    for number, change in enumerate(given, 1):
+        if not isinstance(change, Mapping) or len(change) != 1:
             raise DroverError(
-                f"Change {number} must be a mapping with one key, such as lose_hosts: [kvm1], not {shown(each)}. "
+                f"Change {number} must be a mapping with one key, such as lose_hosts: [kvm1], not {shown(change)}. "
                 f"There are: {', '.join(READERS)}."
             )
-        ((key, value),) = each.items()
+        ((key, value),) = change.items()
         check_keys(f"Change {number}", [key], READERS, "change")
-        found.append(Change(key, READERS[key](f"Change {number} ({key})", value), number))
-    return found
+        changes.append(Change(key, READERS[key](f"Change {number} ({key})", value), number))
+    return changes
 
 
 def _added_hosts(where: str, value: Any) -> dict[str, Any]:
@@ -115,18 +115,18 @@ def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
     name gets the name of its flavor.
     """
     requests = value if isinstance(value, list) else [value]
-    found: list[dict[str, Any]] = []
-    for number, each in enumerate(requests, 1):
-        if not isinstance(each, Mapping):
+    named: list[dict[str, Any]] = []
+    for number, request in enumerate(requests, 1):
+        if not isinstance(request, Mapping):
             raise DroverError(
                 f"{where} must be a request such as flavor: small and count: 100, or a list of them, not {shown(value)}."
             )
-        flavor = each.get("flavor")
+        flavor = request.get("flavor")
         name = flavor if isinstance(flavor, str) and flavor else "new"
-        found.append({"name": name if len(requests) == 1 else f"{name} {number}", **each})
-    if not found:
+        named.append({"name": name if len(requests) == 1 else f"{name} {number}", **request})
+    if not named:
         raise DroverError(f"{where} has no request.")
-    return found
+    return named
 
 
 def _growth(where: str, value: Any) -> float:
@@ -187,29 +187,29 @@ def selected(
     """
     ((key, value),) = selector.items()
     names: Iterable[str] = value
-    there: Collection[str]
+    choices: Collection[str]
     if key == "hosts":
-        words, there, wanted = "host", known, set(value)
+        words, choices, members = "host", known, set(value)
     elif key == "aggregate":
-        words, there, wanted, names = (
+        words, choices, members, names = (
             "aggregate",
             aggregates,
             set(aggregates.get(value, ())),
             [value],
         )
     else:
-        words, there, names = (
+        words, choices, names = (
             "availability zone",
             {zone for each in zones.values() for zone in each},
             [value],
         )
-        wanted = {host for host, each in zones.items() if value in each}
+        members = {host for host, each in zones.items() if value in each}
     for name in names:
-        if name not in there:
+        if name not in choices:
             raise DroverError(
-                f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, there)}."
+                f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, choices)}."
             )
-    found = [host for host in known if host in wanted]
-    if not found:
+    chosen = [host for host in known if host in members]
+    if not chosen:
         raise DroverError(f"{where}: {value} has no host in the fleet as it is then.")
-    return found
+    return chosen

@@ -100,10 +100,10 @@ class SimulatedFleet:
         like, count, node = change.value["like"], change.value["count"], change.value["node"]
         added = self._new_names(change, count)
         if like is not None:
-            known = self.names()
-            if like not in known:
+            hosts = self.names()
+            if like not in hosts:
                 raise DroverError(
-                    f"there is no host {like} in the fleet as it is then{did_you_mean(like, known)}."
+                    f"there is no host {like} in the fleet as it is then{did_you_mean(like, hosts)}."
                 )
             host_copies.add_like(self.connection, like, added, self.now)
             what = f"like {like}"
@@ -124,39 +124,43 @@ class SimulatedFleet:
         """Return names for new hosts: NAME for one, NAME-1 and so on for several; without a name
         the first free names of new-1, new-2 and so on.
         """
-        known, name = set(self.names()), change.value["name"]
+        taken, name = set(self.names()), change.value["name"]
         if name is None:
-            free = (each for number in itertools.count(1) if (each := f"new-{number}") not in known)
+            free = (
+                new_name
+                for number in itertools.count(1)
+                if (new_name := f"new-{number}") not in taken
+            )
             return list(itertools.islice(free, count))
         names = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
-        for each in names:
-            if each in known:
+        for new_name in names:
+            if new_name in taken:
                 raise DroverError(
-                    f"{change.where}: there is a host {each} already. Give another name."
+                    f"{change.where}: there is a host {new_name} already. Give another name."
                 )
         return names
 
     def _remove_hosts(self, change: Change) -> SimulatedChange:
-        found = self._selected(change)
-        plan, instances = self._drain(found)
+        hosts = self._selected(change)
+        plan, instances = self._drain(hosts)
         moved = self._carry_out(plan, instances)
-        host_copies.remove(self.connection, found, self.now)
+        host_copies.remove(self.connection, hosts, self.now)
         return _made(
             change,
-            f"{some(found, 5)} {_is(len(found))} removed",
-            found,
+            f"{some(hosts, 5)} {_is(len(hosts))} removed",
+            hosts,
             moved=moved,
             left_out=_staying(plan),
         )
 
     def _lose_hosts(self, change: Change) -> SimulatedChange:
-        found = self._selected(change)
+        hosts = self._selected(change)
         instances = [
-            each for each in read_instances(self.connection, found) if each["state"] != "missing"
+            each for each in read_instances(self.connection, hosts) if each["state"] != "missing"
         ]
         storage = evacuations.storage(self.connection)
         own = {(each["host"], each["node"]): each for each in storage.values()}
-        left = [
+        lost = [
             each
             for each in instances
             if storage_identity.local_disks(each["disks"], own[each["host"], each["node"]])
@@ -165,29 +169,29 @@ class SimulatedFleet:
         columns = scheduling.read_fleet(
             self.connection, off, self.policy, self.now, self.service_down_time
         )
-        plan = plan_drain(columns, off, found, self.policy)
+        plan = plan_drain(columns, off, hosts, self.policy)
         moved = self._carry_out(plan, instances)
-        host_copies.remove(self.connection, found, self.now)
-        only = found[0] if len(found) == 1 else "a lost host"
-        note = f" ({left_of(len(left), len(instances), only)})" if left else ""
+        host_copies.remove(self.connection, hosts, self.now)
+        only = hosts[0] if len(hosts) == 1 else "a lost host"
+        note = f" ({left_of(len(lost), len(instances), only)})" if lost else ""
         return _made(
             change,
-            f"{some(found, 5)} {_is(len(found))} lost{note}",
-            found,
+            f"{some(hosts, 5)} {_is(len(hosts))} lost{note}",
+            hosts,
             moved=moved,
             left_out=_staying(plan),
         )
 
     def _maintain(self, change: Change) -> SimulatedChange:
-        found = self._selected(change)
-        for name in found:
+        hosts = self._selected(change)
+        for name in hosts:
             host_state.change(self.connection, name, "maintenance", reason="simulated")
-        plan, instances = self._drain(found)
+        plan, instances = self._drain(hosts)
         moved = self._carry_out(plan, instances)
         return _made(
             change,
-            f"{some(found, 5)} {_is(len(found))} in maintenance",
-            found,
+            f"{some(hosts, 5)} {_is(len(hosts))} in maintenance",
+            hosts,
             moved=moved,
             left_out=_staying(plan),
         )
@@ -231,7 +235,7 @@ class SimulatedFleet:
         if set(asked) <= set(request_spec.KEYS):
             return [asked]
         defined = check.instances([dict(asked)], lambda _item: where)
-        wanted = check.with_flavors(
+        flavored = check.with_flavors(
             defined, flavors.read_all(self.connection), {each["name"]: where for each in defined}
         )
         return [
@@ -239,20 +243,24 @@ class SimulatedFleet:
                 **requests.request(each),
                 **{key: each[key] for key in ("server_group",) if each.get(key)},
             }
-            for each in wanted
+            for each in flavored
         ]
 
     def _grow(self, change: Change) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)
-        known = specs_of(self.connection, counts)
+        spec_of = specs_of(self.connection, counts)
         # The largest come first, because they are the hardest to place.
         order = sorted(
             counts,
-            key=lambda uuid: (-known[uuid].resources.get("MEMORY_MB", 0), -known[uuid].vcpus, uuid),
+            key=lambda uuid: (
+                -spec_of[uuid].resources.get("MEMORY_MB", 0),
+                -spec_of[uuid].vcpus,
+                uuid,
+            ),
         )
         specs = []
         for kind, uuid in enumerate(order, 1):
-            spec = replace(known[uuid], uuid=None, server_group=None)
+            spec = replace(spec_of[uuid], uuid=None, server_group=None)
             name = f"{spec.flavor.name if spec.flavor is not None else spec.size} {kind}"
             specs += [
                 replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)
@@ -307,21 +315,21 @@ def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, Reques
     """Return the requests of instances, by uuid, as far as the store has them: without hints, and
     with their present allocations.
     """
-    held = allocations.read(connection, uuids)
-    found = {}
-    for uuid, known in requested_instances.requested(connection, uuids).items():
-        spec = RequestSpec.from_instance(known)
-        if uuid in held:
-            spec = replace(spec, resources=allocations.total(held[uuid]))
-        if known["host_request"]:
+    allocated = allocations.read(connection, uuids)
+    specs = {}
+    for uuid, request in requested_instances.requested(connection, uuids).items():
+        spec = RequestSpec.from_instance(request)
+        if uuid in allocated:
+            spec = replace(spec, resources=allocations.total(allocated[uuid]))
+        if request["host_request"]:
             spec = replace(
                 spec,
                 host_request=HostRequest.from_data(
-                    known["host_request"], f"Instance {known['name']}"
+                    request["host_request"], f"Instance {request['name']}"
                 ),
             )
-        found[uuid] = spec
-    return found
+        specs[uuid] = spec
+    return specs
 
 
 def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:

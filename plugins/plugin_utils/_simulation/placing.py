@@ -61,10 +61,10 @@ def place(
     chosen: list[Selection] = []
     refused: list[Refused] = []
     for run in _runs(specs):
-        found, problem = _as_many_as_fit(states, run, policy)
-        chosen += found
+        selections, problem = _as_many_as_fit(states, run, policy)
+        chosen += selections
         if problem is not None:
-            refused.append((run[len(found) :], problem.why))
+            refused.append((run[len(selections) :], problem.why))
     wanted = [cast(ClaimRequest, each) for each in chosen]
     claims.claim(connection, wanted, now, lifetime=0)
     relocation.start(connection, [each["uuid"] for each in wanted], now)

@@ -33,18 +33,18 @@ def replay(
     """
     with copied(store, path) as (copy, now):
         kept = decisions.placed(copy, claims.PURPOSE)
-        known = specs_of(copy, [each["instance_uuid"] for each in kept])
-        wanted = [each for each in kept if each["instance_uuid"] in known]
+        spec_of = specs_of(copy, [each["instance_uuid"] for each in kept])
+        decided = [each for each in kept if each["instance_uuid"] in spec_of]
         before = rebalance(copy, policy, 0, service_down_time)["score_before"]
-        host_copies.drop(copy, known, now)
-        specs = [known[each["instance_uuid"]] for each in wanted]
+        host_copies.drop(copy, spec_of, now)
+        specs = [spec_of[each["instance_uuid"]] for each in decided]
         # Two instances of a fleet may have equal names, and a batch takes each name once.
         unique = [replace(spec, name=f"{spec.name} {spec.uuid}") for spec in specs]
         chosen, refused = placing.place(copy, unique, "replay", policy, now, service_down_time)
         hosts = {each["uuid"]: each["host"] for each in chosen}
         elsewhere: list[Elsewhere] = [
             {"uuid": spec.key, "name": spec.name, "host": each["host"], "would": hosts[spec.key]}
-            for spec, each in zip(specs, wanted)
+            for spec, each in zip(specs, decided)
             if spec.key in hosts and hosts[spec.key] != each["host"]
         ]
         left_out: list[LeftOut] = [
@@ -53,8 +53,8 @@ def replay(
             for spec in run
         ]
         return {
-            "decided": len(wanted),
-            "skipped": len(kept) - len(wanted),
+            "decided": len(decided),
+            "skipped": len(kept) - len(decided),
             "elsewhere": elsewhere,
             "refused": left_out,
             "score_before": before,

@@ -64,7 +64,7 @@ class Question:
             ]
         made = [fleet.make(change) for change in given]
         after = self._state(fleet)
-        found: Simulated = {
+        answer: Simulated = {
             "changes": made,
             "before": before,
             "after": after,
@@ -76,9 +76,9 @@ class Question:
         }
         if self.rebalance:
             plan = rebalance(connection, fleet.policy, self.rebalance, self.service_down_time)
-            found["moves"], found["score"] = len(plan["moves"]), plan["score_after"]
+            answer["moves"], answer["score"] = len(plan["moves"]), plan["score_after"]
             after["score"] = plan["score_before"]
-        return found
+        return answer
 
     def _state(self, fleet: SimulatedFleet) -> FleetState:
         connection = fleet.connection

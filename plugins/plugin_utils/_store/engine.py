@@ -99,12 +99,12 @@ class Store:
             return None
         # As in libpq, an address has priority over a name, and the environment counts if the URL
         # has none.
-        given = self.url.query.get("hostaddr") or self.url.host or self.url.query.get("host")
-        given = given or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
+        address = self.url.query.get("hostaddr") or self.url.host or self.url.query.get("host")
+        address = address or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
         names = (
-            given.split(",")
-            if isinstance(given, str)
-            else [name for each in given for name in each.split(",")]
+            address.split(",")
+            if isinstance(address, str)
+            else [name for each in address for name in each.split(",")]
         )
         remote = [_without_port(name) for name in names if name and not name.startswith("/")]
         return ",".join(remote) or None
@@ -149,10 +149,10 @@ class Store:
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._translated())
-            connection, found = self._writer(stack, together=False)
+            connection, revision = self._writer(stack, together=False)
             if self.check_mode:
                 _roll_back(connection)
-            return found
+            return revision
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Connection]:
@@ -162,14 +162,14 @@ class Store:
             stack.enter_context(self._translated())
             try:
                 with contextlib.ExitStack() as mine:
-                    connection, found = self._begin(mine, False, schema.quick_revision)
-                    if found == schema.LATEST:
+                    connection, revision = self._begin(mine, False, schema.quick_revision)
+                    if revision == schema.LATEST:
                         stack.push(mine.pop_all())
             except exc.DBAPIError as problem:
                 if not schema.is_absent(problem):
                     raise
-                found = None
-            if found != schema.LATEST:
+                revision = None
+            if revision != schema.LATEST:
                 connection, dummy = self._begin(
                     stack, False, lambda new: schema.check(new, self.shown_url)
                 )
@@ -186,12 +186,12 @@ class Store:
         """Open a writing transaction with the latest schema; also return the revision found."""
         try:
             with contextlib.ExitStack() as mine:
-                connection, found = self._begin(
+                connection, revision = self._begin(
                     mine, True, lambda new: _first(new, TOGETHER if together else ALONE)
                 )
-                if found == schema.LATEST:
+                if revision == schema.LATEST:
                     stack.push(mine.pop_all())
-                    return connection, found
+                    return connection, revision
         except exc.DBAPIError as problem:
             if not schema.is_absent(problem):
                 raise
@@ -202,10 +202,10 @@ class Store:
             connection.exec_driver_sql(
                 f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK})"
             )
-        found = schema.upgrade(connection, self.shown_url)
-        if found is None and not self.check_mode:
+        revision = schema.upgrade(connection, self.shown_url)
+        if revision is None and not self.check_mode:
             continuity.begin(connection)
-        return found
+        return revision
 
     def _begin(
         self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]

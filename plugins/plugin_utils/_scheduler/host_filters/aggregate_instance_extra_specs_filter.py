@@ -30,10 +30,10 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     reads = ("aggregates",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        wanted = self._wanted(spec)
-        if not wanted:
+        specs = self._wanted(spec)
+        if not specs:
             return np.ones(states.size, dtype=bool)
-        return states.aggregates.each(lambda each: not self._missing(each, wanted))
+        return states.aggregates.each(lambda each: not self._missing(each, specs))
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         key, text = self._missing(states.aggregates.at(index), self._wanted(spec)) or ("", "")
@@ -42,14 +42,14 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
 
     @staticmethod
     def _wanted(spec: RequestSpec) -> list[tuple[str, str]]:
-        found = []
+        specs = []
         for key, text in spec.extra_specs.items():
             scope, _colon, rest = key.partition(":")
             if not rest:
-                found.append((key, text))
+                specs.append((key, text))
             elif scope == SCOPE:
-                found.append((rest, text))
-        return found
+                specs.append((rest, text))
+        return specs
 
     @staticmethod
     def _missing(

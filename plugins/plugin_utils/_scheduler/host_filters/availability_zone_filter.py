@@ -32,9 +32,9 @@ class AvailabilityZoneFilter(HostFilter):
         return states.in_zone(zone)
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        asked = f"zone: asked {spec.availability_zone}"
+        request_text = f"zone: asked {spec.availability_zone}"
         if not self.passes(states, spec).any():
             zones = ", ".join(states.zone_names)
-            return f"{asked}, which no host is in ({'zones: ' + zones if zones else 'no host is in any zone'})"
+            return f"{request_text}, which no host is in ({'zones: ' + zones if zones else 'no host is in any zone'})"
         zones = ", ".join(states.zones_at(index))
-        return f"{asked}, the host is in {zones or 'none'}"
+        return f"{request_text}, the host is in {zones or 'none'}"

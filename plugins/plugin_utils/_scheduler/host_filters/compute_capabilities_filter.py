@@ -29,12 +29,12 @@ class ComputeCapabilitiesFilter(HostFilter):
     run_filter_once_per_request = True
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        wanted: set[str] = set()
+        columns: set[str] = set()
         for key, _text in self._specs(spec):
-            wanted.update(
+            columns.update(
                 attributes.columns_of(key.split(":")[-1] if ":" not in key else key.split(":")[1])
             )
-        return tuple(wanted)
+        return tuple(columns)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         result = np.ones(states.size, dtype=bool)
@@ -67,28 +67,28 @@ class ComputeCapabilitiesFilter(HostFilter):
     def _meets(self, states: HostStates, key: str, text: str) -> BoolArray | None:
         """Return a bool array, or None if the key does not concern the filter."""
         first, *rest = self._path(key)
-        wanted = requirement(text)
+        required = requirement(text)
         column = attributes.lookup(states, first)
         if isinstance(column, attributes.Numbers):
             # A number has no inner keys, so a longer path finds nothing.
             if rest:
                 return np.zeros(states.size, dtype=bool)
-            if wanted.operator in NUMERIC:
-                found = NUMERIC[wanted.operator](column.array, wanted.operand)
+            if required.operator in NUMERIC:
+                matching = NUMERIC[required.operator](column.array, required.operand)
             else:
-                found = column.each(lambda value: wanted.matches(str(value)))
-            return found if column.valid is None else found & column.valid
+                matching = column.each(lambda value: required.matches(str(value)))
+            return matching if column.valid is None else matching & column.valid
         if first == "stats" and len(rest) == 1:
             column, rest = attributes.stat(states, rest[0]), []
         elif column is None:
             column = attributes.stat(states, first)
             if ":" not in key:
                 # It is not a capability if the host has no such statistic.
-                return column.each(lambda value: value is None or wanted.matches(str(value)))
+                return column.each(lambda value: value is None or required.matches(str(value)))
 
         def meets(value: Any) -> bool:
             value = attributes.follow(value, rest)
-            return value is not None and wanted.matches(str(value))
+            return value is not None and required.matches(str(value))
 
         return column.each(meets)
 

@@ -23,11 +23,11 @@ class ComputeFilter(HostFilter):
         return states.enabled & states.up
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        found = []
+        reasons = []
         if not states.enabled[index]:
             reason = states.disabled_reason[index]
-            found.append(f"disabled, '{reason}'" if reason else "disabled")
+            reasons.append(f"disabled, '{reason}'" if reason else "disabled")
         if not states.up[index]:
             reason = states.down_reason[index]
-            found.append(f"down, {reason}" if reason else "down")
-        return " and ".join(found)
+            reasons.append(f"down, {reason}" if reason else "down")
+        return " and ".join(reasons)

@@ -49,11 +49,13 @@ class ImagePropertiesFilter(HostFilter):
         return ("supported_instances", "hypervisor_version", "cpu_info")
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        wanted = self._wanted(spec)
-        if not wanted:
+        properties = self._wanted(spec)
+        if not properties:
             return np.ones(states.size, dtype=bool)
         result = states.categorical("supported_instances").each(
-            lambda entries: any(all(each in entry for each in wanted) for entry in entries or ())
+            lambda entries: any(
+                all(each in entry for each in properties) for entry in entries or ()
+            )
         )
         version = spec.image_properties.get("img_hv_requested_version")
         if version:
@@ -73,20 +75,20 @@ class ImagePropertiesFilter(HostFilter):
         return result
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        wanted = self._wanted(spec)
+        properties = self._wanted(spec)
         entries = states.categorical("supported_instances")[index]
         if not entries:
-            return f"image: needs {'/'.join(wanted)}, the host reports nothing that it supports"
-        if any(all(each in entry for each in wanted) for entry in entries):
+            return f"image: needs {'/'.join(properties)}, the host reports nothing that it supports"
+        if any(all(each in entry for each in properties) for entry in entries):
             return "image: the hypervisor's version or address bits do not suffice"
-        return f"image: needs {'/'.join(wanted)}, the host has {', '.join('/'.join(entry) for entry in entries[:4])}"
+        return f"image: needs {'/'.join(properties)}, the host has {', '.join('/'.join(entry) for entry in entries[:4])}"
 
     def _wanted(self, spec: RequestSpec) -> list[str]:
         properties = spec.image_properties
         default = self.option["image_properties_default_architecture"] or None
-        asked = (
+        values = (
             (properties.get("hw_architecture") or default, ARCHITECTURES),
             (properties.get("img_hv_type"), HYPERVISORS),
             (properties.get("hw_vm_mode"), MODES),
         )
-        return [known.get(str(each).lower(), str(each).lower()) for each, known in asked if each]
+        return [known.get(str(each).lower(), str(each).lower()) for each, known in values if each]

@@ -24,10 +24,10 @@ class JsonFilter(HostFilter):
     name = "JsonFilter"
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        wanted: set[str] = set()
+        columns: set[str] = set()
         for path in json_query.names(spec.hints.get("query") or [""]):
-            wanted.update(attributes.columns_of(path[0]) if path[0] in attributes.NAMES else ())
-        return tuple(wanted)
+            columns.update(attributes.columns_of(path[0]) if path[0] in attributes.NAMES else ())
+        return tuple(columns)
 
     def not_applicable(self, spec: RequestSpec) -> bool:
         return not spec.hints.get("query")

@@ -23,10 +23,12 @@ class MetricsFilter(HostFilter):
     reads = ("metrics",)
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        wanted = set(self.option["metrics_weight_setting"])
-        if not wanted:
+        metric_names = set(self.option["metrics_weight_setting"])
+        if not metric_names:
             return np.ones(states.size, dtype=bool)
-        return states.categorical("metrics").each(lambda metrics: wanted <= set(by_name(metrics)))
+        return states.categorical("metrics").each(
+            lambda metrics: metric_names <= set(by_name(metrics))
+        )
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         have = by_name(states.categorical("metrics")[index])

@@ -34,15 +34,15 @@ class NUMATopologyFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if self.not_applicable(spec):
             return np.ones(states.size, dtype=bool)
-        found = (
+        passing = (
             np.zeros(states.size, dtype=bool)
             if states.numa is None
             else states.numa.fits(spec.host_request).mask
         )
         if states.asks_providers(spec):
-            for row in np.flatnonzero(found).tolist():
-                found[row] = states.has_candidate(row, spec)
-        return found
+            for row in np.flatnonzero(passing).tolist():
+                passing[row] = states.has_candidate(row, spec)
+        return passing
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return (

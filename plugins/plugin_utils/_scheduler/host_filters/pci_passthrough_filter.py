@@ -35,15 +35,15 @@ class PciPassthroughFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if self.not_applicable(spec):
             return np.ones(states.size, dtype=bool)
-        found = (
+        passing = (
             np.zeros(states.size, dtype=bool)
             if states.numa is None
             else states.numa.has_devices(spec.host_request)
         )
         if states.asks_providers(spec):
-            for row in np.flatnonzero(found).tolist():
-                found[row] = states.has_candidate(row, spec, with_cells=False)
-        return found
+            for row in np.flatnonzero(passing).tolist():
+                passing[row] = states.has_candidate(row, spec, with_cells=False)
+        return passing
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return REASONS[PCI_FILTER]

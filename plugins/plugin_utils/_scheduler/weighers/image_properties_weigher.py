@@ -41,10 +41,10 @@ class ImagePropertiesWeigher(Weigher):
         setting = self.option["image_props_weight_setting"]
         if spec.image is None or not self.option["image_props_weight_multiplier"]:
             return 0.0
-        found = np.zeros(states.size, dtype=np.float64)
+        weights = np.zeros(states.size, dtype=np.float64)
         for pair in sorted(image_pairs(spec.image.properties)):
             counts = states.image_counts.get(pair)
             factor = setting.get(pair[0], 0.0) if setting else 1.0
             if counts is not None and factor:
-                found += factor * counts
-        return found
+                weights += factor * counts
+        return weights

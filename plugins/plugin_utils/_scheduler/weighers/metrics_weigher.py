@@ -49,22 +49,22 @@ class MetricsWeigher(Weigher):
         multiplier = np.broadcast_to(
             states.aggregates.least(self.multiplier_option, self.multiplier), (states.size,)
         )
-        found = np.zeros(states.size, dtype=np.float64)
+        weights = np.zeros(states.size, dtype=np.float64)
         lost = np.zeros(states.size, dtype=bool)
-        asked = np.zeros(states.size, dtype=bool)
-        asked[passed] = True
+        candidates = np.zeros(states.size, dtype=bool)
+        candidates[passed] = True
         for name, ratio in setting.items():
             have = np.array([name in each for each in values], dtype=bool)[column.codes]
             numbers = np.array([_number(each.get(name)) for each in values], dtype=np.float64)
-            if self.option["metrics_required"] and not have[asked].all():
-                index = int(np.flatnonzero(asked & ~have)[0])
+            if self.option["metrics_required"] and not have[candidates].all():
+                index = int(np.flatnonzero(candidates & ~have)[0])
                 raise SchedulerError(
                     f"Host {states.label(index)} does not report the metric {name} of metrics_weight_setting; "
                     "enable MetricsFilter to leave such hosts out, or set metrics_required to false."
                 )
             lost |= ~have & (ratio * multiplier != 0)
-            found += ratio * numbers[column.codes]
-        return np.where(lost, self.option["metrics_weight_of_unavailable"], found)
+            weights += ratio * numbers[column.codes]
+        return np.where(lost, self.option["metrics_weight_of_unavailable"], weights)
 
 
 def _number(value: Any) -> float:

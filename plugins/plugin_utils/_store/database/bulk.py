@@ -154,10 +154,10 @@ def add(
         found = connection.execute(_addition(table, name), rows if len(rows) > 1 else rows[0])
         return {row[0]: row[1] for row in found}
     values = {row[name] for row in rows}
-    there = {row[0] for row in among(connection, select(column), column, values)}
-    insert(connection, table, [row for row in rows if row[name] not in there])
+    existing = {row[0] for row in among(connection, select(column), column, values)}
+    insert(connection, table, [row for row in rows if row[name] not in existing])
     query = select(column, table.c.id)
-    return {row[0]: row[1] for row in among(connection, query, column, values - there)}
+    return {row[0]: row[1] for row in among(connection, query, column, values - existing)}
 
 
 @functools.cache
@@ -185,7 +185,7 @@ def add_both(
             for number, row in enumerate((rows[0], others[0]))
             for key, each in row.items()
         }
-        found = run(
+        inserted = run(
             connection,
             values,
             _addition_to_both,
@@ -195,7 +195,7 @@ def add_both(
             tuple(others[0]),
             name,
         )
-        ids = found.one_or_none() or (None, None)
+        ids = inserted.one_or_none() or (None, None)
         one, another = ({rows[0][name]: each} if each is not None else {} for each in ids)
         return one, another
     added = add(connection, table, name, rows)
@@ -226,15 +226,15 @@ def hold(
     :returns: {value of the column: row}.
     """
     column, keys = table.c[name], sorted(values)
-    found: dict[str, Row] = {}
+    by_value: dict[str, Row] = {}
     for start in range(0, len(keys), NAMED_VALUES):
         query = (
             sa.select(table).where(column.in_(keys[start : start + NAMED_VALUES])).order_by(column)
         )
-        found.update(
+        by_value.update(
             {getattr(row, name): row for row in connection.execute(query.with_for_update())}
         )
-    return found
+    return by_value
 
 
 def update(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -270,11 +270,11 @@ def ids_by(
     :param make: True to add new values, in a table without other columns that need a value.
     :returns: {value: id}, without values that are not in the store.
     """
-    table, wanted = column.table, set(values)
+    table, unique = column.table, set(values)
     query = select(column, table.c.id)
-    found = {row[0]: row.id for row in among(connection, query, column, wanted)}
-    new = sorted(wanted - set(found)) if make else ()
+    ids = {row[0]: row.id for row in among(connection, query, column, unique)}
+    new = sorted(unique - set(ids)) if make else ()
     if new:
         insert(connection, table, [{column.name: value} for value in new])
-        found.update({row[0]: row.id for row in among(connection, query, column, new)})
-    return found
+        ids.update({row[0]: row.id for row in among(connection, query, column, new)})
+    return ids

@@ -19,15 +19,15 @@ def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> di
     """
     table = tables.compute_nodes
     query = bulk.select(table.c.host, table.c.facts)
-    found: dict[str, set[str]] = {}
+    by_host: dict[str, set[str]] = {}
     for row in (
         connection.execute(query)
         if hosts is None
         else bulk.among(connection, query, table.c.host, hosts)
     ):
         if (row.facts or {}).get("addresses"):
-            found.setdefault(row.host, set()).update(row.facts["addresses"])
-    return found
+            by_host.setdefault(row.host, set()).update(row.facts["addresses"])
+    return by_host
 
 
 def nodes_without(
@@ -48,7 +48,7 @@ def nodes_without(
         for row in connection.execute(sa.select(table.c.uuid, table.c.host))
         if row.host in hosts
     ]
-    found: dict[str, dict[str, str]] = {}
+    lacking: dict[str, dict[str, str]] = {}
     for uuid, needs in wanted.items():
         missing = {
             provider: next(why for address, why in needs.items() if address not in hosts[host])
@@ -56,5 +56,5 @@ def nodes_without(
             if not hosts[host].issuperset(needs)
         }
         if missing:
-            found[uuid] = missing
-    return found
+            lacking[uuid] = missing
+    return lacking

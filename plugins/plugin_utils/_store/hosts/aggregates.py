@@ -53,17 +53,17 @@ def leave(connection: Connection, host: str) -> list[str]:
 def listing(connection: Connection) -> list[HostAggregate]:
     """Read all aggregates and their hosts, both sorted by name."""
     table, members = tables.aggregates, tables.aggregate_hosts
-    found: dict[int, HostAggregate] = {
+    by_id: dict[int, HostAggregate] = {
         row.id: {"name": row.name, "metadata": dict(row.metadata or {}), "hosts": []}
         for row in connection.execute(sa.select(table).order_by(table.c.name))
     }
-    if found:
+    if by_id:
         # There is one text per aggregate rather than a row per member.
         joined = sa.func.aggregate_strings(members.c.host, column_reader.SEPARATOR)
         query = sa.select(members.c.aggregate_id, joined).group_by(members.c.aggregate_id)
         for aggregate, names in column_reader.rows(connection, query):
-            found[aggregate]["hosts"] = sorted(column_reader.words(names))
-    return list(found.values())
+            by_id[aggregate]["hosts"] = sorted(column_reader.words(names))
+    return list(by_id.values())
 
 
 def ensure(
@@ -140,11 +140,11 @@ def _hosts(connection: Connection, aggregate_id: int) -> set[str]:
 
 def _check_known(connection: Connection, name: str, hosts: Collection[str]) -> None:
     services = tables.services
-    known = {
+    recorded = {
         row.host
         for row in bulk.among(connection, bulk.select(services.c.host), services.c.host, hosts)
     }
-    unknown = sorted(set(hosts) - known)
+    unknown = sorted(set(hosts) - recorded)
     if unknown:
         raise DroverError(
             f"Aggregate {name}: host {some(unknown)} is not in the store. Run drover.compute.discover, or correct the name."
@@ -168,11 +168,11 @@ def _check_zones(
         query = sa.select(members.c.host, aggregates.c.id, aggregates.c.metadata).join(
             aggregates, aggregates.c.id == members.c.aggregate_id
         )
-        for found in bulk.among(connection, query, members.c.host, want):
-            other = found.metadata.get(ZONE)
-            if other and other != new and (row is None or found.id != row.id):
+        for member in bulk.among(connection, query, members.c.host, want):
+            other = member.metadata.get(ZONE)
+            if other and other != new and (row is None or member.id != row.id):
                 raise DroverError(
-                    f"Aggregate {name}: host {found.host} is in the zone {other} already and would be in {new} too; "
+                    f"Aggregate {name}: host {member.host} is in the zone {other} already and would be in {new} too; "
                     "a host is in one zone. Take it out of the other aggregate first."
                 )
     for hosts, before, after in (

@@ -60,23 +60,23 @@ def write(
     :returns: all nodes of the hosts, and the keys of new nodes and of nodes that differ in columns that are not volatile.
     """
     table = tables.compute_nodes
-    known = by_host(connection, {host for host, node in wanted})
-    new = [key for key in wanted if key not in known]
+    existing = by_host(connection, {host for host, node in wanted})
+    new = [key for key in wanted if key not in existing]
     changed = set(new)
     updates = []
     for key, columns in wanted.items():
-        if key in known:
-            kept = {name: getattr(known[key], name) for name in _OPTIONAL}
+        if key in existing:
+            kept = {name: getattr(existing[key], name) for name in _OPTIONAL}
             updates.append(
                 {
-                    "id": known[key].id,
+                    "id": existing[key].id,
                     "updated_at": now,
                     "host_uuid": _host_uuid(columns),
                     **kept,
                     **columns,
                 }
             )
-            if _differs(known[key], columns):
+            if _differs(existing[key], columns):
                 changed.add(key)
     bulk.insert(
         connection,
@@ -184,11 +184,11 @@ def write_domain(
 def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
     """Find the ids of the nodes that showed domains in their last report."""
     table = tables.domains
-    found: dict[str, set[int]] = {}
+    node_ids: dict[str, set[int]] = {}
     query = bulk.select(table.c.uuid, table.c.compute_node_id)
     for row in bulk.among(connection, query, table.c.uuid, uuids):
-        found.setdefault(row.uuid, set()).add(row.compute_node_id)
-    return found
+        node_ids.setdefault(row.uuid, set()).add(row.compute_node_id)
+    return node_ids
 
 
 #: Seconds within which the reports of several hosts are of one look: a discovery reads each in 200 s.
@@ -303,13 +303,14 @@ def identities_in(
 
     :param nodes: (host, facts).
     """
-    found: dict[str, dict[str, set[str]]] = {}
+    own_by_host: dict[str, dict[str, set[str]]] = {}
     for host, facts in nodes:
-        own = found.setdefault(host, {f"{key}s": set() for key in IDENTITY})
+        own = own_by_host.setdefault(host, {f"{key}s": set() for key in IDENTITY})
         for key in IDENTITY:
             own[f"{key}s"].update([facts[key]] if facts.get(key) else [])
     return {
-        host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()
+        host: {key: sorted(values) for key, values in own.items()}
+        for host, own in own_by_host.items()
     }
 
 
@@ -323,10 +324,10 @@ def own_uuids(facts: Mapping[str, Any] | None) -> list[str]:
 
     Without a uuid of the system there are none: libvirt makes another one up at each start, and no host is known by it.
     """
-    found = facts or {}
+    values = facts or {}
     return (
-        sorted({str(found[key]) for key in IDENTITY[:2] if found.get(key)})
-        if found.get("system_uuid")
+        sorted({str(values[key]) for key in IDENTITY[:2] if values.get(key)})
+        if values.get("system_uuid")
         else []
     )
 
@@ -358,13 +359,15 @@ def telling_identities(
 
     Boards of one series, and clones, may have one uuid. Their machine ids tell them apart.
     """
-    found = identities(connection, hosts)
-    twins = of_machines(connection, {uuid for own in found.values() for uuid in own["host_uuids"]})
+    own_by_host = identities(connection, hosts)
+    twins = of_machines(
+        connection, {uuid for own in own_by_host.values() for uuid in own["host_uuids"]}
+    )
     having: dict[str, list[str]] = {}
     for host, own in twins.items():
         for uuid in own["host_uuids"]:
             having.setdefault(uuid, []).append(host)
-    for host, own in found.items():
+    for host, own in own_by_host.items():
         shared = {
             uuid
             for uuid in own["host_uuids"]
@@ -375,7 +378,7 @@ def telling_identities(
         }
         for key in IDENTITY[:3]:
             own[f"{key}s"] = [uuid for uuid in own[f"{key}s"] if uuid not in shared]
-    return found
+    return own_by_host
 
 
 def hosts_of_machines(connection: Connection, uuids: Iterable[str]) -> set[str]:
@@ -413,17 +416,17 @@ def facts(connection: Connection, node_ids: Iterable[int]) -> dict[int, dict[str
 def guest_kinds(connection: Connection) -> Kinds:
     """Read which guests the hosts can run."""
     table = tables.compute_nodes
-    found: Kinds = {}
+    kinds: Kinds = {}
     for row in connection.execute(
         sa.select(table.c.host, table.c.cpu_info, table.c.supported_instances).where(
             table.c.reported
         )
     ):
         arch = (row.cpu_info or {}).get("arch")
-        found.setdefault(row.host, []).append(
+        kinds.setdefault(row.host, []).append(
             (arch, {kind for of, kind, dummy in row.supported_instances or () if of == arch})
         )
-    return found
+    return kinds
 
 
 def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:

@@ -280,11 +280,11 @@ def witness(connection: Connection) -> None:
 def _came_back(connection: Connection, row: Row) -> bool:
     if connection.dialect.name == "postgresql":
         query = sa.text("SELECT xmin::text::bigint AS xmin, written_by, timeline FROM continuity")
-        found = connection.execute(query).one()
-        if found.written_by is None:
+        state = connection.execute(query).one()
+        if state.written_by is None:
             return False
         return bool(
-            found.xmin != found.written_by % 2**32 or found.timeline != _timeline(connection)
+            state.xmin != state.written_by % 2**32 or state.timeline != _timeline(connection)
         )
     path = _witness_path(connection)
     if path is None:
@@ -325,11 +325,11 @@ def _witness_path(connection: Connection) -> str | None:
 def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     """Return the hosts that are not in the store."""
     table = tables.services
-    known = {
+    recorded = {
         row.host
         for row in bulk.among(connection, bulk.select(table.c.host), table.c.host, inventory)
     }
-    return set(inventory) - known
+    return set(inventory) - recorded
 
 
 def _unread(connection: Connection, born: float, running: bool = True) -> list[str]:

@@ -40,9 +40,9 @@ def read_pci(
     connection: Connection, node_ids: Collection[int] | None = None
 ) -> dict[int, list[PciDevice]]:
     """Read the PCI devices of nodes (None for all) by one query: {node id: devices, in the order of their addresses}."""
-    found: dict[int, list[PciDevice]] = {}
+    by_node: dict[int, list[PciDevice]] = {}
     for row in _rows(connection, tables.pci_devices, tables.pci_devices.c.address, node_ids):
-        found.setdefault(row.compute_node_id, []).append(
+        by_node.setdefault(row.compute_node_id, []).append(
             {
                 "address": row.address,
                 "vendor_id": row.vendor_id,
@@ -60,7 +60,7 @@ def read_pci(
                 "owner": row.owner,
             }
         )
-    return found
+    return by_node
 
 
 def count_free_pci() -> Select:
@@ -98,37 +98,37 @@ def read_mdev_types(
     """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in the order of the parents}."""
     table = tables.mdev_types
     query = sa.select(table).order_by(table.c.parent)
-    found: dict[int, list[MdevType]] = {}
+    by_node: dict[int, list[MdevType]] = {}
     for row in (
         connection.execute(query)
         if node_ids is None
         else bulk.among(connection, query, table.c.compute_node_id, node_ids)
     ):
-        each: MdevType = {
+        mdev_type: MdevType = {
             "parent": row.parent,
             "type": row.type,
             "resource_class": row.resource_class,
             "total": row.total,
         }
-        found.setdefault(row.compute_node_id, []).append(each)
-    return found
+        by_node.setdefault(row.compute_node_id, []).append(mdev_type)
+    return by_node
 
 
 def read_mdevs(
     connection: Connection, node_ids: Collection[int] | None = None
 ) -> dict[int, list[Mdev]]:
     """Read the mediated devices of nodes (None for all): {node id: devices, in the order of their uuids}."""
-    found: dict[int, list[Mdev]] = {}
+    by_node: dict[int, list[Mdev]] = {}
     for row in _rows(connection, tables.mdevs, tables.mdevs.c.uuid, node_ids):
-        each: Mdev = {
+        mdev: Mdev = {
             "uuid": row.uuid,
             "parent": row.parent,
             "type": row.type,
             "active": row.active,
             "owner": row.owner,
         }
-        found.setdefault(row.compute_node_id, []).append(each)
-    return found
+        by_node.setdefault(row.compute_node_id, []).append(mdev)
+    return by_node
 
 
 @functools.cache
@@ -211,18 +211,18 @@ def _write(
     :param there_is: the column that is True if the host shows a device; a device that is not shown
         and has a consumer is kept, and its column becomes False. None: rows have no consumers.
     """
-    there: dict[int, dict[str, Row]] = {}
+    existing: dict[int, dict[str, Row]] = {}
     for row in bulk.among(connection, bulk.select(table), table.c.compute_node_id, wanted):
-        there.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
+        existing.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
     new: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
     gone: list[int] = []
     lost: list[dict[str, Any]] = []
     counts = False
     for node, rows in wanted.items():
-        known = there.get(node, {})
+        of_node = existing.get(node, {})
         for columns in rows:
-            old = known.pop(columns[key], None)
+            old = of_node.pop(columns[key], None)
             if old is None:
                 new.append({"compute_node_id": node, **columns})
             elif any(getattr(old, name) != value for name, value in columns.items()):
@@ -232,7 +232,7 @@ def _write(
                     for name, value in columns.items()
                     if name not in volatile
                 )
-        for old in known.values():
+        for old in of_node.values():
             if there_is is not None and old.consumer_id is not None:
                 lost += [{"id": old.id, there_is: False}] if getattr(old, there_is) else []
             else:
@@ -338,7 +338,7 @@ def of_consumers(
         meets, None if no claim gave it), managed (True if libvirt changes its driver), dev_type,
         interface (on the host, or None) and live_migratable}.
     """
-    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    claimed: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices
     for row in bulk.among(
         connection, _with_owner(table).order_by(table.c.address), tables.consumers.c.uuid, uuids
@@ -351,8 +351,8 @@ def of_consumers(
             "interface": row.interface,
             "live_migratable": row.tags.get("live_migratable") == "true",
         }
-        found.setdefault((row.compute_node_id, row.owner), []).append(device)
-    return found
+        claimed.setdefault((row.compute_node_id, row.owner), []).append(device)
+    return claimed
 
 
 def mdevs_of_consumers(
@@ -360,17 +360,17 @@ def mdevs_of_consumers(
 ) -> dict[tuple[int, str], list[ClaimedMdev]]:
     """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
     table = tables.mdevs
-    found: dict[tuple[int, str], list[ClaimedMdev]] = {}
+    claimed: dict[tuple[int, str], list[ClaimedMdev]] = {}
     for row in bulk.among(
         connection,
         _with_owner(table).order_by(table.c.parent, table.c.uuid),
         tables.consumers.c.uuid,
         uuids,
     ):
-        found.setdefault((row.compute_node_id, row.owner), []).append(
+        claimed.setdefault((row.compute_node_id, row.owner), []).append(
             {"uuid": row.uuid, "parent": row.parent, "type": row.type}
         )
-    return found
+    return claimed
 
 
 def _owned(table: sa.Table, consumer: int | None) -> dict[str, int | None]:

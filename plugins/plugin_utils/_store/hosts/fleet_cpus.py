@@ -33,10 +33,10 @@ def read(connection: Connection) -> dict[Group, FleetCpu]:
 
 def keep(connection: Connection, group: Group, found: FleetCpu) -> FleetCpu:
     """Keep the CPU of a group that has none, and return the one that is kept."""
-    known = read(connection).get(group)
-    if known is None:
+    recorded = read(connection).get(group)
+    if recorded is None:
         replace(connection, group, found)
-    return known or found
+    return recorded or found
 
 
 def replace(connection: Connection, group: Group, found: FleetCpu) -> None:

@@ -154,27 +154,29 @@ def _nodes(
             *[column(each.name) for each in fields],
         ),
     )
-    found = list(zip(*rows)) if rows else [()] * (7 + len(fields))
+    fetched = list(zip(*rows)) if rows else [()] * (7 + len(fields))
     size = len(rows)
     disabled, disabled_reason, reasons = _service_states(
-        connection, found[1], found[6], now, service_down_time
+        connection, fetched[1], fetched[6], now, service_down_time
     )
     columns = {
-        "host": list(found[2]),
-        "node": list(found[3]),
-        "uuid": list(found[4]),
-        "cell": list(found[5]),
+        "host": list(fetched[2]),
+        "node": list(fetched[3]),
+        "uuid": list(fetched[4]),
+        "cell": list(fetched[5]),
         "disabled": disabled,
         "disabled_reason": disabled_reason,
         "up": np.fromiter((reason is None for reason in reasons), dtype=bool, count=size),
         "down_reason": reasons,
     }
-    for each, values in zip(fields, found[7:]):
-        columns[each.name] = _numbers(each, values) if each.read == ALWAYS else list(values)
+    for column_field, values in zip(fields, fetched[7:]):
+        columns[column_field.name] = (
+            _numbers(column_field, values) if column_field.read == ALWAYS else list(values)
+        )
     if "service" in wanted.columns:
-        known = services.read_as_json(connection)
-        columns["service"] = [known.get(key) for key in found[1]]
-    return columns, found[0], found[6]
+        service_json = services.read_as_json(connection)
+        columns["service"] = [service_json.get(key) for key in fetched[1]]
+    return columns, fetched[0], fetched[6]
 
 
 def _numbers(field: NodeField, values: Sequence[int | None]) -> IntArray | FloatArray:
@@ -193,20 +195,20 @@ def _service_states(
 
     Only services that may be disabled or down are read; in a healthy fleet these are few.
     """
-    known = tables.services
+    services_table = tables.services
     telling: list[sa.ColumnElement[bool]] = [
-        known.c.disabled.is_(True),
-        known.c.forced_down.is_(True),
-        known.c.last_error.is_not(None),
-        known.c.last_seen_up.is_(None),
+        services_table.c.disabled.is_(True),
+        services_table.c.forced_down.is_(True),
+        services_table.c.last_error.is_not(None),
+        services_table.c.last_seen_up.is_(None),
     ]
     if service_down_time:
         telling += [
-            known.c.last_seen_up < now - service_down_time,
-            known.c.last_seen_up > now + service_down_time,
+            services_table.c.last_seen_up < now - service_down_time,
+            services_table.c.last_seen_up > now + service_down_time,
         ]
     fields = ("id", "disabled", "disabled_reason", "forced_down", "last_seen_up", "last_error")
-    query = sa.select(*[known.c[each] for each in fields]).where(sa.or_(*telling))
+    query = sa.select(*[services_table.c[each] for each in fields]).where(sa.or_(*telling))
     by_service = {row[0]: row[1:] for row in column_reader.rows(connection, query)}
     size = len(service_ids)
     disabled: BoolArray = np.zeros(size, dtype=bool)
@@ -334,12 +336,12 @@ def _named(
     elif isinstance(wanted.instances, str):
         rows = column_reader.rows(connection, query)
     else:
-        found = bulk.among(
+        members_found = bulk.among(
             connection, query, instances.c.uuid, {each.lower() for each in wanted.instances}
         )
-        found += bulk.among(connection, query, instances.c.name, wanted.instances)
-        found += bulk.among(connection, query, instances.c.server_group_id, members)
-        rows = {tuple(row)[:4] for row in found}
+        members_found += bulk.among(connection, query, instances.c.name, wanted.instances)
+        members_found += bulk.among(connection, query, instances.c.server_group_id, members)
+        rows = {tuple(row)[:4] for row in members_found}
     where: dict[str, int] = {}
     names: dict[str, list[str]] = {}
     for uuid, name, node, group in rows:
@@ -363,11 +365,11 @@ def _grouped(
         .where(node.is_not(None), what.is_not(None))
         .group_by(node, what)
     )
-    found = []
+    counted = []
     for key, value, count in column_reader.rows(connection, query):
         if key < len(places) and places[key] >= 0:
-            found.append((int(places[key]), value, count))
-    return found
+            counted.append((int(places[key]), value, count))
+    return counted
 
 
 def _pool_traits(
@@ -378,7 +380,7 @@ def _pool_traits(
     size: int,
 ) -> list[list[str]]:
     """Return CLASS:TRAIT of the pools that each row can take from. A row has one pool of a class."""
-    found: list[list[str]] = [[] for _row in range(size)]
+    traits_by_row: list[list[str]] = [[] for _row in range(size)]
     for name, column in resources.items():
         pools = column.get("providers")
         if pools is None or not name.startswith(resource_classes.POOL_PREFIX):
@@ -387,21 +389,21 @@ def _pool_traits(
             having = [bool(arrays.traits[trait][place_of[uuid]]) for uuid in pools["uuid"]]
             for row, pool in zip(pools["row"].tolist(), pools["provider"].tolist()):
                 if having[pool]:
-                    found[row].append(f"{name}:{trait}")
-    return found
+                    traits_by_row[row].append(f"{name}:{trait}")
+    return traits_by_row
 
 
 def _traits(connection: Connection, places: IntArray, size: int) -> list[list[str]]:
     """Read the traits of each row."""
     names, owned = tables.traits, tables.provider_traits
-    known = {
+    trait_names = {
         row[0]: row[1]
         for row in column_reader.rows(connection, sa.select(names.c.id, names.c.name))
     }
-    found: list[list[str]] = [[] for _row in range(size)]
+    traits_by_row: list[list[str]] = [[] for _row in range(size)]
     for provider, trait in column_reader.rows(
         connection, sa.select(owned.c.provider_id, owned.c.trait_id).order_by(owned.c.trait_id)
     ):
         if provider < len(places) and places[provider] >= 0:
-            found[places[provider]].append(known[trait])
-    return found
+            traits_by_row[places[provider]].append(trait_names[trait])
+    return traits_by_row

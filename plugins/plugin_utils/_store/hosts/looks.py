@@ -39,11 +39,11 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
         .where(table.c.binary == services.BINARY)
         .order_by(table.c.host, nodes.c.hypervisor_hostname)
     )
-    found: dict[str, KnownHost] = {}
+    by_name: dict[str, KnownHost] = {}
     retired: dict[str, list[str]] = {}
     for row in connection.execute(query):
         read_at = row.last_seen_up or 0
-        host = found.setdefault(
+        host = by_name.setdefault(
             row.host, KnownHost([], set(), read_at, off.get(row.host, 0) > read_at)
         )
         host.cells.add(row.cell)
@@ -51,8 +51,8 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
         if (uri := row.uri or DEFAULT_URI) not in uris:
             uris.append(uri)
     for name, uris in retired.items():
-        found[name].uris = found[name].uris or uris
-    return found
+        by_name[name].uris = by_name[name].uris or uris
+    return by_name
 
 
 def uris_of(known: Mapping[str, KnownHost], host: str) -> list[str]:

@@ -40,12 +40,12 @@ def read(
             tuple(row)[:3]
             for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)
         ]
-    found: dict[int, list[NumaAllocation]] = {}
+    by_node: dict[int, list[NumaAllocation]] = {}
     for node, uuid, cells in rows:
-        found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells)})
-    for each in found.values():
-        each.sort(key=lambda one: one["uuid"])
-    return found
+        by_node.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells)})
+    for claims in by_node.values():
+        claims.sort(key=lambda one: one["uuid"])
+    return by_node
 
 
 def write(
@@ -62,7 +62,7 @@ def write(
     :returns: True if a row changed.
     """
     table = tables.numa_allocations
-    there = {
+    existing = {
         (row.compute_node_id, row.uuid): row
         for row in bulk.among(
             connection,
@@ -75,21 +75,21 @@ def write(
     }
     shown = {
         (node, uuid): _with_policies(
-            list(cells), there[node, uuid].cells if (node, uuid) in there else []
+            list(cells), existing[node, uuid].cells if (node, uuid) in existing else []
         )
         for node, domains in wanted.items()
         for uuid, cells in domains.items()
     }
     gone = [
         row.id
-        for key, row in there.items()
+        for key, row in existing.items()
         if (not shown[key] if key in shown else key not in keep)
     ]
-    new = {key: cells for key, cells in shown.items() if cells and key not in there}
+    new = {key: cells for key, cells in shown.items() if cells and key not in existing}
     different = [
-        {"id": there[key].id, "cells": cells}
+        {"id": existing[key].id, "cells": cells}
         for key, cells in shown.items()
-        if cells and key in there and there[key].cells != cells
+        if cells and key in existing and existing[key].cells != cells
     ]
     bulk.delete(connection, table, table.c.id, gone)
     bulk.update(connection, table, different)
@@ -102,11 +102,13 @@ def _with_policies(
     """Add the claimed policies to cells that a host shows, if they have the same CPUs as in the
     claim.
     """
-    known = {(each["host"], str(each["pins"])): each for each in claimed}
+    by_pins = {(each["host"], str(each["pins"])): each for each in claimed}
     return [
         {
             **each,
-            **{key: known.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES},
+            **{
+                key: by_pins.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES
+            },
         }
         for each in cells
     ]

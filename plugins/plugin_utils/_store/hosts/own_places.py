@@ -18,12 +18,12 @@ def hosts_like(
 ) -> dict[str, dict[str, list[str]]]:
     """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.identities()}."""
     table = tables.compute_nodes
-    wanted = {
+    identities = {
         "host_uuid": uuids,
         "system_uuid": uuids,
         "machine_id": [machine_id] if machine_id else [],
     }
-    same = [table.c.facts[key].as_string().in_(list(values)) for key, values in wanted.items()]
+    same = [table.c.facts[key].as_string().in_(list(values)) for key, values in identities.items()]
     found = set(connection.scalars(sa.select(table.c.host).where(sa.or_(*same), table.c.reported)))
     return compute_nodes.identities(connection, sorted(found))
 
@@ -58,14 +58,14 @@ def _instances(
     mentions = [
         sa.cast(table.c.facts, sa.Text).contains(f'"{each}"', autoescape=True) for each in wanted
     ]
-    found = set()
+    uuids = set()
     for row in connection.execute(
         sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))
     ):
         interfaces: Sequence[dict[str, Any]] = row.facts.get("interfaces") or ()
         if any(each in wanted for interface in interfaces for each in of(interface)):
-            found.add(row.uuid)
-    return sorted(found)
+            uuids.add(row.uuid)
+    return sorted(uuids)
 
 
 def named(connection: Connection, name: str) -> tuple[list[str], list[str]]:

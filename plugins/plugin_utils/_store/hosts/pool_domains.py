@@ -95,7 +95,7 @@ def named_for(connection: Connection, paths: Iterable[str]) -> dict[str, str]:
     """Return the names of the instances with uuids that are in the names of files or volumes, by
     path.
     """
-    found = {
+    uuids = {
         path: match[0]
         for path in paths
         for match in [_UUID.search(path.rpartition("/")[2])]
@@ -105,7 +105,7 @@ def named_for(connection: Connection, paths: Iterable[str]) -> dict[str, str]:
     names = {
         row.uuid: row.name
         for row in bulk.among(
-            connection, bulk.select(table.c.uuid, table.c.name), table.c.uuid, set(found.values())
+            connection, bulk.select(table.c.uuid, table.c.name), table.c.uuid, set(uuids.values())
         )
     }
-    return {path: names[uuid] for path, uuid in found.items() if uuid in names}
+    return {path: names[uuid] for path, uuid in uuids.items() if uuid in names}

@@ -88,11 +88,11 @@ def finish(
     if boot_id:
         values["boot_id"] = boot_id
     connection.execute(sa.update(table).where(table.c.id == row.id).values(values))
-    why = f" ({message})" if message else ""
+    reason = f" ({message})" if message else ""
     actions.note(
         connection,
         "power",
-        f"{row.action} by {row.driver}: {status}, power {power_state or 'unknown'}{why}",
+        f"{row.action} by {row.driver}: {status}, power {power_state or 'unknown'}{reason}",
         host=row.host,
     )
     if power_state == "off":

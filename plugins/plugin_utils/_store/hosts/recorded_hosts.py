@@ -73,7 +73,7 @@ def read(connection: Connection) -> dict[str, RecordedHost]:
         .where(nodes.reported, services.last_error.is_(None))
         .order_by(nodes.host, nodes.hypervisor_hostname)
     )
-    found: dict[str, RecordedHost] = {}
+    by_host: dict[str, RecordedHost] = {}
     for row in connection.execute(query):
         kept: FleetCpu | None = (
             {"cpu": row.cpu, "hosts": row.hosts, "created_at": row.created_at} if row.cpu else None
@@ -81,8 +81,8 @@ def read(connection: Connection) -> dict[str, RecordedHost]:
         features: list[str] = (row.host_model or {}).get("features") or []
         own = {name: getattr(row, name) for name in _OWN}
         drivers = row.missing_drivers or []
-        found.setdefault(
+        by_host.setdefault(
             row.host,
             RecordedHost(**own, missing_drivers=drivers, fleet_cpu=kept, features=features),
         )
-    return found
+    return by_host

@@ -56,17 +56,17 @@ def write(connection: Connection, host: str, values: Mapping[str, Any], now: flo
     table = tables.rolling_hosts
     services.get(connection, host)
     row = connection.execute(sa.select(table).where(table.c.host == host)).one_or_none()
-    wanted = {
+    columns = {
         name: None if value == "" else value for name, value in values.items() if value is not None
     }
     if row is None:
         connection.execute(
             sa.insert(table).values(
-                {"stage": "waiting", **wanted, "host": host, "created_at": now, "updated_at": now}
+                {"stage": "waiting", **columns, "host": host, "created_at": now, "updated_at": now}
             )
         )
         return True
-    changes = {name: value for name, value in wanted.items() if getattr(row, name) != value}
+    changes = {name: value for name, value in columns.items() if getattr(row, name) != value}
     if changes:
         connection.execute(
             sa.update(table).where(table.c.host == host).values(**changes, updated_at=now)

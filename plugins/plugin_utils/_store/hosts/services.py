@@ -75,8 +75,8 @@ def heartbeat(
     :returns: {host: service id}, and the hosts with a service that is new or was down.
     """
     table, query = tables.services, _services()
-    known = {row.host: row for row in bulk.among(connection, query, table.c.host, hosts)}
-    new = sorted(set(hosts) - set(known))
+    existing = {row.host: row for row in bulk.among(connection, query, table.c.host, hosts)}
+    new = sorted(set(hosts) - set(existing))
     bulk.insert(
         connection,
         table,
@@ -94,9 +94,11 @@ def heartbeat(
     bulk.update(
         connection,
         table,
-        [{"id": row.id, "last_seen_up": now, "last_error": None} for row in known.values()],
+        [{"id": row.id, "last_seen_up": now, "last_error": None} for row in existing.values()],
     )
-    returned = {host for host, row in known.items() if row.last_error or row.last_seen_up is None}
+    returned = {
+        host for host, row in existing.items() if row.last_error or row.last_seen_up is None
+    }
     ids = {row.host: row.id for row in bulk.among(connection, query, table.c.host, hosts)}
     return ids, returned | set(new)
 

@@ -36,10 +36,10 @@ def begin(
     """
     table = tables.storage_fences
     services.get(connection, host)
-    known = [each for each in read(connection, host) if each["fence"] == fence]
-    every = sorted({*addresses, *(address for each in known for address in each["addresses"])})
+    earlier = [each for each in read(connection, host) if each["fence"] == fence]
+    every = sorted({*addresses, *(address for each in earlier for address in each["addresses"])})
     values = {"addresses": every, "verified_at": None}
-    if known:
+    if earlier:
         connection.execute(sa.update(table).where(*_is(host, fence)).values(**values))
     else:
         connection.execute(

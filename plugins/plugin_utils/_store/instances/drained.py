@@ -75,8 +75,8 @@ def settle(connection: Connection, host: str, uuids: Collection[str]) -> None:
     """
     row = services.get(connection, host)
     known = (row.status_before_drain or {}).get(SHUT_DOWN, [])
-    left = [uuid for uuid in known if uuid not in uuids]
-    if left != known:
+    remaining = [uuid for uuid in known if uuid not in uuids]
+    if remaining != known:
         services.change(
-            connection, row, {"status_before_drain": keep_only(row.status_before_drain, left)}
+            connection, row, {"status_before_drain": keep_only(row.status_before_drain, remaining)}
         )

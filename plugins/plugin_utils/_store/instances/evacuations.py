@@ -24,7 +24,7 @@ from .migrations_open import EVACUATION
 
 def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
     """Read the instances that the store has on a host."""
-    found = instances_for_plans.read_host_instances(connection, host)
+    on_host = instances_for_plans.read_host_instances(connection, host)
     nodes, domains = tables.compute_nodes, tables.domains
     query = (
         sa.select(domains.c.uuid, domains.c.xml)
@@ -32,7 +32,7 @@ def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
         .where(nodes.c.host == host)
     )
     xml = {row.uuid: row.xml for row in connection.execute(query)}
-    return [{**each, "xml": xml.get(each["uuid"])} for each in found]
+    return [{**each, "xml": xml.get(each["uuid"])} for each in on_host]
 
 
 def shown(
@@ -58,7 +58,7 @@ def shown(
     )
     if but is not None:
         query = query.where(nodes.c.host != but)
-    found: dict[str, list[Sighting]] = {}
+    sightings: dict[str, list[Sighting]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
         place: Sighting = {
             "host": row.host,
@@ -66,10 +66,10 @@ def shown(
             "provider": row.provider,
             "state": row.state,
         }
-        found.setdefault(row.uuid, []).append(place)
+        sightings.setdefault(row.uuid, []).append(place)
     return {
         uuid: sorted(places, key=lambda place: (place["host"], place["node"]))
-        for uuid, places in found.items()
+        for uuid, places in sightings.items()
     }
 
 
@@ -209,7 +209,7 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
             nodes.c.host == host,
         )
     )
-    found: list[RestartOrder] = [
+    restarts: list[RestartOrder] = [
         {
             "migration": row.migration,
             "status": row.status,
@@ -231,7 +231,7 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
         for row in bulk.among(connection, query, table.c.uuid, migration_uuids)
     ]
     place = {uuid: number for number, uuid in enumerate(migration_uuids)}
-    return sorted(found, key=lambda order: place[order["migration"]])
+    return sorted(restarts, key=lambda order: place[order["migration"]])
 
 
 def begun_at(connection: Connection, host: str, destination: str) -> list[BegunRestart]:
@@ -334,13 +334,13 @@ def autostarted(connection: Connection, host: str) -> dict[str, str]:
     hosts, which got the same setting.
     """
     domains, nodes, table = tables.domains, tables.compute_nodes, tables.migrations
-    left = sa.select(table.c.instance_uuid).where(
+    evacuated = sa.select(table.c.instance_uuid).where(
         table.c.type == EVACUATION, table.c.status == "done", table.c.source == host
     )
     query = (
         sa.select(domains.c.uuid, domains.c.name)
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
-        .where(domains.c.autostart, sa.or_(nodes.c.host == host, domains.c.uuid.in_(left)))
+        .where(domains.c.autostart, sa.or_(nodes.c.host == host, domains.c.uuid.in_(evacuated)))
     )
     return {row.uuid: row.name for row in connection.execute(query)}
 
@@ -355,10 +355,10 @@ def seen_at(
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         .order_by(nodes.c.id)
     )
-    found: dict[str, list[tuple[str, str]]] = {}
+    places: dict[str, list[tuple[str, str]]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, instance_uuids):
-        found.setdefault(row.uuid, []).append((row.host, row.uri))
-    return found
+        places.setdefault(row.uuid, []).append((row.host, row.uri))
+    return places
 
 
 def old_definitions(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
@@ -367,10 +367,10 @@ def old_definitions(connection: Connection, uuids: Iterable[str]) -> dict[str, s
     query = sa.select(table.c.instance_uuid, table.c.source).where(
         table.c.type == EVACUATION, table.c.status == "done"
     )
-    found: dict[str, set[str]] = {}
+    sources: dict[str, set[str]] = {}
     for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
-        found.setdefault(row.instance_uuid, set()).add(row.source)
-    return found
+        sources.setdefault(row.instance_uuid, set()).add(row.source)
+    return sources
 
 
 def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, Any]]:

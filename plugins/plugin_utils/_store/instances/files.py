@@ -47,24 +47,26 @@ def write(
     :param attaching: uuids that get a disk just now; all their files are kept.
     """
     table = tables.domain_files
-    there: dict[tuple[int, str], dict[Use, int]] = {}
+    existing: dict[tuple[int, str], dict[Use, int]] = {}
     for row in bulk.among(connection, bulk.select(table), table.c.compute_node_id, wanted):
-        there.setdefault((row.compute_node_id, row.uuid), {})[
+        existing.setdefault((row.compute_node_id, row.uuid), {})[
             (row.path, row.identity, row.written)
         ] = row.id
     gone: list[int] = []
     new: list[dict[str, Any]] = []
     for node, domains in wanted.items():
         for uuid, uses in domains.items():
-            known = there.pop((node, uuid), {})
+            of_domain = existing.pop((node, uuid), {})
             names = _keys(uses)
             gone += [
-                row for name, row in known.items() if name not in names and uuid not in attaching
+                row
+                for name, row in of_domain.items()
+                if name not in names and uuid not in attaching
             ]
-            new += [_row(node, uuid, *name) for name in sorted(names - known.keys(), key=str)]
+            new += [_row(node, uuid, *name) for name in sorted(names - of_domain.keys(), key=str)]
     gone += [
         row
-        for (dummy, uuid), known in there.items()
+        for (dummy, uuid), known in existing.items()
         if uuid not in leaving
         for row in known.values()
     ]
@@ -87,18 +89,18 @@ def _write_one(
 ) -> None:
     table = tables.domain_files
     query = sa.select(table).where(table.c.uuid == uuid, table.c.compute_node_id == node_id)
-    known = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
+    existing = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
     names = _keys(uses)
     bulk.delete(
         connection,
         table,
         table.c.id,
-        [row for name, row in known.items() if name not in names and not keep],
+        [row for name, row in existing.items() if name not in names and not keep],
     )
     bulk.insert(
         connection,
         table,
-        [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)],
+        [_row(node_id, uuid, *name) for name in sorted(names - existing.keys(), key=str)],
     )
 
 
@@ -135,11 +137,11 @@ def forget(connection: Connection, uuids: Iterable[str]) -> None:
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, set[FileName]]:
     """Read the files of instances, on all nodes that showed them."""
     table = tables.domain_files
-    found: dict[str, set[FileName]] = {uuid: set() for uuid in uuids}
+    names: dict[str, set[FileName]] = {uuid: set() for uuid in uuids}
     query = bulk.select(table.c.uuid, table.c.path, table.c.identity)
     for row in bulk.among(connection, query, table.c.uuid, uuids):
-        found[row.uuid].add((row.path, row.identity))
-    return found
+        names[row.uuid].add((row.path, row.identity))
+    return names
 
 
 def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
@@ -148,7 +150,7 @@ def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[s
     Thousands of instances may have them, and they are never removed with one.
     """
     table = tables.domains
-    found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
+    paths: dict[str, set[str]] = {uuid: set() for uuid in uuids}
     for row in bulk.among(
         connection, bulk.select(table.c.uuid, table.c.facts), table.c.uuid, uuids
     ):
@@ -160,10 +162,10 @@ def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[s
         }
         read = [layer for each in (*disks, *others) for layer in each.get("chain") or []]
         read += [each for each in others if not each.get("written")]
-        found[row.uuid] |= {
+        paths[row.uuid] |= {
             name for each in read for name in (each.get("path"), each.get("real_path"))
         } - own
-    return found
+    return paths
 
 
 def needed(
@@ -296,11 +298,13 @@ def nodes_of(
     table = tables.compute_nodes
     query = bulk.select(table.c.host, table.c.hypervisor_hostname, table.c.facts)
     rows = bulk.among(connection, query, table.c.host, {host for host, dummy in keys})
-    found: dict[tuple[str, str | None], NodeStorage] = {
+    storages: dict[tuple[str, str | None], NodeStorage] = {
         (row.host, row.hypervisor_hostname): storage_of(row.facts) for row in rows
     }
-    found.update({(host, None): each for (host, dummy), each in list(found.items())})
-    return {key: found.get(key) or found.get((key[0], None)) or storage_of(None) for key in keys}
+    storages.update({(host, None): each for (host, dummy), each in list(storages.items())})
+    return {
+        key: storages.get(key) or storages.get((key[0], None)) or storage_of(None) for key in keys
+    }
 
 
 def storage_of(facts: Mapping[str, Any] | None) -> NodeStorage:

@@ -116,13 +116,13 @@ def _is_uuid(text: object) -> bool:
 def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
     instances = tables.instances
     query = located(tables.compute_nodes.c.uri, tables.domains.c.xml)
-    found = bulk.among(
+    matches = bulk.among(
         connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]}
     )
-    found += bulk.among(
+    matches += bulk.among(
         connection, query, instances.c.name, {each["name"] for each in named if each["name"]}
     )
-    return list({row.uuid: row for row in found}.values())
+    return list({row.uuid: row for row in matches}.values())
 
 
 def _near(connection: Connection, one: Mapping[str, Any]) -> str:
@@ -168,14 +168,14 @@ def _sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, list[s
     query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname).join(
         nodes, nodes.c.id == domains.c.compute_node_id
     )
-    found: dict[str, list[str]] = {}
+    nodes_by_uuid: dict[str, list[str]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
-        found.setdefault(row.uuid, []).append(
+        nodes_by_uuid.setdefault(row.uuid, []).append(
             row.host
             if row.host == row.hypervisor_hostname
             else f"{row.host}/{row.hypervisor_hostname}"
         )
-    return {uuid: sorted(names) for uuid, names in found.items()}
+    return {uuid: sorted(names) for uuid, names in nodes_by_uuid.items()}
 
 
 def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -> NamedInstance:

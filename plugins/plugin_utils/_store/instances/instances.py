@@ -104,16 +104,19 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
     table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
     wanted = sorted(set(uuids))
     rows = bulk.among(connection, bulk.select(table), table.c.uuid, wanted)
-    cells, given = numa.of_consumers(connection, wanted), devices.of_consumers(connection, wanted)
-    found = {}
+    cells, claimed_devices = (
+        numa.of_consumers(connection, wanted),
+        devices.of_consumers(connection, wanted),
+    )
+    by_uuid = {}
     for row in rows:
         place = row.compute_node_id, row.uuid
-        found[row.uuid] = {
+        by_uuid[row.uuid] = {
             **{name: getattr(row, name) for name in names},
             "cells": cells.get(place, []),
-            "devices": given.get(place, []),
+            "devices": claimed_devices.get(place, []),
         }
-    return found
+    return by_uuid
 
 
 def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
@@ -219,11 +222,11 @@ def pool_disks(
         else bulk.among(connection, query, consumers.c.uuid, uuids)
     )
     pool_names.learn(connection, {name for _uuid, name, _used in rows})
-    found: dict[str, dict[str, int]] = {}
+    by_uuid: dict[str, dict[str, int]] = {}
     for uuid, name, used in rows:
-        pools = found.setdefault(uuid, {})
+        pools = by_uuid.setdefault(uuid, {})
         pools[pool_of(name)] = pools.get(pool_of(name), 0) + int(used)
-    return found
+    return by_uuid
 
 
 def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:
@@ -262,10 +265,10 @@ def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
     query = query.group_by(
         tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state
     )
-    found: Counter[tuple[str | None, str]] = Counter()
+    totals: Counter[tuple[str | None, str]] = Counter()
     for row in connection.execute(query):
-        found[row.host, state_of(row.state, row.domain_state)] += row[-1]
-    return found
+        totals[row.host, state_of(row.state, row.domain_state)] += row[-1]
+    return totals
 
 
 @bulk.without_collection()
@@ -310,9 +313,9 @@ def listing(
     if selector is not None:
         query = query.where(labels.condition(instances.c.labels, selector))
     # The values are not read by their names: that takes longer than the read of the row.
-    found: list[Any] = [dict(zip(shown, row)) for row in connection.execute(query).all()]
-    for each in found:
-        each["state"] = state_of(each["state"], each.pop("domain_state"))
-        each["labels"] = each["labels"] or {}
-        each["autostart"] = bool(each["autostart"])
-    return found
+    instances_listed: list[Any] = [dict(zip(shown, row)) for row in connection.execute(query).all()]
+    for instance in instances_listed:
+        instance["state"] = state_of(instance["state"], instance.pop("domain_state"))
+        instance["labels"] = instance["labels"] or {}
+        instance["autostart"] = bool(instance["autostart"])
+    return instances_listed

@@ -105,13 +105,13 @@ def read_instances(
     of_flavor = {name: (specs, _required_traits(specs)) for name, specs in specs_of.items()}
     none: tuple[dict[str, str], list[str]] = ({}, [])
     amounts: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
-    held = _held(connection, hosts, but)
-    found: list[PlannedInstance] = []
+    amounts_held = _held(connection, hosts, but)
+    planned: list[PlannedInstance] = []
     same = _Same()
     node_of: dict[str, int] = {}
     tied: set[str] = set()
     direct: set[str] = set()
-    asked: dict[str, list[dict[str, Any]]] = {}
+    pci_requests: dict[str, list[dict[str, Any]]] = {}
     # Unpacked, because to read each value of a row by its name takes longer than to read it.
     for (
         uuid, name, state, vcpus, memory_mb, disk_gb, zone, project, user, flavor, own_specs,
@@ -123,7 +123,7 @@ def read_instances(
         if own_specs:
             extra_specs = {**extra_specs, **own_specs}
             required_traits = _required_traits(extra_specs)
-        allocations = held.get(uuid, {})
+        allocations = amounts_held.get(uuid, {})
         sums = tuple(_sums(allocations).items())
         if sums not in amounts:
             amounts[sums] = {**dict.fromkeys(RESOURCE_CLASSES, 0), **dict(sums)} if sums else {}
@@ -134,8 +134,8 @@ def read_instances(
         if any(nic.get("type") == "direct" for nic in facts.get("interfaces") or ()):
             direct.add(uuid)
         if uuid in direct or facts.get("hostdevs"):
-            asked[uuid] = (host_request or {}).get("pci") or []
-        found.append(
+            pci_requests[uuid] = (host_request or {}).get("pci") or []
+        planned.append(
             {
                 "uuid": uuid,
                 "name": name,
@@ -178,19 +178,23 @@ def read_instances(
                 "backs": [],
             }
         )
-    for each, names in zip(found, _backed(connection, found)):
-        each["backs"] = names
-    _add_local_disks(connection, [each for each in found if each["snapshots"]])
-    if asked:
+    for instance, names in zip(planned, _backed(connection, planned)):
+        instance["backs"] = names
+    _add_local_disks(connection, [each for each in planned if each["snapshots"]])
+    if pci_requests:
         _add_devices(
-            connection, [each for each in found if each["uuid"] in asked], node_of, asked, direct
+            connection,
+            [each for each in planned if each["uuid"] in pci_requests],
+            node_of,
+            pci_requests,
+            direct,
         )
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
-    for each in found:
-        cells = in_cells.get((node_of[each["uuid"]], each["uuid"]), [])
-        if cells or each["uuid"] in tied:
-            each["cells"] = cells
-    return found
+    for instance in planned:
+        cells = in_cells.get((node_of[instance["uuid"]], instance["uuid"]), [])
+        if cells or instance["uuid"] in tied:
+            instance["cells"] = cells
+    return planned
 
 
 def _add_devices(
@@ -209,27 +213,27 @@ def _add_devices(
         devices.of_consumers(connection, asked),
         devices.mdevs_of_consumers(connection, asked),
     )
-    for each in instances:
-        uuid, key = each["uuid"], (node_of[each["uuid"]], each["uuid"])
-        mine, requests = pci.get(key, []), asked[each["uuid"]]
+    for instance in instances:
+        uuid, key = instance["uuid"], (node_of[instance["uuid"]], instance["uuid"])
+        mine, requests = pci.get(key, []), asked[instance["uuid"]]
         if uuid in direct:
             # A virtual function that a domain names by its network interface is no device in its XML.
-            known = {device["address"] for device in each["hostdevs"]}
-            each["hostdevs"] += [
+            addresses = {device["address"] for device in instance["hostdevs"]}
+            instance["hostdevs"] += [
                 {"type": "pci", "address": device["address"]}
                 for device in mine
-                if device["address"] not in known
+                if device["address"] not in addresses
             ]
-        given = {
+        claimed = {
             device["address"]
             for device in mine
             if device["request"] is not None and device["request"] < len(requests)
         }
-        given |= {device["uuid"] for device in mdevs.get(key, ())}
-        each["own_devices"] = [
-            device for device in each["hostdevs"] if device.get("address") not in given
+        claimed |= {device["uuid"] for device in mdevs.get(key, ())}
+        instance["own_devices"] = [
+            device for device in instance["hostdevs"] if device.get("address") not in claimed
         ]
-        each["pci_requests"] = requests if mine else []
+        instance["pci_requests"] = requests if mine else []
 
 
 def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> list[list[str]]:
@@ -246,7 +250,7 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
         }
         for each in instances
     ]
-    known = files.of_instances(
+    names_by_uuid = files.of_instances(
         connection, [each["uuid"] for each, disks in zip(instances, named) if disks]
     )
     return [
@@ -254,7 +258,7 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
             {
                 name
                 for path, names in disks.items()
-                if (path, None) in known.get(each["uuid"], ())
+                if (path, None) in names_by_uuid.get(each["uuid"], ())
                 for name in names
             }
         )
@@ -264,14 +268,16 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
 
 def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance]) -> None:
     """Complete instances with snapshots: whether a disk that they write to is not known to be shared."""
-    known = files.of_instances(connection, [each["uuid"] for each in instances])
-    for each in instances:
+    names_by_uuid = files.of_instances(connection, [each["uuid"] for each in instances])
+    for instance in instances:
         paths = [
             disk.get("path")
-            for disk in each["disks"]
+            for disk in instance["disks"]
             if disk.get("device", "disk") == "disk" and not disk.get("readonly")
         ]
-        each["local_disks"] = any((path, None) in known.get(each["uuid"], ()) for path in paths)
+        instance["local_disks"] = any(
+            (path, None) in names_by_uuid.get(instance["uuid"], ()) for path in paths
+        )
 
 
 def _of_hosts(
@@ -320,11 +326,11 @@ def _held(
                 sa.select(classes.c.id).where(classes.c.name.not_in(RESOURCE_CLASSES))
             )
         )
-    held: dict[str, Held] = {}
+    amounts: dict[str, Held] = {}
     same = _Same()
     for uuid, provider, name, amount in _rows(connection, _of_hosts(connection, query, hosts, but)):
-        held.setdefault(uuid, {}).setdefault(same[provider], {})[same[name]] = int(amount)
-    return held
+        amounts.setdefault(uuid, {}).setdefault(same[provider], {})[same[name]] = int(amount)
+    return amounts
 
 
 def _rows(connection: Connection, query: Select) -> Iterator[Row]:
@@ -410,23 +416,23 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
         row[0]: {name: value for name, value in zip(rare, row[1:]) if value}
         for row in connection.execute(more.where(has_more))
     }
-    held = _held(connection, rare=True)
-    found: list[InstanceAmounts] = []
+    allocations = _held(connection, rare=True)
+    rows: list[InstanceAmounts] = []
     for node, group_id, *values in column_reader.rows(connection, query):
-        each: Any = dict(zip(names, values))
-        if each["uuid"] in held:
-            each["allocations"] = held[each["uuid"]]
-            each["resources"] = _sums(each["allocations"])
-        each["host"], each["node"] = place[node]
-        each["server_group"] = group.get(group_id)
-        if each["uuid"] in own:
-            each.update(own[each["uuid"]])
-        specs = {**of_flavor.get(each["flavor"], {}), **each.get("extra_specs", {})}
+        instance: Any = dict(zip(names, values))
+        if instance["uuid"] in allocations:
+            instance["allocations"] = allocations[instance["uuid"]]
+            instance["resources"] = _sums(instance["allocations"])
+        instance["host"], instance["node"] = place[node]
+        instance["server_group"] = group.get(group_id)
+        if instance["uuid"] in own:
+            instance.update(own[instance["uuid"]])
+        specs = {**of_flavor.get(instance["flavor"], {}), **instance.get("extra_specs", {})}
         if specs:
-            each["extra_specs"], each["required_traits"] = specs, _required_traits(specs)
-            each["required_pool_traits"] = _pool_traits(specs, each.get("resources", {}))
-        found.append(each)
-    return found
+            instance["extra_specs"], instance["required_traits"] = specs, _required_traits(specs)
+            instance["required_pool_traits"] = _pool_traits(specs, instance.get("resources", {}))
+        rows.append(instance)
+    return rows
 
 
 def moved_since(connection: Connection, since: float) -> set[str]:

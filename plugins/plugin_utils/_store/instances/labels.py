@@ -41,17 +41,17 @@ def instances(connection: Connection, selector: Selector) -> list[dict[str, str]
         .where(condition(table.c.labels, selector))
         .order_by(table.c.name, table.c.uuid)
     )
-    found = [{"uuid": row.uuid, "name": row.name} for row in connection.execute(query)]
-    if not found:
+    selected = [{"uuid": row.uuid, "name": row.name} for row in connection.execute(query)]
+    if not selected:
         raise DroverError(f"{no_instance(connection, selector)} Nothing was done.")
     excluded = {each.key: each for each in selector.requirements if each.negated}
-    known = _keys(connection, table) if excluded else set()
-    for key in sorted(set(excluded) - known):
+    keys = _keys(connection, table) if excluded else set()
+    for key in sorted(set(excluded) - keys):
         raise DroverError(
-            f"No instance has a label {key}{which_name(key, known)}, so that {excluded[key]} would exclude none. Nothing was done. Correct "
+            f"No instance has a label {key}{which_name(key, keys)}, so that {excluded[key]} would exclude none. Nothing was done. Correct "
             "the key, or leave out this part of the selector."
         )
-    return found
+    return selected
 
 
 def no_instance(connection: Connection, selector: Selector) -> str:

@@ -22,16 +22,16 @@ from . import files
 def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
     """Read the disks of instances that a move copies, by uuid, as far as the store knows."""
     names = files.of_instances(connection, [each["uuid"] for each in instances])
-    found = {
+    by_uuid = {
         each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]])
         for each in instances
         if each["disks"]
     }
     # Hosts that are recorded as data may have sizes only.
-    found.update(
+    by_uuid.update(
         _of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]])
     )
-    return found
+    return by_uuid
 
 
 def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> LocalDisks:
@@ -94,13 +94,13 @@ def _of_sizes(
         (row.host, row.hypervisor_hostname): row.uuid
         for row in bulk.among(connection, query, nodes.c.host, {i["host"] for i in instances})
     }
-    found = {}
-    for each in instances:
-        own = node[each["host"], each["node"]]
+    by_uuid = {}
+    for instance in instances:
+        own = node[instance["host"], instance["node"]]
         amounts = [
             held.get("DISK_GB", 0)
-            for uuid, held in each.get("allocations", {}).items()
+            for uuid, held in instance.get("allocations", {}).items()
             if root.get(uuid) == own
         ]
-        found[each["uuid"]] = LocalDisks(sum(amounts) * 1024)
-    return found
+        by_uuid[instance["uuid"]] = LocalDisks(sum(amounts) * 1024)
+    return by_uuid

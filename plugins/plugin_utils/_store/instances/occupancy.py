@@ -31,13 +31,13 @@ def occupants(connection: Connection, host: str) -> Occupants:
         .where(nodes.c.host == host, domains.c.seen_at >= nodes.c.updated_at)
         .order_by(domains.c.name, domains.c.uuid)
     )
-    there: list[Occupant] = [
+    present: list[Occupant] = [
         {"uuid": row[0], "name": row[1], "state": row[2], "host": row[3]}
         for row in connection.execute(query)
     ]
     return {
-        "running": [each for each in there if each["state"] != OFF],
-        "shut_off": [each for each in there if each["state"] == OFF],
+        "running": [each for each in present if each["state"] != OFF],
+        "shut_off": [each for each in present if each["state"] == OFF],
         "arriving": _arriving(connection, host),
     }
 

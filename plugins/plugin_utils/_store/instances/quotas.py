@@ -34,10 +34,10 @@ def read(
         query = query.where(table.c.project.in_(sorted(projects)))
     if locked:
         query = query.with_for_update()
-    found: Limits = {}
+    limits: Limits = {}
     for row in connection.execute(query):
-        found.setdefault(row.project, {})[row.resource] = row.hard_limit
-    return found
+        limits.setdefault(row.project, {})[row.resource] = row.hard_limit
+    return limits
 
 
 def ensure(

@@ -39,17 +39,17 @@ def mark(
         store; their facts are completed.
     :param before: {node id: facts} of the last report. facts: the facts of this report.
     """
-    known = _last(connection, off)
-    found = []
+    last_seen = _last(connection, off)
+    uuids = []
     for uuid, (node, domain) in off.items():
-        state, since = known.get((uuid, node), (None, None))
+        state, since = last_seen.get((uuid, node), (None, None))
         boots = [(each.get(node) or {}).get(BOOT) for each in (before, facts)]
         if all(boots) and boots[0] != boots[1] and state is not None and state not in GONE:
             since = now
         if since is not None:
             domain["columns"]["facts"][MARK] = since
-            found.append(uuid)
-    return found
+            uuids.append(uuid)
+    return uuids
 
 
 def read(connection: Connection, host: str | None = None) -> dict[str, list[dict[str, str]]]:
@@ -67,12 +67,12 @@ def read(connection: Connection, host: str | None = None) -> dict[str, list[dict
         )
         .where(domains.c.state == OFF, domains.c.facts[MARK].as_float().is_not(None))
     )
-    found: dict[str, list[dict[str, str]]] = {}
+    by_host: dict[str, list[dict[str, str]]] = {}
     for row in connection.execute(query if host is None else query.where(nodes.c.host == host)):
-        found.setdefault(row.host, []).append({"uuid": row.uuid, "name": row.name})
+        by_host.setdefault(row.host, []).append({"uuid": row.uuid, "name": row.name})
     return {
-        each: sorted(found[each], key=lambda one: natural(one["name"]))
-        for each in sorted(found, key=natural)
+        each: sorted(by_host[each], key=lambda one: natural(one["name"]))
+        for each in sorted(by_host, key=natural)
     }
 
 

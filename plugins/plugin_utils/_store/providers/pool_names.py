@@ -23,10 +23,10 @@ def learn(connection: Connection, classes: Iterable[str]) -> None:
     :param classes: the resource classes that a sentence may name; classes of no pool, and known
         classes, cost nothing.
     """
-    wanted = {each for each in classes if each.startswith(POOL_PREFIX)}
-    if not wanted:
+    unread = {each for each in classes if each.startswith(POOL_PREFIX)}
+    if not unread:
         return
-    wanted -= known_pools()
+    unread -= known_pools()
     table, last = tables.compute_nodes, 0
     query = (
         sa.select(table.c.id, table.c.facts["storage_pools"].label("pools"))
@@ -34,9 +34,9 @@ def learn(connection: Connection, classes: Iterable[str]) -> None:
         .order_by(table.c.id)
         .limit(PAGE)
     )
-    while wanted:
+    while unread:
         rows = connection.execute(query.where(table.c.id > last)).all()
         if not rows:
             return
         remember_pools(each["name"] for row in rows for each in row.pools or ())
-        last, wanted = rows[-1].id, wanted - known_pools()
+        last, unread = rows[-1].id, unread - known_pools()

@@ -147,12 +147,12 @@ def _read(
     figures: bool,
 ) -> ProviderArrays:
     statements = _statements(connection.dialect)
-    known, named, found, nested = column_reader.together(
+    class_columns, named, provider_columns, nested = column_reader.together(
         connection, statements.classes, statements.traits, statements.providers, statements.nested
     )
-    arrays = _order(*_providers(connection, found))
+    arrays = _order(*_providers(connection, provider_columns))
     arrays.class_ids = dict(
-        zip(column_reader.words(known[1]), column_reader.numbers(known[0]).tolist())
+        zip(column_reader.words(class_columns[1]), column_reader.numbers(class_columns[0]).tolist())
     )
     arrays.trait_ids = dict(
         zip(column_reader.words(named[1]), column_reader.numbers(named[0]).tolist())
@@ -160,10 +160,10 @@ def _read(
     children, parents, roots = (arrays.places[column_reader.numbers(text)] for text in nested)
     arrays.parents[children] = parents
     arrays.roots[children] = roots
-    wanted = {name: arrays.class_ids[name] for name in classes if name in arrays.class_ids}
+    numbers_wanted = {name: arrays.class_ids[name] for name in classes if name in arrays.class_ids}
     wanted_traits = {name: arrays.trait_ids.get(name, -1) for name in [*traits, SHARES]}
     numbers = _aggregate_ids(connection, aggregates)
-    of_classes = _of_classes(wanted, arrays.class_ids)
+    of_classes = _of_classes(numbers_wanted, arrays.class_ids)
     owned, joined, inventories, *rare = column_reader.together(
         connection,
         column_reader.where(
@@ -181,11 +181,11 @@ def _read(
             else []
         ),
     )
-    by_class = _by_class(inventories, wanted, arrays.places)
+    by_class = _by_class(inventories, numbers_wanted, arrays.places)
     if figures:
-        unusual = _by_class(rare[0], wanted, arrays.places)
+        unusual = _by_class(rare[0], numbers_wanted, arrays.places)
         exact = _exact_ratios(connection, inventories[-1])
-        for name, number in wanted.items():
+        for name, number in numbers_wanted.items():
             arrays.inventories[name] = _with_figures(
                 by_class[name], unusual[name], arrays.ids * KEY + number, exact
             )
@@ -235,11 +235,11 @@ def _of_classes(wanted: dict[str, int], known: dict[str, int]) -> str | None:
 
 def _aggregate_ids(connection: Connection, uuids: set[str]) -> dict[str, int]:
     """Read the ids of aggregates by uuid, -1 for one that is not in the store."""
-    found = dict.fromkeys(uuids, -1)
+    ids = dict.fromkeys(uuids, -1)
     if uuids:
         rows = column_reader.rows(connection, _statements(connection.dialect).aggregates)
-        found.update((uuid, number) for uuid, number in rows if uuid in uuids)
-    return found
+        ids.update((uuid, number) for uuid, number in rows if uuid in uuids)
+    return ids
 
 
 def _of_aggregates(numbers: dict[str, int], shares: int) -> str:
@@ -258,15 +258,15 @@ def _by_class(
     """
     key, *columns = map(column_reader.numbers, texts)
     where, which = places[key // KEY], key % KEY
-    found = {}
+    by_class = {}
     for name, number in wanted.items():
         mine = np.flatnonzero(which == number)
         at = where[mine]
         if np.any(at[1:] < at[:-1]):
             mine = mine[np.argsort(at, kind="stable")]
             at = where[mine]
-        found[name] = [at, *(column[mine] for column in columns)]
-    return found
+        by_class[name] = [at, *(column[mine] for column in columns)]
+    return by_class
 
 
 def _exact_ratios(connection: Connection, text: str) -> dict[int, float] | None:

@@ -70,11 +70,11 @@ def _column(
     roots, places = roots[taken], places[taken]
     if (roots == places).all():
         return column
-    found = _providers(arrays, inventory, row_of, roots, places, size)
-    shows = found["shown"] >= 0
+    of_providers = _providers(arrays, inventory, row_of, roots, places, size)
+    shows = of_providers["shown"] >= 0
     for name, values in column.items():
-        values[shows] = found[name][found["shown"][shows]]
-    return {**column, "providers": found}
+        values[shows] = of_providers[name][of_providers["shown"][shows]]
+    return {**column, "providers": of_providers}
 
 
 def _providers(
@@ -88,9 +88,9 @@ def _providers(
     """Make the field ``providers`` for pairs of a root and a provider."""
     order = np.argsort(row_of[roots], kind="stable")
     roots, places = roots[order], places[order]
-    known, provider = np.unique(places, return_inverse=True)
+    unique_places, provider = np.unique(places, return_inverse=True)
     provider = provider.reshape(-1)
-    at = np.searchsorted(inventory.places, known)
+    at = np.searchsorted(inventory.places, unique_places)
     figures = {name: getattr(inventory, name)[at] for name in EMPTY}
     row, lent = row_of[roots], (arrays.roots[places] != roots) & (places != roots)
     shown = np.full(size, -1, dtype=np.int64)
@@ -105,8 +105,8 @@ def _providers(
     shown[row[mine]] = provider[mine]
     shown[row[roots == places]] = provider[roots == places]
     return {
-        "uuid": [arrays.uuids[place] for place in known.tolist()],
-        "name": [arrays.names[place] for place in known.tolist()],
+        "uuid": [arrays.uuids[place] for place in unique_places.tolist()],
+        "name": [arrays.names[place] for place in unique_places.tolist()],
         **figures,
         "row": row,
         "provider": provider,

@@ -54,20 +54,20 @@ def listing(
         row.uuid: row
         for row in connection.execute(query if host is None else query.where(table.c.host == host))
     }
-    found = states(connection, now, service_down_time, host, selector)
-    wanted = {each["host"] for each in found}
+    rows = states(connection, now, service_down_time, host, selector)
+    names = {each["host"] for each in rows}
     nodes: dict[str, list[ListedNode]] = {}
     figures = _node_figures(columns)
     for _dummy, place in sorted(
         (name, place)
         for place, name in enumerate(columns["node"])
-        if columns["host"][place] in wanted
+        if columns["host"][place] in names
     ):
         nodes.setdefault(columns["host"][place], []).append(
             _node(columns, figures, place, details[columns["uuid"][place]])
         )
     zones = instances_for_plans.read_zones(connection)
-    return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
+    return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in rows]
 
 
 def states(
@@ -138,15 +138,21 @@ def resource_rows(
 
 def _node_figures(columns: FleetColumns) -> dict[str, list[int]]:
     """Return the figures of all compute nodes, a list for each."""
-    found: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for resource, name in resource_classes.KEYS.items():
-        each = columns["resources"][resource]
-        capacity = capacity_rule.capacity(each["total"], each["reserved"], each["ratio"]).astype(
-            int
+        inventory = columns["resources"][resource]
+        capacity = capacity_rule.capacity(
+            inventory["total"], inventory["reserved"], inventory["ratio"]
+        ).astype(int)
+        figures = (
+            inventory["total"],
+            inventory["used"],
+            inventory["reserved"],
+            capacity,
+            capacity - inventory["used"],
         )
-        figures = (each["total"], each["used"], each["reserved"], capacity, capacity - each["used"])
-        found.update({name + suffix: figure.tolist() for suffix, figure in zip(FIGURES, figures)})
-    return found
+        by_name.update({name + suffix: figure.tolist() for suffix, figure in zip(FIGURES, figures)})
+    return by_name
 
 
 def _node(

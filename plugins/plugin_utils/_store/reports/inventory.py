@@ -50,7 +50,7 @@ def read(
         instances: instances.listing() with addresses.
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
-    found = [
+    hosts_shown = [
         _host(host, aggregates.get(host["host"], []), owned)
         for host in hosts.listing(connection, now, service_down_time)
     ]
@@ -59,7 +59,7 @@ def read(
         known = instances.addresses(connection)
         for each in shown:
             each["addresses"] = known.get(each["uuid"], [])
-    return {"hosts": found, "instances": shown}
+    return {"hosts": hosts_shown, "instances": shown}
 
 
 def _host(
@@ -67,46 +67,46 @@ def _host(
 ) -> dict[str, Any]:
     host: dict[str, Any] = {**listed}
     nodes = listed["nodes"]
-    found = {name: host[name] for name in KEPT}
-    found["nodes"] = [node["node"] for node in nodes]
-    found["aggregates"] = aggregates
-    found["cells"] = sorted({node["cell"] for node in nodes if node["cell"] is not None})
-    found["hypervisor_types"] = sorted(
+    variables = {name: host[name] for name in KEPT}
+    variables["nodes"] = [node["node"] for node in nodes]
+    variables["aggregates"] = aggregates
+    variables["cells"] = sorted({node["cell"] for node in nodes if node["cell"] is not None})
+    variables["hypervisor_types"] = sorted(
         {node["hypervisor_type"] for node in nodes if node["hypervisor_type"] is not None}
     )
-    found["hypervisor_versions"] = sorted(
+    variables["hypervisor_versions"] = sorted(
         {node["hypervisor_version"] for node in nodes if node["hypervisor_version"] is not None}
     )
-    found["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
+    variables["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
     for name in resource_classes.KEYS.values():
-        found.update({name + suffix: host[name + suffix] for suffix in hosts.FIGURES})
-    return found
+        variables.update({name + suffix: host[name + suffix] for suffix in hosts.FIGURES})
+    return variables
 
 
 def _aggregates(connection: Connection) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_host: dict[str, list[str]] = {}
     for aggregate in aggregate_rows.listing(connection):
         for host in aggregate["hosts"]:
-            found.setdefault(host, []).append(aggregate["name"])
-    return found
+            by_host.setdefault(host, []).append(aggregate["name"])
+    return by_host
 
 
 def _traits(connection: Connection, patterns: Sequence[str]) -> dict[str, list[str]]:
     """Read the traits of compute nodes that match a pattern, by uuid."""
     names, owned, providers = tables.traits, tables.provider_traits, tables.resource_providers
-    wanted = {
+    matching = {
         row.id: row.name
         for row in connection.execute(sa.select(names.c.id, names.c.name))
         if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in patterns)
     }
-    if not wanted:
+    if not matching:
         return {}
     query = (
         sa.select(providers.c.uuid, owned.c.trait_id)
         .join(owned, owned.c.provider_id == providers.c.id)
-        .where(owned.c.trait_id.in_(sorted(wanted)))
+        .where(owned.c.trait_id.in_(sorted(matching)))
     )
-    found: dict[str, list[str]] = {}
+    by_uuid: dict[str, list[str]] = {}
     for uuid, number in connection.execute(query).all():
-        found.setdefault(uuid, []).append(wanted[number])
-    return found
+        by_uuid.setdefault(uuid, []).append(matching[number])
+    return by_uuid

@@ -79,10 +79,10 @@ def read_hosts(
 ) -> list[dict[str, Any]]:
     """Read the hosts alone, see read()."""
     physical = _physical(connection)
-    found = hosts.listing(connection, now, service_down_time, columns=columns)
+    listed = hosts.listing(connection, now, service_down_time, columns=columns)
     return [
         {**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]}
-        for host in found
+        for host in listed
     ]
 
 

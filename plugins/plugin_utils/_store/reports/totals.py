@@ -74,9 +74,9 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
         .where(sa.func.coalesce(nodes.c.reported, sa.true()))
         .group_by(nodes.c.host, classes.c.name)
     )
-    found: dict[tuple[str, str], list[float]] = {}
+    sums_by_class: dict[tuple[str, str], list[float]] = {}
     for host, name, capacity, used in connection.execute(query):
-        sums = found.setdefault((zones.get(host, NO_ZONE), name), [0.0, 0, 0.0])
+        sums = sums_by_class.setdefault((zones.get(host, NO_ZONE), name), [0.0, 0, 0.0])
         sums[0] += float(capacity)
         sums[1] += int(used)
         if host is None or host in taking:
@@ -84,6 +84,6 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
     return [
         ClassTotal(zone, name, sums[0], int(sums[1]), sums[2])
         for (zone, name), sums in sorted(
-            found.items(), key=lambda each: (natural(each[0][0]), each[0][1])
+            sums_by_class.items(), key=lambda each: (natural(each[0][0]), each[0][1])
         )
     ]

@@ -42,16 +42,16 @@ def quiet(connection: Connection) -> dict[str, str]:
     """
     table = tables.services
     off = power.off_since(connection)
-    found, away = {}, set()
+    reasons, away = {}, set()
     for row in connection.execute(sa.select(table).where(table.c.binary == services.BINARY)):
         if row.maintenance:
-            found[row.host] = "in maintenance"
+            reasons[row.host] = "in maintenance"
         elif services.is_drained(row.status_before_drain) and not row.forced_down:
-            found[row.host] = "drained"
+            reasons[row.host] = "drained"
         elif row.forced_down or row.host in off:
             away.add(row.host)
     return {
-        **found,
+        **reasons,
         **dict.fromkeys(
             away - _with_running(connection, away), "switched off or forced down, and empty"
         ),

@@ -81,14 +81,14 @@ def note_all(connection: Connection, things: Sequence[Mapping[str, Any]]) -> Non
         "job": dict(run.job) or None,
     }
     rows = []
-    for each in things:
-        uuid, name = each.get("instance") or (None, None)
-        row = {key: each.get(key) for key in ("kind", "host", "destination")}
+    for thing in things:
+        uuid, name = thing.get("instance") or (None, None)
+        row = {key: thing.get(key) for key in ("kind", "host", "destination")}
         rows.append(
             {
                 **who,
                 **row,
-                "message": _text(each["message"]),
+                "message": _text(thing["message"]),
                 "instance_uuid": uuid,
                 "instance_name": name and _text(name)[:255],
             }
@@ -123,12 +123,12 @@ def read(
         .order_by(table.c.id.desc())
         .limit(limit)
     )
-    wanted = set(instances)
-    if wanted:
+    names = set(instances)
+    if names:
         query = query.where(
             sa.or_(
                 *(
-                    bulk.is_among(connection, column, wanted)
+                    bulk.is_among(connection, column, names)
                     for column in (table.c.instance_name, table.c.instance_uuid)
                 )
             )
@@ -144,9 +144,9 @@ def _text(text: str) -> str:
     """Mask logins of addresses, drop the characters that a database refuses, and cut a text that is
     too long.
     """
-    found = (
+    masked = (
         _PASSWORD.sub(r"\1***", _LOGIN.sub("***@", text.replace("\0", "")))
         .encode("utf-8", "replace")
         .decode("utf-8")
     )
-    return found if len(found) <= LONGEST else f"{found[: LONGEST - 3]}..."
+    return masked if len(masked) <= LONGEST else f"{masked[: LONGEST - 3]}..."

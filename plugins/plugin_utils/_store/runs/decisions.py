@@ -115,13 +115,13 @@ def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     query = sa.select(table.c.instance_uuid, table.c.host).where(
         table.c.purpose == purpose, table.c.host.is_not(None)
     )
-    found: dict[str, dict[str, Any]] = {}
+    by_uuid: dict[str, dict[str, Any]] = {}
     for row in connection.execute(
         query.where(table.c.instance_uuid.is_not(None)).order_by(table.c.id)
     ):
-        found.pop(row.instance_uuid, None)
-        found[row.instance_uuid] = dict(row._mapping)
-    return list(found.values())
+        by_uuid.pop(row.instance_uuid, None)
+        by_uuid[row.instance_uuid] = dict(row._mapping)
+    return list(by_uuid.values())
 
 
 def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
@@ -142,7 +142,7 @@ def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
         .where(instances.c.state == "building")
         .order_by(instances.c.name, instances.c.uuid)
     )
-    found = [dict(row._mapping) for row in connection.execute(query)]
+    claimed_instances = [dict(row._mapping) for row in connection.execute(query)]
     claimed = sa.select(table.c.instance_uuid, table.c.actor, table.c.created_at).where(
         table.c.purpose == purpose,
         table.c.instance_uuid.in_(
@@ -150,10 +150,10 @@ def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
         ),
     )
     last = {row.instance_uuid: row for row in connection.execute(claimed.order_by(table.c.id))}
-    for each in found:
+    for each in claimed_instances:
         row = last.get(each["uuid"])
         each.update(actor=row.actor if row else None, created_at=row.created_at if row else None)
-    return found
+    return claimed_instances
 
 
 def kept(explanation: Any) -> dict[str, Any] | None:
@@ -166,7 +166,7 @@ def kept(explanation: Any) -> dict[str, Any] | None:
         explanation. The message of a refusal has the nearest misses.
     """
     try:
-        found: dict[str, Any] = {
+        reduced: dict[str, Any] = {
             "hosts": int(explanation["hosts"]),
             # A filter that rejects nothing, and a weigher that adds nothing, is no reason.
             "filters": [_stage(each) for each in explanation["filters"] if each["rejected"]][
@@ -174,10 +174,10 @@ def kept(explanation: Any) -> dict[str, Any] | None:
             ],
         }
         if explanation.get("top"):
-            found["top"] = [_weighed(each) for each in explanation["top"][:TOP]]
+            reduced["top"] = [_weighed(each) for each in explanation["top"][:TOP]]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         return None
-    return found
+    return reduced
 
 
 def _stage(each: Mapping[str, Any]) -> dict[str, Any]:

@@ -152,13 +152,13 @@ def renew(connection: Connection, name: str, actor: Actor, seconds: float = SECO
     )
     if done.rowcount == 0:
         row = _row(connection, name)
-        whose = (
+        holder = (
             _holder_sentence(row, now)
             if row is not None
             else f"The lease of {name} was taken away."
         )
         raise Lost(
-            f"{whose} This run had the lease and lost it, so it stops. What has begun goes on by itself."
+            f"{holder} This run had the lease and lost it, so it stops. What has begun goes on by itself."
         )
 
 

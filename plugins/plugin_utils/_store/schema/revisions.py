@@ -39,11 +39,11 @@ def known() -> set[str]:
 
 def run(connection: Connection) -> None:
     """Upgrade the schema to the newest revision, inside the caller's transaction."""
-    found = scripts()
+    directory = scripts()
 
     def steps(current: Any, context: Any) -> Any:
-        return found._upgrade_revs("head", current)
+        return directory._upgrade_revs("head", current)
 
-    with EnvironmentContext(Config(), found, fn=steps) as environment:
+    with EnvironmentContext(Config(), directory, fn=steps) as environment:
         environment.configure(connection=connection, transactional_ddl=True)
         environment.run_migrations()

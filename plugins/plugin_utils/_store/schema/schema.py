@@ -31,10 +31,10 @@ def quick_revision(connection: Connection) -> str | None:
 
     :raises sqlalchemy.exc.DBAPIError: the database is empty, see is_absent().
     """
-    found: str | None = connection.exec_driver_sql(
+    number: str | None = connection.exec_driver_sql(
         "SELECT version_num FROM alembic_version"
     ).scalar()
-    return found
+    return number
 
 
 def is_absent(problem: exc.DBAPIError) -> bool:
@@ -67,18 +67,18 @@ def check(connection: Connection, shown_url: str) -> str:
     :returns: LATEST.
     :raises DroverError: the store is empty, older or newer.
     """
-    found = revision(connection)
-    if found == LATEST:
-        return found
+    current = revision(connection)
+    if current == LATEST:
+        return current
     refuse_others(sa.inspect(connection).get_table_names(), shown_url)
-    if found is None:
+    if current is None:
         raise DroverError(
             f"The store {shown_url} is empty. Run the playbook drover.compute.discover first, "
             "or the module drover.compute.store to make its tables."
         )
-    _refuse_unknown(found, shown_url)
+    _refuse_unknown(current, shown_url)
     raise DroverError(
-        f"The store {shown_url} has the older schema {found}; this drover.compute needs {LATEST}. "
+        f"The store {shown_url} has the older schema {current}; this drover.compute needs {LATEST}. "
         "Upgrade it with the module drover.compute.store (any playbook that writes does it too)."
     )
 
@@ -91,14 +91,14 @@ def upgrade(connection: Connection, shown_url: str) -> str | None:
     :returns: the revision found before, or None for an empty database.
     :raises DroverError: the store was written by a newer version.
     """
-    found = revision(connection)
-    if found == LATEST:
-        return found
+    current = revision(connection)
+    if current == LATEST:
+        return current
     refuse_others(sa.inspect(connection).get_table_names(), shown_url)
-    if found is not None:
-        _refuse_unknown(found, shown_url)
+    if current is not None:
+        _refuse_unknown(current, shown_url)
     _alembic().run(connection)
-    return found
+    return current
 
 
 def _refuse_unknown(found: str, shown_url: str) -> None:
