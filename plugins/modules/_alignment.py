@@ -46,4 +46,7 @@ seealso:
   - module: drover.compute._definitions
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -86,4 +86,7 @@ extends_documentation_fragment:
   - drover.compute.attributes
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

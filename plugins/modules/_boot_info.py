@@ -21,7 +21,10 @@ seealso:
   - module: drover.compute._reboot_info
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 from ansible_collections.drover.compute.plugins.module_utils._host import boot
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

@@ -42,7 +42,10 @@ seealso:
   - module: drover.compute.fleet_cpu
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 from ansible_collections.drover.compute.plugins.module_utils._files.limits import within
 from ansible_collections.drover.compute.plugins.module_utils._host import model

@@ -49,4 +49,7 @@ seealso:
   - module: drover.compute.instance_disk
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -123,7 +123,10 @@ seealso:
   - module: drover.compute.instance_cdrom
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._devices.device_change import (

@@ -90,7 +90,10 @@ seealso:
   - module: drover.compute._disk_move
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.call import DiskMoveCall

@@ -59,7 +59,10 @@ seealso:
   - module: drover.compute._domain_restart
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._changes import withdrawal

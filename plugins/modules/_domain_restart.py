@@ -147,7 +147,10 @@ seealso:
   - module: drover.compute.evacuate
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._devices import mdevs

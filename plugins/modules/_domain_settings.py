@@ -53,7 +53,10 @@ seealso:
   - module: drover.compute.instance_labels
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._changes import settings

@@ -40,4 +40,7 @@ seealso:
   - module: drover.compute.capacity_info
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -47,7 +47,10 @@ seealso:
   - module: drover.compute.hypervisor_info
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 import os
 import shutil

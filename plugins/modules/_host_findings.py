@@ -26,4 +26,7 @@ seealso:
   - module: drover.compute.fleet_cpu
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -44,7 +44,10 @@ seealso:
   - module: drover.compute._silent_host
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

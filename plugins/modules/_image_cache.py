@@ -59,4 +59,7 @@ seealso:
   - module: drover.compute._image_file
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -69,7 +69,10 @@ seealso:
   - module: drover.compute._image_cache
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule

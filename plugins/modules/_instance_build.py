@@ -107,4 +107,7 @@ extends_documentation_fragment:
   - drover.compute.attributes.full
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

@@ -81,7 +81,10 @@ extends_documentation_fragment:
   - drover.compute.attributes.platform
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
 
 import os
 

@@ -26,4 +26,7 @@ extends_documentation_fragment:
   - drover.compute.attributes.info_module
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

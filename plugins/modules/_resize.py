@@ -66,4 +66,7 @@ seealso:
   - module: drover.compute.domain
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

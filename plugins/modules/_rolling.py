@@ -144,4 +144,7 @@ seealso:
   - module: drover.compute.drain
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""

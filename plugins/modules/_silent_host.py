@@ -93,4 +93,7 @@ seealso:
   - module: drover.compute._host_probe
 """
 
-EXAMPLES = "# Only the roles and playbooks of this collection call this module."
+EXAMPLES = r"""
+# Only the roles and playbooks of this collection call this module.
+[]
+"""
