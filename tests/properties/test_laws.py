@@ -269,7 +269,7 @@ REMOVERS = {"_domain_disk_move", "_domain_migration", "_domain_snapshot", "_imag
 
 
 def removers_are_called_with_a_look(name, tree):
-    """A file that calls a module that removes files uses Removing."""
+    """A file that calls a module that removes files uses Removing, its own or an InstanceOrder's."""
     called = {
         each.value
         for owner, function, call in calls_of(tree)
@@ -279,7 +279,8 @@ def removers_are_called_with_a_look(name, tree):
     }
     return (
         sorted(called)
-        if name.startswith(("action/", "plugin_utils/")) and "Removing" not in set(names_of(tree))
+        if name.startswith(("action/", "plugin_utils/"))
+        and not {"Removing", "_removing"} & set(names_of(tree))
         else []
     )
 
