@@ -15,8 +15,8 @@ Each command runs in a separate process, and calls the functions of its plugin o
 the output has: seconds, its CPU time (user and system) after the imports, the least of --repeat
 runs; mb, the peak memory of the process; and figures of its result. A command that needs more than
 --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against also
-measures another checkout, with the same store, in turn: before, and ratio, our seconds divided by
-its seconds. --growth also measures a tenth of the hosts: tenth, and growth, the seconds of all
+measures another checkout in turn, by its own program and with a store that it fills: before, and
+ratio, our seconds divided by its seconds. --growth also measures a tenth of the hosts: tenth, and growth, the seconds of all
 hosts divided by the seconds of a tenth.
 
 drain plans a host with an instance that never moves. drain_room plans a host with largest instances
@@ -461,6 +461,22 @@ def best(checkout, folder, given, command):
     return min(runs, key=lambda each: each.get("seconds", float("inf")))
 
 
+def best_of(checkout, folder, given, command):
+    """Run the program of another checkout, whose store may have another schema."""
+    program = pathlib.Path(checkout).resolve() / "tests" / "benchmarks" / "scale.py"
+    options = [sys.executable, program, "--json", "--commands", command, "--folder", folder]
+    for name in ("hosts", "empty_every", "memory", "seconds", "repeat"):
+        options += [f"--{name.replace('_', '-')}", getattr(given, name)]
+    done = subprocess.run(
+        [str(each) for each in options], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        return {
+            "failed": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        }
+    return json.loads(done.stdout)["commands"][command]
+
+
 def filled(folder, hosts, empty_every):
     """Yield a folder with a store, as text."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -524,7 +540,7 @@ def main():
                     found[command],
                     "before",
                     "ratio",
-                    best(os.path.abspath(given.against), folders[0], given, command),
+                    best_of(given.against, os.path.join(folders[0], "before"), given, command),
                 )
             if given.growth:
                 compare(

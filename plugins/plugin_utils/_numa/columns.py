@@ -136,33 +136,33 @@ class CellTable:
         :param emulator: the number of host CPUs for the emulator beside it.
         :param with_limits: False for a host that is forced: its allocation ratios do not count.
         """
-        fitting: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)
+        suitable: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)
         if topology.is_pinned:
-            fitting &= _fits_cores(columns, len(cell.pinned), topology.thread_policy, emulator)
+            suitable &= _fits_cores(columns, len(cell.pinned), topology.thread_policy, emulator)
         if topology.cpu_policy != DEDICATED:
-            fitting &= len(cell.shared) <= columns.shared
+            suitable &= len(cell.shared) <= columns.shared
             if with_limits:
-                fitting &= (
+                suitable &= (
                     columns.shared_used + len(cell.shared) <= columns.shared * columns.cpu_ratio
                 )
-                fitting &= (
+                suitable &= (
                     columns.memory_used + cell.memory_mb <= columns.memory * columns.ram_ratio
                 )
-        return fitting
+        return suitable
 
     def _fits_memory(
         self, columns: CellColumns, cell: GuestCell, topology: GuestTopology
     ) -> BoolArray:
-        fitting: BoolArray
+        suitable: BoolArray
         if topology.page_size is not None:
-            fitting = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
-            return fitting
+            suitable = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
+            return suitable
         # Shared guests together may use more memory than the cell has, but a single guest may not.
         pages = columns.pages_free if topology.is_pinned else columns.pages
         free = columns.memory - columns.memory_used if topology.is_pinned else columns.memory
         paged = (self._holds(pages, cell) & columns.is_smallest).any(axis=2)
-        fitting = np.where(columns.is_smallest.any(axis=2), paged, cell.memory_mb <= free)
-        return fitting
+        suitable = np.where(columns.is_smallest.any(axis=2), paged, cell.memory_mb <= free)
+        return suitable
 
     def fitting_sizes(self, columns: CellColumns, cell: GuestCell, wanted: int | str) -> BoolArray:
         """Return [hosts, cells, sizes]: True for the page sizes that can hold a guest cell by

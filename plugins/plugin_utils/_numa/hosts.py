@@ -167,17 +167,17 @@ class NumaHosts:
         if sums * comb(columns, size) <= _MOST_SUMS and self._device_columns.is_separable(
             request.pci
         ):
-            fitting = np.zeros(len(self.names), dtype=bool)
+            suitable = np.zeros(len(self.names), dtype=bool)
             for chosen in combinations(range(columns), size):
                 near = can_match([mask[:, list(chosen)] for mask in masks], counts)
                 if near.any():
                     near &= self._device_columns.supports(
                         request.pci, chosen, self._sockets
                     ) & self._reach_networks(request, chosen)
-                fitting |= near
-                if fitting[alive].all():
+                suitable |= near
+                if suitable[alive].all():
                     break
-            return fitting
+            return suitable
         for mask, count in zip(masks, counts):
             alive = alive & (mask.sum(axis=1) >= count)
         return self._search_each(request, topology, masks, alive)
@@ -192,7 +192,7 @@ class NumaHosts:
         """Return the hosts that fit, of the hosts in ``alive``, one by one; equal hosts are
         examined once.
         """
-        fitting = np.zeros(len(self.names), dtype=bool)
+        suitable = np.zeros(len(self.names), dtype=bool)
         answers: dict[Any, bool] = {}
         for host in np.flatnonzero(alive).tolist():
             near = (
@@ -208,8 +208,8 @@ class NumaHosts:
             )
             if key not in answers:
                 answers[key] = self._search(host, request, topology) is not None
-            fitting[host] = answers[key]
-        return fitting
+            suitable[host] = answers[key]
+        return suitable
 
     def _reach_networks(self, request: HostRequest, chosen: Sequence[int]) -> BoolArray:
         if not request.physnets and not request.is_tunneled:

@@ -45,16 +45,16 @@ class ProviderLoad:
         """Return a bool array over the nodes: True if one provider has capacity for an item that is
         at a node (-1 for none).
         """
-        fitting = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
+        suitable = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
         first, parts = self._first.get(item, (-1, []))
         if first >= 0:
-            fitting[first] = all(
+            suitable[first] = all(
                 capacity_rule.has_room(
                     self.providers.used[provider], part, self.providers.capacity[provider]
                 )
                 for provider, part in parts
             )
-        return fitting
+        return suitable
 
     def keeping(self, item: int, at: int) -> BoolArray:
         """Return a bool array over the nodes: True if an item keeps its allocation of a sharing
