@@ -45,7 +45,9 @@ class ProviderLoad:
         """Return a bool array over the nodes: True if one provider has capacity for an item that is
         at a node (-1 for none).
         """
-        suitable = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
+        suitable = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(
+            item, at
+        )
         first, parts = self._first.get(item, (-1, []))
         if first >= 0:
             suitable[first] = all(
