@@ -45,7 +45,7 @@ quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under
 
 test-unit: ready  ## unit tests, the store on SQLite; a sample of those of which there are many: on PostgreSQL, of each playbook, the fault matrix, the scenarios
 	$(PYTEST) -m 'not long' --one-in 48 tests/unit tests/properties
-	$(PYTEST) --one-in 400 tests/matrix tests/scenarios
+	$(PYTEST) --one-in 600 tests/matrix tests/scenarios
 
 test-matrix: ready  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
 	$(PYTEST) tests/matrix
