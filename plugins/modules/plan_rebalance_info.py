@@ -69,7 +69,7 @@ plan:
         gain: {description: The improvement of the score by the move., type: float, returned: always, sample: 0.05}
         copies_mib: {description: "MiB that are copied, the memory of a live move and disks that are on storage of the source only.", type: int,
           returned: always, sample: 5376}
-        copies_disk_mib: {description: "Of these the disks.", type: int, returned: always, sample: 5120}
+        copies_disk_mib: {description: "The MiB of disks in C(copies_mib).", type: int, returned: always, sample: 5120}
         copying:
           description: For memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number of measured
             C(moves).
