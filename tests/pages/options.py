@@ -160,7 +160,8 @@ def _of_variable(name: str) -> Option:
 
 
 def _resolved(said: str | Option, module: str, names: dict[str, str]) -> Option:
-    """Return the option of an item of options.yml.
+    """Return the option of an item of options.yml. Its description is the first paragraph of the
+    module's; paragraphs has all of them.
 
     :param said: an option of the module, MODULE.OPTION or one of the variables of options.yml;
         or a mapping with it as "of", and with keys that override it.
@@ -169,7 +170,10 @@ def _resolved(said: str | Option, module: str, names: dict[str, str]) -> Option:
     """
     if isinstance(said, str):
         return _source(said, module, names)
-    return {**(_source(said["of"], module, names) if "of" in said else {}), **_without_of(said)}
+    option = _source(said["of"], module, names) if "of" in said else {}
+    if "description" in said:
+        option.pop("paragraphs", None)
+    return {**option, **_without_of(said)}
 
 
 def _without_of(said: Option) -> Option:
@@ -184,12 +188,17 @@ def _source(said: str, module: str, names: dict[str, str]) -> Option:
         return _of_variable(said)
     option = of_module(other)[name]
     found = {key: option[key] for key in KEYS if key in option}
-    return {**found, "description": _text(option["description"], names)}
+    texts = [_text(paragraph, names) for paragraph in _paragraphs(option)]
+    return {**found, "description": texts[0], "paragraphs": [text for text in texts if text]}
 
 
-def _text(description: str | list[str], names: dict[str, str]) -> str:
-    """Return the first paragraph of a description, with the variables of the options in it."""
-    text = description if isinstance(description, str) else description[0]
+def _paragraphs(option: Option) -> list[str]:
+    text = option["description"]
+    return [text] if isinstance(text, str) else text
+
+
+def _text(text: str, names: dict[str, str]) -> str:
+    """Return a paragraph of a description, with the variables of the options in it."""
     text = re.sub(r"\s*The variable C\(\w+\) sets it too\.", "", text)
     text = _STATE.sub(lambda found: found.group(1).upper(), text)
     return _NAME.sub(
@@ -204,7 +213,7 @@ def _text(description: str | list[str], names: dict[str, str]) -> str:
 
 def first(option: Option) -> Option:
     """Return an option of a module with its first paragraph only."""
-    return {**option, "description": _text(option["description"], {})}
+    return {**option, "description": _text(_paragraphs(option)[0], {})}
 
 
 def default(option: Option) -> str:

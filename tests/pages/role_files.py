@@ -60,7 +60,7 @@ def _block(role: str, entry: str) -> str:
 
 def _written(option: options.Option) -> options.Option:
     """Return an option as it is written: a text of one paragraph is no list, and a default has a value."""
-    text = option["description"]
+    text = option.get("paragraphs") or option["description"]
     found = {
         **option,
         "description": text[0] if isinstance(text, list) and len(text) == 1 else text,

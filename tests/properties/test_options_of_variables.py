@@ -24,11 +24,14 @@ def test_an_option_of_a_role_is_the_option_of_its_module(monkeypatch):
         "type": "int",
         "default": 3,
         "description": "Keep C(disks), see O(drover_way=fast). Or not.",
+        "paragraphs": ["Keep C(disks), see O(drover_way=fast). Or not.", "More."],
     }
     assert options.sentence(found) == "Keep disks, see drover_way=fast"
     assert options.markdown(found) == "Keep `disks`, see `drover_way=fast`. Or not"
     changed = options._resolved({"of": "copies", "default": 4}, "drain", {})
     assert changed["default"] == 4
+    own = options._resolved({"of": "copies", "description": "Own."}, "drain", {})
+    assert own["description"] == "Own." and "paragraphs" not in own
 
 
 @pytest.mark.parametrize(
