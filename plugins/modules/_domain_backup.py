@@ -27,7 +27,7 @@ options:
     type: path
     required: true
   timeout:
-    description: Seconds for the copy of one domain. The job is then cancelled.
+    description: Seconds for the copy of one domain. After it the job is cancelled, and the task fails.
     type: int
     default: 3600
   incremental:

@@ -73,6 +73,7 @@ options:
     description:
       - V(needed) reboots a host if it needs a reboot after the hook V(after_drain), see M(drover.compute._reboot_info). Hosts that need none at
         the beginning are left out, unless O(all_hosts) is true. V(always) and V(never) select all hosts.
+      - With V(needed) the run stops before it begins if it is unknown whether a host needs a reboot.
     type: str
     choices: [needed, always, never]
     default: needed
@@ -83,7 +84,8 @@ options:
     elements: str
     default: []
   all_hosts:
-    description: Also select hosts that need no reboot at the beginning.
+    description: Also select hosts that need no reboot at the beginning. For hooks that install updates with a
+      reboot.
     type: bool
     default: false
   blocked:

@@ -62,6 +62,7 @@ options:
     default: none
   said:
     description: The confirmation, in place of fencing, of a person who has checked it, exactly C(HOST is powered off).
+      The store keeps the words with the name of the user.
     type: str
     default: ''
   reason:
@@ -84,7 +85,8 @@ options:
     choices: [fail, skip]
     default: fail
   plan_only:
-    description: Show the plan and stop; nothing is restarted or fenced. Check mode does the same.
+    description: Show the plan and stop; nothing is restarted or fenced. It fails if the real run
+      would fail. Check mode does the same.
     type: bool
     default: false
   rounds:

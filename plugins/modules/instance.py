@@ -58,7 +58,7 @@ options:
     type: bool
     default: false
   hard:
-    description: With O(state=rebooted), cut the power and start it again.
+    description: With O(state=rebooted), cut the power and start it again. An instance that is off is started.
     type: bool
     default: false
   keep_disks:

@@ -30,7 +30,8 @@ description:
 options:
   state:
     description:
-      - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it. V(reverted) goes back to it.
+      - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it and keeps the
+        present data of the guest. V(reverted) goes back to it.
       - Without it, the module lists the snapshots.
     type: str
     choices: [present, absent, reverted]
