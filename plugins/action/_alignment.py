@@ -10,12 +10,17 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
     ConductorAction,
+    ResizeArgs,
     resize_settings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_VARIABLES,
@@ -23,7 +28,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.sch
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.alignment import Alignment
 
 
-class ActionModule(ConductorAction):
+class Args(ResizeArgs, StoreArgs):
+    """The arguments of this action."""
+
+    definitions: list[Any]
+    apply: bool
+    migration: Any
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "definitions": {"type": "list", "elements": "dict", "required": True},
@@ -34,7 +47,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("migration", *SCHEDULER_VARIABLES)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         alignment = Alignment(self.ports(args, task_vars), settings, args["apply"])
         result = alignment.run(args["definitions"])

@@ -6,18 +6,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    not_done: str
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
         "not_done": {"type": "str", "default": "it is not booted"},
@@ -25,7 +35,7 @@ class ActionModule(ConductorAction):
     }
     _requires_connection = False
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         return {
             "changed": False,
             "guests": Starting(self.ports(args, task_vars)).refuse_boot(

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import (
@@ -23,7 +26,25 @@ from ansible_collections.drover.compute.plugins.plugin_utils._management_control
 ANSWER, BUSY = 20, 60
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    host: str
+    uuid: str
+    driver: str
+    address: str
+    user: str
+    password: str
+    request: str | None
+    wanted: str
+    timeout: int
+    deadline: float
+    resource_id: str
+    ca_path: str
+    validate_certs: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "default": ""},
         "uuid": {"type": "str", "default": ""},
@@ -41,7 +62,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         controller: answers.Controller | None = None
         try:
             controller = _controller(args, self._why_not(args, task_vars))
@@ -66,24 +87,26 @@ class ActionModule(DroverAction):
             if controller is not None:
                 controller.close()
 
-    def _why_not(
-        self, args: Mapping[str, Any], task_vars: Mapping[str, Any]
-    ) -> Callable[[Collection[str]], str | None]:
+    def _why_not(self, args: Args, task_vars: Variables) -> Callable[[Collection[str]], str | None]:
         machines = self.machines({}, task_vars)
         return lambda reported: machines.why_not_switched(args["host"], reported, args["uuid"])
 
 
-def _controller(
-    args: Mapping[str, Any], why_not: Callable[[Collection[str]], str | None]
-) -> answers.Controller:
+def _controller(args: Args, why_not: Callable[[Collection[str]], str | None]) -> answers.Controller:
     login = args["user"], args["password"], why_not
     if args["driver"] == "ipmi":
         return ipmi.Ipmi(address.parse(args["address"], ipmi.PORT, None), *login)
-    options = {name: args[name] for name in ("resource_id", "ca_path", "validate_certs")}
     place = address.parse(args["address"], redfish.PORT, "https")
-    return redfish.Redfish(place, *login, timeout=max(1, min(ANSWER, args["timeout"])), **options)
+    return redfish.Redfish(
+        place,
+        *login,
+        timeout=max(1, min(ANSWER, args["timeout"])),
+        resource_id=args["resource_id"],
+        ca_path=args["ca_path"],
+        validate_certs=args["validate_certs"],
+    )
 
 
-def _result(found: answers.Look) -> dict[str, Any]:
+def _result(found: answers.Look) -> dict[str, object]:
     can = list(answers.REQUESTS) if found.can is None else list(found.can)
     return {"changed": False, "power_state": found.state, "problem": found.problem, "can": can}

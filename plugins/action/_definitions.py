@@ -16,10 +16,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     has_ended,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
@@ -29,6 +33,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
     document,
     identity,
     keeping,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.definition import (
+    Definition,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
@@ -47,7 +54,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import 
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import tables
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    #: One of these two is given.
+    path: str | None
+    instances: list[Any]
+    server_groups: list[Any]
+    keep: bool
+    write_back: bool
+    mark_absent: list[Any]
+    show: bool
+    differences: list[str] | None
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "path": {"type": "path"},
         "instances": {"type": "list", "elements": "dict"},
@@ -65,7 +86,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         read = None
         if args["path"] is None:
             items, sections_read, where = (
@@ -91,8 +112,12 @@ class ActionModule(DroverAction):
         store = self.store(args, task_vars)
         if args["keep"]:
             released = self._release_builds(store, checked)
-            kept = self._keep(store, sections)
-            return {**kept, "changed": kept["changed"] or bool(released), "released": released}
+            written = self._keep(store, sections)
+            return {
+                **written,
+                "changed": written["changed"] or bool(released),
+                "released": released,
+            }
         with store.read() as connection:
             recorded_instances = instances.listing(connection)
             flavors, images = keeping.known(connection, sections)
@@ -162,7 +187,7 @@ class ActionModule(DroverAction):
             result.update(self._write_back(read, placed))
         return result
 
-    def _release_builds(self, store: Store, checked: Iterable[Mapping[str, Any]]) -> list[str]:
+    def _release_builds(self, store: Store, checked: Iterable[Definition]) -> list[str]:
         """Give back claims of definitions that left the file before a build, if their run ended."""
         names = {
             orders.definition_of(item.get("project"), name)
@@ -196,13 +221,13 @@ class ActionModule(DroverAction):
                 )
         return [each["name"] for each in ended]
 
-    def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, Any]:
+    def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, object]:
         """Create and change flavors, images, aggregates and server groups in the store."""
         if not any(sections.values()):
             return {"changed": False}
         with store.write() as connection:
             changes = keeping.keep(connection, sections, time.time())
-        result: dict[str, Any] = {"changed": bool(changes)}
+        result: dict[str, object] = {"changed": bool(changes)}
         if self._task.diff:
             result["diff"] = [difference(*each) for each in changes]
         return result
@@ -221,7 +246,7 @@ class ActionModule(DroverAction):
 
     def _write_back(
         self, read: document.Document, placed: Iterable[Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         by_name = {instance["name"]: instance for instance in placed}
         for number, item in enumerate(read.section("instances")):
             # The store knows each instance of a ``count`` by its own name, so the file keeps no
@@ -235,7 +260,9 @@ class ActionModule(DroverAction):
             read.set(number, values)
         return self._save(read)
 
-    def _mark_absent(self, read: document.Document | None, gone: Iterable[Any]) -> dict[str, Any]:
+    def _mark_absent(
+        self, read: document.Document | None, gone: Iterable[Any]
+    ) -> dict[str, object]:
         """Mark removed instances as absent in the file, so that they are not built again."""
         if read is None:
             raise DroverError("mark_absent works on a definitions file: give its path.")
@@ -255,7 +282,7 @@ class ActionModule(DroverAction):
                 unmarked += marked
         return {"changed": False, "unmarked": unmarked, **self._save(read)}
 
-    def _save(self, read: document.Document) -> dict[str, Any]:
+    def _save(self, read: document.Document) -> dict[str, object]:
         after = read.text()
         if after == read.before:
             return {}

@@ -10,9 +10,13 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import (
@@ -21,7 +25,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_mov
 )
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    instance: str
+    disk: str
+    pool: str
+    state: str
+    migration: Any
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "instance": {"type": "str", "default": ""},
@@ -32,11 +46,12 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         abort = args["state"] == "aborted"
         wanted = {"instance": "web1", "disk": "vda", **({} if abort else {"pool": "fast"})}
+        given: Mapping[str, object] = args
         missing = [
-            f"drover_{name}, such as {sample}" for name, sample in wanted.items() if not args[name]
+            f"drover_{name}, such as {sample}" for name, sample in wanted.items() if not given[name]
         ]
         if missing:
             raise DroverError(

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import (
@@ -21,14 +24,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.reports impo
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    inventory_hosts: list[str]
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "inventory_hosts": {"type": "list", "elements": "str", "default": []},
         **STORE_SPEC,
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         with self.store(args, task_vars).write() as connection:
             now = clock.now(connection)
             history.keep(connection, totals.read(connection, ()), now)

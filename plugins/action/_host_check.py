@@ -7,15 +7,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import Unreachable
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    uri: str
+    instances_path: str
+    cpus: list[Any]
+    names: list[str]
+    probe_kvm: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "uri": {"type": "str", "default": "qemu:///system"},
         "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
@@ -24,7 +37,7 @@ class ActionModule(DroverAction):
         "probe_kvm": {"type": "bool", "default": False},
     }
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         before = time.time()
         try:
             result = self.hand(args, task_vars).read("_host_check", args)

@@ -10,9 +10,13 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import (
     ImageCache,
@@ -22,7 +26,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts.comput
 )
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    folder: str
+    images: list[Any]
+    uri: str
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["present", "clean"], "default": "present"},
         "folder": {"type": "str", "required": True},
@@ -40,7 +53,7 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         host = self.target(task_vars)
         cache = ImageCache(self.ports(args, task_vars), host, args["folder"], self._task.check_mode)
         if args["state"] == "clean":

@@ -11,12 +11,16 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
@@ -29,7 +33,30 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import c
 OF_THE_HOST = ("numa", "pci_devices", "mdevs")
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    uuid: str
+    #: These two are required to build.
+    name: str
+    xml: str
+    numa: Any
+    disks: list[Any]
+    defined_disks: list[Any]
+    seed: Any
+    autostart: bool
+    mdevs: list[Any]
+    graphics_password: str | None
+    uri: str
+    timeout: int
+    claim: Any
+    looked_at: float | None
+    expires: int
+    message: str
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["built", "settled"], "default": "built"},
         "uuid": {"type": "str", "required": True},
@@ -52,7 +79,7 @@ class ActionModule(ConductorAction):
     }
     REQUIREMENTS = {"required_if": [["state", "built", ["name", "xml"]]]}
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
         building = Building(
@@ -67,7 +94,7 @@ class ActionModule(ConductorAction):
             for sentence in building.left:
                 self.warn(sentence)
 
-    def _with_fleet_cpu(self, cpus: FleetCpus, host: str, args: Mapping[str, Any]) -> str:
+    def _with_fleet_cpu(self, cpus: FleetCpus, host: str, args: Args) -> str:
         try:
             return fleet_cpu_xml.resolved(
                 args["xml"], lambda domain_type: cpus.of_guest(host, args["uri"], domain_type)
@@ -77,7 +104,7 @@ class ActionModule(ConductorAction):
                 f"Instance {args['name']} on {host}: {problem}", host=host, uncertain=False
             ) from None
 
-    def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
+    def _built(self, building: Building, host: str, args: Args) -> dict[str, object]:
         keys = (
             "uuid",
             "name",
@@ -89,7 +116,8 @@ class ActionModule(ConductorAction):
             "graphics_password",
             "uri",
         )
-        options = {key: args[key] for key in keys if args[key] is not None}
+        given: Mapping[str, object] = args
+        options = {key: given[key] for key in keys if given[key] is not None}
         if args["numa"] is not None:
             try:
                 options["xml"] = with_numa(args["xml"], args["numa"])
@@ -105,7 +133,7 @@ class ActionModule(ConductorAction):
             answer["diff"] = result["diff"]
         return to_plain(answer)
 
-    def _settled(self, building: Building, args: dict[str, Any]) -> dict[str, Any]:
+    def _settled(self, building: Building, args: Args) -> dict[str, object]:
         if self._task.check_mode:
             raise DroverError(
                 f"{args['message']} In check mode nothing was built, so there is nothing to settle."

@@ -16,14 +16,20 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import (
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     LIMITS_SPEC,
     ConductorAction,
+    LimitsArgs,
     refuse_orphan,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
     SELECTOR_SPEC,
+    SelectorArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
@@ -40,7 +46,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes i
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
 
 
-class ActionModule(ConductorAction):
+class Args(SelectorArgs, LimitsArgs, StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    moves: list[Any]
+    purpose: str
+    instances: list[str]
+    options: Any
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["done", "settled", "aborted"], "default": "done"},
         "moves": {"type": "list", "elements": "dict", "default": []},
@@ -53,7 +69,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = tuple(LIMITS_SPEC)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
         settings = MoveSettings(
@@ -92,7 +108,7 @@ class ActionModule(ConductorAction):
             return {"changed": bool(found), "migrations": found, "failed_moves": refused}
         return _result(moves.carry_out(args["moves"], begin=args["state"] == "done"))
 
-    def _staged(self, staged: StagedMoves, moves: list[Move], purpose: str) -> dict[str, Any]:
+    def _staged(self, staged: StagedMoves, moves: list[Move], purpose: str) -> dict[str, object]:
         """Make moves off other hosts than the host of the task."""
         if self._task.check_mode:
             refused = [each for each in staged.check(moves) if not each["ok"]]
@@ -101,6 +117,6 @@ class ActionModule(ConductorAction):
         return {**_result(moved.migrations), "skipped_moves": moved.skipped}
 
 
-def _result(outcomes: list[MoveOutcome]) -> dict[str, Any]:
+def _result(outcomes: list[MoveOutcome]) -> dict[str, object]:
     failed = [outcome for outcome in outcomes if outcome["status"] != "completed"]
     return {"changed": bool(outcomes), "migrations": outcomes, "failed_moves": failed}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible.errors import AnsibleError
 from ansible.playbook.block import Block
@@ -23,6 +23,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import (
     PREFIX,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import shown
 
@@ -30,11 +33,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.validation 
 ENDS = {"end_play", "end_batch", "end_host", "end_role"}
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    path: Any
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"path": {"type": "raw", "required": True}}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         task_file = args["path"]
         if not isinstance(task_file, str) or not task_file.strip():
             raise DroverError(

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
     NotThisHost,
@@ -24,7 +27,16 @@ PAST_MASTERS = ("_boot_info", "ansible.builtin.command")
 PAUSE = 2
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    module: str
+    arguments: Any
+    wait: int
+    unlike: str
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "module": {
             "type": "str",
@@ -42,7 +54,7 @@ class ActionModule(DroverAction):
         "unlike": {"type": "str", "default": ""},
     }
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         # A module that only looks for an answer, or that ends the host, must not wait for a dead
         # master of SSH.
         ssh_ways.prepare(self._connection, probe=args["module"] in PAST_MASTERS)
@@ -55,9 +67,7 @@ class ActionModule(DroverAction):
             self._connection._shell.tmpdir = None
             time.sleep(PAUSE)
 
-    def _once(
-        self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool
-    ) -> Mapping[str, Any] | None:
+    def _once(self, args: Args, task_vars: Variables, is_last: bool) -> Mapping[str, object] | None:
         """Run the module. Return None to try again, if the host is silent or has its old boot."""
         try:
             answer = self.hand(args, task_vars).task(args["module"], args["arguments"])

@@ -6,16 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str | None
+    not_done: str
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
         "not_done": {"type": "str", "default": "nothing was done"},
@@ -23,7 +33,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         own = own_known.machines(
             self.store(args, task_vars), self.variables(task_vars), self._templar
         )

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import power, services
@@ -19,7 +22,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
 ACTIONS = ["startup", "shutdown", "reboot", "hard_off", "cycle", "fence"]
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    action: str | None
+    #: Required with action, as status with uuid.
+    driver: str
+    uuid: str | None
+    status: str
+    power_state: str | None
+    boot_id: str | None
+    message: str | None
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
         "action": {"type": "str", "choices": ACTIONS},
@@ -37,7 +54,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         store = self.store(args, task_vars)
         if args["action"] not in (None, "startup", "fence"):
             # A fenced host is dead, so the controller or the server of the store cannot run there

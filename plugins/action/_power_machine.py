@@ -6,15 +6,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    host: str
+    reported: str
+    uuid: str
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
         "reported": {"type": "str", "default": ""},
@@ -22,7 +33,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         machines = self.machines({}, task_vars)
         return {
             "problem": machines.why_not_switched(

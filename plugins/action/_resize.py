@@ -11,15 +11,21 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
     SIZE_SPEC,
     ConductorAction,
+    ResizeArgs,
+    SizeArgs,
     new_size,
     refuse_orphan,
     resize_settings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import (
     Hand,
@@ -41,7 +47,17 @@ STEPS = {
 }
 
 
-class ActionModule(ConductorAction):
+class Args(SizeArgs, ResizeArgs, StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    instance: Any
+    host: str | None
+    options: Any
+    message: str | None
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["begun", *STEPS], "required": True},
         "instance": {"type": "raw", "required": True},
@@ -54,7 +70,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("service_down_time",)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         target_host, go_on = self.target(task_vars), refuse_orphan()
 
         def hand(host: str) -> Hand:
@@ -75,7 +91,7 @@ class ActionModule(ConductorAction):
             step = steps.undo(resize, args["message"])
         else:
             step = getattr(steps, STEPS[args["state"]])(resize)
-        result: dict[str, Any] = {"changed": step.changed, "resize": step.resize}
+        result: dict[str, object] = {"changed": step.changed, "resize": step.resize}
         if self._task.diff and step.difference:
             result["diff"] = [difference(instance["name"], *step.difference)]
         return result

@@ -13,12 +13,17 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
+    DrainArgs,
     drain_request,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     policy_of,
@@ -43,7 +48,33 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_
 )
 
 
-class ActionModule(ConductorAction):
+class Args(DrainArgs, StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    hosts: list[str]
+    seen: list[Any]
+    batch: list[str]
+    #: Required in the state of the same name.
+    step: str
+    task: str | None
+    message: str | None
+    left_out: list[Any]
+    hypervisors: str
+    hooks: Any
+    reboot: str
+    reboot_sentinels: list[str]
+    all_hosts: bool
+    blocked: str
+    bring_back: bool
+    restart: bool
+    reason: str
+    spare_hosts: int
+    batch_size: int
+    drain_rounds: int
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "state": {
@@ -92,7 +123,7 @@ class ActionModule(ConductorAction):
         *DRAIN_VARIABLES,
     )
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         for name, path in args["hooks"].items():
             if isinstance(path, str):
                 project_paths.refuse_outside(
@@ -106,8 +137,9 @@ class ActionModule(ConductorAction):
             return run.look(host)
         if state == "planned":
             planned = run.plan(args["seen"])
+            plan = planned["plan"]
             return (
-                {**planned, "changed": bool(planned["plan"]["batches"])}
+                {**planned, "changed": isinstance(plan, dict) and bool(plan["batches"])}
                 if self._task.check_mode
                 else planned
             )
@@ -116,18 +148,21 @@ class ActionModule(ConductorAction):
         if state == "step":
             return run.step(host, args["step"])
         if state == "failed":
-            return run.fail(host, args["task"], args["message"])
+            return run.fail(host, args["task"] or "", args["message"] or "")
         if state == "closed":
             return run.close(args["batch"])
         return run.report(args["left_out"])
 
-    def _request(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> RollingRequest:
+    def _request(self, args: Args, task_vars: Variables) -> RollingRequest:
         policy = policy_of(args, task_vars)
-        names = ("spare_hosts", "batch_size", "unmovable", "service_down_time")
         question = RollingQuestion(
-            policy, back=args["bring_back"], **{name: args[name] for name in names}
+            policy,
+            args["spare_hosts"],
+            args["batch_size"],
+            args["bring_back"],
+            args["unmovable"],
+            args["service_down_time"],
         )
-        same = ("hosts", "hooks", "reboot", "all_hosts", "blocked", "bring_back", "restart")
         return RollingRequest(
             question=question,
             # No extra moves: a batch fits without them, and two drains of one run would need the
@@ -136,5 +171,11 @@ class ActionModule(ConductorAction):
             sentinels=args["reboot_sentinels"],
             plan_only=args["plan_only"] or self._task.check_mode,
             pattern=args["hypervisors"],
-            **{name: args[name] for name in same},
+            hosts=args["hosts"],
+            hooks=args["hooks"],
+            reboot=args["reboot"],
+            all_hosts=args["all_hosts"],
+            blocked=args["blocked"],
+            bring_back=args["bring_back"],
+            restart=args["restart"],
         )

@@ -6,19 +6,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import rolling
 
 VALUES = ("stage", "boot_id", "instances", "message")
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    hosts: list[str]
+    state: str
+    stage: str | None
+    boot_id: str | None
+    instances: list[Any] | None
+    message: str | None
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "hosts": {"type": "list", "elements": "str", "default": []},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -30,14 +45,16 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         store, now, changed = self.store(args, task_vars), time.time(), False
         if args["hosts"] or args["state"] == "absent":
-            values = {name: args[name] for name in VALUES}
+            given: Mapping[str, object] = args
+            values = {name: given[name] for name in VALUES}
             with store.write() as connection:
                 if args["state"] == "absent":
-                    for host in args["hosts"] or [None]:
-                        changed |= rolling.forget(connection, host)
+                    hosts: Sequence[str | None] = args["hosts"] or [None]
+                    for each in hosts:
+                        changed |= rolling.forget(connection, each)
                 else:
                     for host in args["hosts"]:
                         changed |= rolling.write(connection, host, values, now)

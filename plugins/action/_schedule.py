@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
@@ -20,8 +21,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_SPEC,
+    SchedulerArgs,
     policy_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
@@ -41,7 +46,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import
 Reasons = Mapping[str, list[str]]
 
 
-class ActionModule(ConductorAction):
+class Args(SchedulerArgs, StoreArgs):
+    """The arguments of this action."""
+
+    requests: list[Any]
+    sections: Any
+    networks: list[Any]
+    guests: list[Any]
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "requests": {"type": "list", "elements": "dict", "required": True},
         "sections": {"type": "dict", "default": {}},
@@ -53,7 +67,7 @@ class ActionModule(ConductorAction):
     VARIABLES = ("service_down_time",)
     _requires_connection = False
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         now, store = time.time(), self.store(args, task_vars)
         proofs = Starting(self.ports(args, task_vars))
         requests, looked_at = self._look(proofs, args["requests"], args, task_vars)
@@ -111,8 +125,8 @@ class ActionModule(ConductorAction):
         self,
         proofs: Starting,
         requests: Sequence[Mapping[str, Any]],
-        args: dict[str, Any],
-        task_vars: Mapping[str, Any],
+        args: Args,
+        task_vars: Variables,
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
         """Check that no host has a new instance already, and find hosts that can build each.
 
@@ -151,7 +165,7 @@ class ActionModule(ConductorAction):
 
 
 def _without_networks(
-    networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]]
+    networks: Sequence[Mapping[str, str]], lacking: Mapping[str, Mapping[str, str]]
 ) -> Reasons:
     """Return the hosts that lack a network or a bridge of an instance, each with the reasons."""
     plugs = [
@@ -167,7 +181,7 @@ def _without_networks(
 
 
 def _without_hardware(
-    given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds
+    given: Mapping[str, object], request: Mapping[str, Any], kinds: compute_nodes.Kinds
 ) -> Reasons:
     """Return the hosts without a node that can run a guest, each with the reasons."""
     by_host = {}

@@ -13,10 +13,14 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     variables_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import fencing, host_answer
@@ -25,7 +29,30 @@ from ansible_collections.drover.compute.plugins.plugin_utils._evacuation import 
 _BOOT_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    state: str
+    tried: Any
+    boot_id: str
+    others: list[str]
+    ssh: bool
+    refused: bool
+    refusal: str
+    unclear: str
+    seen: list[Any]
+    power: str
+    said: bool
+    soft_fenced: bool
+    force: list[str]
+    down_seconds: int
+    start_seconds: int
+    quiet_seconds: int
+    down_percent: int
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
         "state": {
@@ -53,7 +80,7 @@ class ActionModule(ConductorAction):
     }
     _requires_connection = False
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
             answer = answering.answer(host, args["tried"], variables)
@@ -92,7 +119,7 @@ class ActionModule(ConductorAction):
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
 
-def _answer(args: dict[str, Any]) -> host_answer.Answer:
+def _answer(args: Args) -> host_answer.Answer:
     means = host_answer.UNCLEAR if args["unclear"] else host_answer.SILENT
     if args["ssh"]:
         means = host_answer.LOGIN

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import (
@@ -23,7 +26,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._evacuation.fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._store.hosts import storage_fences
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    #: REQUIREMENTS says which states have the hosts, and which the host and the fence.
+    host: str
+    hosts: list[str]
+    state: str
+    fence: str
+    addresses: list[str]
+    disks: list[str]
+    cut: list[str]
+    others: list[str]
+    force: list[str]
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
@@ -49,7 +67,7 @@ class ActionModule(ConductorAction):
         "required_one_of": [["host", "hosts"]],
     }
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         if args["state"] == "known":
             with self.store(args, task_vars).read() as connection:
                 return {
@@ -78,7 +96,7 @@ class ActionModule(ConductorAction):
             return {
                 "changed": False,
                 "fences": [
-                    {**each, "tasks": tasks_of(each["fence"], args["host"], True)}
+                    {**each, "tasks": tasks_of(str(each["fence"]), args["host"], True)}
                     for each in fencing.returned()
                 ],
             }

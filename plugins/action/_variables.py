@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
@@ -19,17 +19,26 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 HYPERVISORS = "drover_hypervisors"
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    playbook: str
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"playbook": {"type": "str", "required": True}}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         typed = load_extra_vars(self._loader)
         names = [
             name
@@ -56,16 +65,15 @@ class ActionModule(DroverAction):
             raise DroverError(unknown)
         return {"playbook": args["playbook"]}
 
-    def _no_host(self, playbook: str, task_vars: Mapping[str, Any]) -> str | None:
+    def _no_host(self, playbook: str, task_vars: Variables) -> str | None:
         """Return a sentence if the variable of the hypervisors names no host of the inventory.
 
         Return None otherwise.
         """
         if HYPERVISORS not in task_vars or not foreign_variables.reads(playbook, HYPERVISORS):
             return None
-        return no_host(
-            to_plain(self._templar.template(task_vars[HYPERVISORS])), task_vars["groups"]
-        )
+        groups: Any = task_vars["groups"]
+        return no_host(to_plain(self._templar.template(task_vars[HYPERVISORS])), groups)
 
-    def _is_set(self, name: str, task_vars: Mapping[str, Any]) -> bool:
+    def _is_set(self, name: str, task_vars: Variables) -> bool:
         return self._templar.template(task_vars[name]) not in (None, "", [])

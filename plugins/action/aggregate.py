@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
     KEPT_SPEC,
+    KeptArgs,
     KeptItem,
 )
 
 
-class ActionModule(KeptItem):
+class ActionModule(KeptItem[KeptArgs]):
     ARGUMENT_SPEC = {
         **KEPT_SPEC,
         "metadata": {"type": "dict"},

@@ -12,9 +12,13 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import (
@@ -53,7 +57,27 @@ STATES = (
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    #: REQUIREMENTS says which states have these, the instances and the alternates.
+    selections: list[Any]
+    of_definitions: bool
+    force: list[str]
+    inventory_hosts: list[str]
+    instances: list[str]
+    alternates: list[Any]
+    host: str | None
+    node: str | None
+    resources: Any
+    flavor: str | None
+    expires: int
+    consumers: Any
+    inventories: Any
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "state": {
             "type": "str",
@@ -92,7 +116,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         now = time.time()
         if args["expires"] < 0:
             raise DroverError("expires must be 0 (never) or more seconds.")
@@ -117,7 +141,7 @@ class ActionModule(DroverAction):
             with store.read() as connection:
                 continuity.witness(connection)
 
-    def _claimed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _claimed(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         selected, actor = selections.check(args["selections"]), Actor.of_this_task().holder
         uuids = {each["uuid"] for each in selected}
         is_recorded = not args["of_definitions"] or uuids <= set(
@@ -131,7 +155,7 @@ class ActionModule(DroverAction):
             continuity.refuse_unknown(connection, args["force"], args["inventory_hosts"])
         return {"changed": any(item["new"] for item in claimed), "claims": claimed}
 
-    def _next(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _next(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         uuid = self._one(args)
         if not args["alternates"]:
             raise DroverError(
@@ -144,18 +168,20 @@ class ActionModule(DroverAction):
         )
         return {"changed": True, "claims": [claimed]}
 
-    def _released(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _released(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         released = claims.release(connection, args["instances"], self._word(), now)
         return {"changed": bool(released), "released": released}
 
-    def _swapped(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _swapped(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         opened = [
-            migration_claims.begin(connection, uuid, args["host"], args["node"], "migration", now)
+            migration_claims.begin(
+                connection, uuid, str(args["host"]), args["node"], "migration", now
+            )
             for uuid in args["instances"]
         ]
         return {"changed": any(move["new"] for move in opened), "migrations": opened}
 
-    def _resized(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _resized(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         uuid = self._one(args)
         selections.check_resources("resources", args["resources"])
         place = instances.place(connection, uuid)
@@ -163,19 +189,17 @@ class ActionModule(DroverAction):
         if host is None and place is not None:
             host, node = place.host, place.hypervisor_hostname
         wanted: ResizeTarget = {"flavor": args["flavor"], "resources": args["resources"]}
-        opened = migration_claims.begin_resize(connection, uuid, host, node, wanted, now)
+        opened = migration_claims.begin_resize(connection, uuid, host or "", node, wanted, now)
         return {"changed": opened["new"], "migrations": [opened]}
 
-    def _moved(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _moved(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         return self._close(
             connection,
             args,
             lambda row: migration_claims.finish(connection, row.uuid, self._word(), None, now),
         )
 
-    def _confirmed(
-        self, connection: Connection, args: dict[str, Any], now: float
-    ) -> dict[str, Any]:
+    def _confirmed(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         return self._close(
             connection,
             args,
@@ -183,7 +207,7 @@ class ActionModule(DroverAction):
             ["finished"],
         )
 
-    def _reverted(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _reverted(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         return self._close(
             connection,
             args,
@@ -191,9 +215,7 @@ class ActionModule(DroverAction):
             ["finished"],
         )
 
-    def _swapped_back(
-        self, connection: Connection, args: dict[str, Any], now: float
-    ) -> dict[str, Any]:
+    def _swapped_back(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         message = "swapped back by drover.compute.allocation"
         proof = self._word()
         return self._close(
@@ -204,20 +226,20 @@ class ActionModule(DroverAction):
             ),
         )
 
-    def _replaced(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _replaced(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         written = reshaper.replace(connection, args["consumers"], now)
         return {"changed": any(each["changed"] for each in written), "consumers": written}
 
-    def _reshaped(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
+    def _reshaped(self, connection: Connection, args: Args, now: float) -> dict[str, object]:
         return reshaper.reshape(connection, args["inventories"], args["consumers"], now)
 
     def _close(
         self,
         connection: Connection,
-        args: dict[str, Any],
+        args: Args,
         close: Callable[[Any], object],
         statuses: Collection[str] = migration_claims.UNDER_WAY,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         migrations = {
             uuid: row
             for uuid, row in migrations_open.holding(connection, args["instances"]).items()
@@ -236,7 +258,7 @@ class ActionModule(DroverAction):
         """Return the proof that an operator ordered this. The operator has named the instances."""
         return certainty.word(Actor.of_this_task().holder)
 
-    def _one(self, args: dict[str, Any]) -> str:
+    def _one(self, args: Args) -> str:
         if len(args["instances"]) != 1:
             raise DroverError(
                 f"state={args['state']} works on exactly one instance, not on {len(args['instances'])}."

@@ -11,6 +11,10 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import (
     query_string,
@@ -18,11 +22,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidat
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    query: Any
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"query": {"type": "raw", "required": True}, **STORE_SPEC}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         wanted = query_string.read(args["query"])
         with self.store(args, task_vars).read() as connection:
             return {**response.answer(connection, wanted)}

@@ -6,19 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import validation
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import usages
 
-FILTERS = ("provider", "project", "user", "consumer_type")
+
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    consumers: list[str] | None
+    provider: str | None
+    project: str | None
+    user: str | None
+    consumer_type: str | None
 
 
-class ActionModule(DroverAction):
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "consumers": {"type": "list", "elements": "str", "aliases": ["consumer"]},
         "provider": {"type": "str"},
@@ -29,9 +40,16 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         consumers = args["consumers"]
         if consumers is not None:
             consumers = [validation.read_uuid("consumers", each) for each in consumers]
         with self.store(args, task_vars).read() as connection:
-            return usages.read(connection, consumers, **{name: args[name] for name in FILTERS})
+            return usages.read(
+                connection,
+                consumers,
+                args["provider"],
+                args["project"],
+                args["user"],
+                args["consumer_type"],
+            )

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
@@ -21,7 +23,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import evacuations
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    requests: list[Any] | None
+    loss: bool
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {
         "requests": {"type": "list", "elements": "raw"},
         "loss": {"type": "bool", "default": True},
@@ -30,8 +39,8 @@ class ActionModule(PlanInfo):
     VARIABLES = PLAN_INFO_VARIABLES
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
         wanted = capacity.all_flavors(connection) if args["requests"] is None else args["requests"]
         capacities = capacity.count(
             connection, wanted, policy, args["loss"], args["service_down_time"]

@@ -21,6 +21,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.del
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import (
     of_inventory,
 )
@@ -39,8 +42,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node_optio
     READING_OPTIONS,
 )
 
+#: The arguments of this action. Most options are those of _tracker.node_options.
+Args = dict[str, Any]
 
-class ActionModule(DroverAction):
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
         "nodes": {"type": "list", "elements": "dict"},
@@ -53,13 +59,13 @@ class ActionModule(DroverAction):
     }
     VARIABLES = ("uris", *NODE_OPTIONS, *READING_OPTIONS)
 
-    def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def variables(self, task_vars: Variables) -> Variables:
         """Return the variables of the host that is read; delegate_to may name it."""
         if not self._task.delegate_to:
             return task_vars
         return variables_of(task_vars, self.target(task_vars))
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         request = self._request(args, task_vars)
         self.exchanged = {request.host} if request.exchanged else set()
         try:
@@ -80,15 +86,16 @@ class ActionModule(DroverAction):
             raise
         finally:
             # A host that cannot be reached counts as read here.
-            hosts = list(task_vars.get("ansible_play_hosts_all") or ())
-            if line := milestone(self.target(task_vars), hosts):
+            hosts: Any = task_vars.get("ansible_play_hosts_all") or ()
+            if line := milestone(self.target(task_vars), list(hosts)):
                 self.show(line)
         if "diff" in found:
             found["diff"] = [difference(*each) for each in found["diff"]]
         return found
 
-    def _request(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> DiscoveryRequest:
+    def _request(self, args: Args, task_vars: Variables) -> DiscoveryRequest:
         host, nodes = args["host"] or self.target(task_vars), args["nodes"]
+        groups: Any = task_vars.get("groups") or {}
         peers = of_inventory(task_vars, host) if args["check_migration_trust"] else None
         return DiscoveryRequest(
             host=host,
@@ -96,15 +103,13 @@ class ActionModule(DroverAction):
             reading=ReadingRequest(args["uris"], peers) if nodes is None else None,
             nodes=nodes or (),
             whole=bool(args["host"]),
-            in_inventory=host in ((task_vars.get("groups") or {}).get("all") or ()),
+            in_inventory=host in (groups.get("all") or ()),
             exchanged=args["exchanged"],
             alone=self._task.delegate_to is None,
             diff=bool(self._task.diff),
         )
 
-    def _ports(
-        self, args: dict[str, Any], task_vars: Mapping[str, Any], host: str
-    ) -> DiscoveryPorts:
+    def _ports(self, args: Args, task_vars: Variables, host: str) -> DiscoveryPorts:
         given = {"store_url": args["store_url"]} if args["store_url"] else {}
         hosts = AnsibleHosts(self, task_vars, lambda: None, lambda dummy: None, given)
         return DiscoveryPorts(

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
+    DrainArgs,
     drain_request,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     DRAIN_PLAN_SPEC,
@@ -37,7 +41,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.pool_dra
 )
 
 
-class ActionModule(ConductorAction):
+class Args(DrainArgs, StoreArgs):
+    """The arguments of this action."""
+
+    host: list[str]
+    pool: str | None
+    destination_pool: str | None
+    reason: str
+    rounds: int
+    extra_moves: int
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "host": {"type": "list", "elements": "str", "default": [], "aliases": ["name"]},
@@ -51,9 +66,11 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = (*DRAIN_PLAN_SPEC, *DRAIN_VARIABLES)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         if args["pool"]:
-            pool_drain = PoolDrain(self.ports(args, task_vars), self._pool_request(args))
+            pool_drain = PoolDrain(
+                self.ports(args, task_vars), self._pool_request(args["pool"], args)
+            )
             result = pool_drain.run()
             return (
                 {**result, "changed": pool_drain.would_change} if self._task.check_mode else result
@@ -81,7 +98,7 @@ class ActionModule(ConductorAction):
         drained = drain.run()
         return {**drained, "changed": drain.would_change} if self._task.check_mode else drained
 
-    def _pool_request(self, args: Mapping[str, Any]) -> PoolDrainRequest:
+    def _pool_request(self, pool: str, args: Args) -> PoolDrainRequest:
         unsuitable = {
             "drover_unmovable=shutdown": args["unmovable"] == SHUTDOWN,
             "drover_extra_moves": args["extra_moves"] > 0,
@@ -97,7 +114,7 @@ class ActionModule(ConductorAction):
                 "drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would ever move."
             )
         return PoolDrainRequest(
-            args["pool"],
+            pool,
             host_names(args["host"]) if args["host"] else [],
             args["destination_pool"] or None,
             args["reason"],

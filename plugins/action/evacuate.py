@@ -9,16 +9,20 @@ import dataclasses
 import os
 import pwd
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_SPEC,
+    SchedulerArgs,
     policy_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -39,7 +43,31 @@ AT_LEAST_ONE = {
 }
 
 
-class ActionModule(ConductorAction):
+class Args(SchedulerArgs, StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    state: str
+    others: list[str]
+    read: list[str] | None
+    refused: str
+    power: str
+    said: str
+    reason: str
+    force: list[str]
+    unmovable: str
+    plan_only: bool
+    rounds: int
+    max_evacuations: int
+    start_timeout: int
+    call_timeout: int
+    down_seconds: int
+    start_seconds: int
+    quiet_seconds: int
+    down_percent: int
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True, "aliases": ["name"]},
@@ -66,9 +94,15 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("max_evacuations", "service_down_time", "start_timeout")
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
+        numbers = {
+            "max_evacuations": args["max_evacuations"],
+            "rounds": args["rounds"],
+            "start_timeout": args["start_timeout"],
+            "call_timeout": args["call_timeout"],
+        }
         for name, why in AT_LEAST_ONE.items():
-            if args[name] < 1:
+            if numbers[name] < 1:
                 raise DroverError(f"{name} must be at least 1, {why}.")
         request = EvacuationRequest(
             host=args["host"],
@@ -98,7 +132,7 @@ class ActionModule(ConductorAction):
         )
 
 
-def _operator(task_vars: Mapping[str, Any]) -> str:
+def _operator(task_vars: Variables) -> str:
     """Return the name of the operator in AWX, or else of the account on this machine."""
     named = (
         task_vars.get("awx_user_name")

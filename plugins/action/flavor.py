@@ -10,13 +10,23 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
     KEPT_SPEC,
+    KeptArgs,
     KeptItem,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 
 
-class ActionModule(KeptItem):
+class Args(KeptArgs):
+    """The arguments of this action."""
+
+    vcpus: int | None
+    memory_mb: Any
+    disk_gb: Any
+    extra_specs: Any
+
+
+class ActionModule(KeptItem[Args]):
     ARGUMENT_SPEC = {
         **KEPT_SPEC,
         "vcpus": {"type": "int"},
@@ -26,16 +36,17 @@ class ActionModule(KeptItem):
     }
     SECTION = "flavors"
 
-    def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
+    def item(self, args: Args) -> Mapping[str, object]:
         # Check here, so that a mistake is found before a request names the flavor.
         specs = check.extra_specs(args["extra_specs"] or {}, f"Flavor {args['name']}")
+        given: Mapping[str, object] = args
         units = {
             key: unit
             for key, unit in (("memory_mb", sizes.MIB), ("disk_gb", sizes.GIB))
-            if args[key] is not None
+            if given[key] is not None
         }
         amounts = {
-            key: sizes.read(f"Flavor {args['name']}: {key}", args[key], unit)
+            key: sizes.read(f"Flavor {args['name']}: {key}", given[key], unit)
             for key, unit in units.items()
         }
         return {**args, **amounts, "extra_specs": specs}

@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
@@ -23,7 +26,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.fleet_cpus 
 )
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    renew: bool
+    hosts: list[str]
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "renew": {"type": "bool", "default": False},
         "hosts": {"type": "list", "elements": "str", "default": []},
@@ -31,7 +41,7 @@ class ActionModule(ConductorAction):
     }
     _requires_connection = False
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         ports = self.ports(args, task_vars)
         cpus = FleetCpus(ports.store, ports.hosts)
         before = cpus.listing()
@@ -41,7 +51,7 @@ class ActionModule(ConductorAction):
                 "hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing was changed."
             )
         after = cpus.renewed(chosen) if args["renew"] else before
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "changed": after != before,
             "cpus": after,
             "lines": fleet_cpus_lines(after),

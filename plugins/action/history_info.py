@@ -8,11 +8,14 @@ from __future__ import annotations
 import calendar
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report.history import history_table
@@ -20,7 +23,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.reports.hist
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import actions
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    instances: list[str]
+    host: str | None
+    day: str | None
+    rows: int
+    show: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "instances": {"type": "list", "elements": "str", "default": []},
         "host": {"type": "str"},
@@ -31,7 +44,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         days = None if args["day"] in (None, "") else _day(args["day"])
         names = [each.strip() for each in args["instances"] if each.strip()]
         with self.store(args, task_vars).read() as connection:

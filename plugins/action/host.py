@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._store.database import clock
@@ -21,7 +24,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import 
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_changes
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    state: str | None
+    #: Required in the state renamed.
+    new_name: str
+    reason: str | None
+    forced_down: bool | None
+    shuts_down: list[str]
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True, "aliases": ["name"]},
         "state": {
@@ -48,7 +63,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
                 return self._absent(connection, args["host"])
@@ -77,14 +92,14 @@ class ActionModule(DroverAction):
             ]
         return result
 
-    def _absent(self, connection: Connection, host: str) -> dict[str, Any]:
+    def _absent(self, connection: Connection, host: str) -> dict[str, object]:
         if connection.execute(services.of_host(host)).first() is None:
             return {"changed": False}
         found = host_changes.remove(connection, host, clock.now(connection))
         actions.note(connection, "host", "removed from the store", host=host)
         return {"changed": True, "removed": {"host": host, **found}}
 
-    def _renamed(self, connection: Connection, host: str, new_name: str) -> dict[str, Any]:
+    def _renamed(self, connection: Connection, host: str, new_name: str) -> dict[str, object]:
         if (
             connection.execute(services.of_host(host)).first() is None
             and connection.execute(services.of_host(new_name)).first() is not None

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
     SELECTOR_SPEC,
+    SelectorArgs,
     selector_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import (
@@ -29,7 +33,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.reports impo
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
 
 
-class ActionModule(DroverAction):
+class Args(SelectorArgs, StoreArgs):
+    """The arguments of this action."""
+
+    host: str | None
+    capacity: bool
+    service_down_time: int
+    show: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "aliases": ["name"]},
         **SELECTOR_SPEC,
@@ -41,9 +54,9 @@ class ActionModule(DroverAction):
     VARIABLES = ("service_down_time",)
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         host: str | None = args["host"]
-        result: dict[str, Any] = {}
+        result: dict[str, object] = {}
         selector = selector_of(args, "host")
         rows: Sequence[HostStatus]
         pools: Sequence[ListedPool] = ()

@@ -10,13 +10,23 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
     KEPT_SPEC,
+    KeptArgs,
     KeptItem,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import images
 
 
-class ActionModule(KeptItem):
+class Args(KeptArgs):
+    """The arguments of this action."""
+
+    source: str | None
+    checksum: str | None
+    disk_format: str | None
+    properties: Any
+
+
+class ActionModule(KeptItem[Args]):
     ARGUMENT_SPEC = {
         **KEPT_SPEC,
         "source": {"type": "str"},
@@ -26,8 +36,9 @@ class ActionModule(KeptItem):
     }
     SECTION = "images"
 
-    def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
+    def item(self, args: Args) -> Mapping[str, object]:
+        given: Mapping[str, object] = args
         (image,) = check.images(
-            [{key: args[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image"
+            [{key: given[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image"
         )
         return image

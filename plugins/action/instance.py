@@ -6,21 +6,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
     CHOICE_REQUIREMENTS,
     CHOICE_SPEC,
+    ChoiceArgs,
     OperatingAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import POWER
 
 
-class ActionModule(OperatingAction):
+class Args(ChoiceArgs, StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    timeout: int
+    force: bool
+    hard: bool
+    keep_disks: bool
+
+
+class ActionModule(OperatingAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": [*POWER, "absent"], "default": "running"},
         **CHOICE_SPEC,
@@ -32,7 +46,7 @@ class ActionModule(OperatingAction):
     }
     REQUIREMENTS = CHOICE_REQUIREMENTS
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         chosen = selecting.instances(self.store(args, task_vars), args, self.show)
         if args["selector"] is not None and args["state"] == "absent" and not self._task.check_mode:
             selecting.refuse_unseen(args["selector"], chosen)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.instance_device import (
     INSTANCE_SPEC,
     ONE_INSTANCE,
+    InstanceArgs,
     InstanceDeviceAction,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -18,7 +17,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
 )
 
 
-class ActionModule(InstanceDeviceAction):
+class Args(InstanceArgs):
+    """The arguments of this action."""
+
+    path: str | None
+    target: str | None
+
+
+class ActionModule(InstanceDeviceAction[Args]):
     KIND = CDROM
     ARGUMENT_SPEC = {
         "path": {"type": "str"},
@@ -27,7 +33,7 @@ class ActionModule(InstanceDeviceAction):
     }
     REQUIREMENTS = {"required_one_of": [ONE_INSTANCE, ["path", "target"]]}
 
-    def device(self, args: dict[str, Any]) -> dict[str, Any]:
+    def device(self, args: Args) -> dict[str, object]:
         if args["state"] == "present" and not args["path"]:
             raise DroverError(
                 "The medium has no path. Nothing was done: give the path of its image, drover_disk_path (option path)."

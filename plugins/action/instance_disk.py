@@ -11,7 +11,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     INSTANCE_SPEC,
     ONE_INSTANCE,
     TIMEOUT_SPEC,
+    InstanceArgs,
     InstanceDeviceAction,
+    TimeoutArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -24,7 +26,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
 RESIZED = "resized"
 
 
-class ActionModule(InstanceDeviceAction):
+class Args(InstanceArgs, TimeoutArgs):
+    """The arguments of this action."""
+
+    path: str | None
+    size: Any
+    format: str
+    target: str | None
+    bus: str
+    readonly: bool
+
+
+class ActionModule(InstanceDeviceAction[Args]):
     KIND = DISK
     TYPED = {**InstanceDeviceAction.TYPED, "size": "drover_disk_gb"}
     ARGUMENT_SPEC = {
@@ -51,10 +64,10 @@ class ActionModule(InstanceDeviceAction):
         ],
     }
 
-    def kind(self, args: dict[str, Any]) -> str:
+    def kind(self, args: Args) -> str:
         return GROWTH if args["state"] == RESIZED else DISK
 
-    def device(self, args: dict[str, Any]) -> dict[str, Any]:
+    def device(self, args: Args) -> dict[str, object]:
         size = (
             None if args["size"] is None else sizes.read("size", args["size"], sizes.GIB, least=1)
         )

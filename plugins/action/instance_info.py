@@ -11,9 +11,14 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import (
     SELECTOR_SPEC,
+    SelectorArgs,
     selector_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import node_labels
@@ -51,7 +56,20 @@ MIGRATIONS = 5
 FILTERS = ("host", "state", "project")
 
 
-class ActionModule(DroverAction):
+class Args(SelectorArgs, StoreArgs):
+    """The arguments of this action."""
+
+    host: str | None
+    name: str | None
+    uuid: str | None
+    instances: list[Any] | None
+    allow_unknown: bool
+    state: str | None
+    project: str | None
+    show: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
         "name": {"type": "str"},
@@ -66,7 +84,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         selector = selector_of(args, "instances", "name", "uuid")
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
@@ -75,9 +93,10 @@ class ActionModule(DroverAction):
             listed: Sequence[Mapping[str, Any]] = instances.listing(
                 connection, args["host"], args["name"], args["uuid"], selector
             )
+            given: Mapping[str, object] = args
             for key in FILTERS[1:]:
-                if args[key] is not None:
-                    listed = [each for each in listed if each[key] == args[key]]
+                if given[key] is not None:
+                    listed = [each for each in listed if each[key] == given[key]]
             addresses = instances.addresses(connection, [each["uuid"] for each in listed])
             chosen = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
@@ -96,7 +115,7 @@ class ActionModule(DroverAction):
             table = [*text.instances_table(shown, nodes), *text.moving_lines(moves, now)]
             if not chosen and not services.any_host(connection):
                 table = [EMPTY]
-            elif selector is not None and not chosen and not any(args[key] for key in FILTERS):
+            elif selector is not None and not chosen and not any(given[key] for key in FILTERS):
                 table = [label_rows.no_instance(connection, selector)]
         if args["show"]:
             for line in table:
@@ -108,7 +127,7 @@ class ActionModule(DroverAction):
         connection: Connection,
         found: Iterable[Mapping[str, Any]],
         now: float,
-        task_vars: Mapping[str, Any],
+        task_vars: Variables,
     ) -> list[str]:
         """Return some lines on each instance."""
         states = {each["host"]: each for each in hosts.states(connection, now)}
@@ -164,12 +183,12 @@ class ActionModule(DroverAction):
         ]
 
 
-def _variables(task_vars: Mapping[str, Any], host: str | None) -> Mapping[str, Any]:
+def _variables(task_vars: Variables, host: str | None) -> Mapping[str, Any]:
     """Return the variables of a host; empty if the inventory does not have it.
 
     Ansible's own get() would return an undefined value.
     """
-    by_host = task_vars.get("hostvars") or {}
+    by_host: Any = task_vars.get("hostvars") or {}
     if host is None or host not in by_host:
         return {}
     return by_host[host]

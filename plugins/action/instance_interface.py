@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.instance_device import (
     INSTANCE_SPEC,
     ONE_INSTANCE,
     TIMEOUT_SPEC,
+    InstanceArgs,
     InstanceDeviceAction,
+    TimeoutArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import (
@@ -26,7 +26,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions.hardwa
 )
 
 
-class ActionModule(InstanceDeviceAction):
+class Args(InstanceArgs, TimeoutArgs):
+    """The arguments of this action."""
+
+    network: str | None
+    bridge: str | None
+    mac: str | None
+    model: str
+
+
+class ActionModule(InstanceDeviceAction[Args]):
     KIND = INTERFACE
     ARGUMENT_SPEC = {
         "network": {"type": "str"},
@@ -41,7 +50,7 @@ class ActionModule(InstanceDeviceAction):
         "mutually_exclusive": [["network", "bridge"]],
     }
 
-    def device(self, args: dict[str, Any]) -> dict[str, Any]:
+    def device(self, args: Args) -> dict[str, object]:
         if args["state"] == "present" and not (args["network"] or args["bridge"]):
             raise DroverError(
                 "The new interface has neither a network nor a bridge. Nothing was done: give one of them."

@@ -11,11 +11,16 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
     CHOICE_REQUIREMENTS,
     CHOICE_SPEC,
+    ChoiceArgs,
     OperatingAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import labels
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -24,11 +29,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._common.errors impo
 PATIENCE = 60
 
 
-class ActionModule(OperatingAction):
+class Args(ChoiceArgs, StoreArgs):
+    """The arguments of this action."""
+
+    labels: Any
+
+
+class ActionModule(OperatingAction[Args]):
     ARGUMENT_SPEC = {"labels": {"type": "dict", "required": True}, **CHOICE_SPEC, **STORE_SPEC}
     REQUIREMENTS = CHOICE_REQUIREMENTS
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         changes = labels.checked(args["labels"], "Option labels", removals=True)
         if not changes:
             raise DroverError(

@@ -6,18 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     LIMITS_SPEC,
     ConductorAction,
+    InstancesArgs,
+    LimitsArgs,
     resize_settings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_VARIABLES,
@@ -32,7 +37,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 )
 
 
-class ActionModule(ConductorAction):
+class Args(InstancesArgs, LimitsArgs, StoreArgs):
+    """The arguments of this action."""
+
+    host: str | None
+    cold: bool
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
@@ -43,7 +55,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         moves = MoveSettings(
             migration_limits.of_options(args),

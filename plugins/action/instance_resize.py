@@ -6,19 +6,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
     difference,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     SIZE_SPEC,
     ConductorAction,
+    InstancesArgs,
+    SizeArgs,
     new_size,
     resize_settings,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_VARIABLES,
@@ -31,7 +36,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize i
 )
 
 
-class ActionModule(ConductorAction):
+class Args(SizeArgs, InstancesArgs, StoreArgs):
+    """The arguments of this action."""
+
+    ending: str | None
+    host: str | None
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         **SIZE_SPEC,
@@ -42,7 +54,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("migration", *SCHEDULER_VARIABLES)
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
         request = ResizeRequest(

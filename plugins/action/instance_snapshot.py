@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
@@ -18,6 +18,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.operating import (
     CHOICE_REQUIREMENTS,
     CHOICE_SPEC,
+    ChoiceArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import (
@@ -32,7 +36,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.snapshots i
 )
 
 
-class ActionModule(ConductorAction):
+class Args(ChoiceArgs, StoreArgs):
+    """The arguments of this action."""
+
+    state: str | None
+    snapshot: str | None
+    description: str | None
+    discard: bool
+    timeout: int
+
+
+class ActionModule(ConductorAction[Args]):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": [PRESENT, ABSENT, REVERTED]},
         "snapshot": {"type": "str"},
@@ -45,7 +59,7 @@ class ActionModule(ConductorAction):
     REQUIREMENTS = CHOICE_REQUIREMENTS
     _requires_connection = False
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         state, name = args["state"] or None, args["snapshot"] or None
         if state is not None and name is None:
             raise DroverError(
@@ -63,7 +77,7 @@ class ActionModule(ConductorAction):
         outcomes, differences, failed = InstanceSnapshots(
             self.ports(args, task_vars), request, self._task.check_mode
         ).run(chosen)
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "changed": any(each["changed"] for each in outcomes),
             "instances": outcomes,
             "table": snapshots_table([each for each in outcomes if each["status"] == "done"]),

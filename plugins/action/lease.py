@@ -6,20 +6,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     Actor,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import leases
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: str
+    state: str
+    purpose: str
+    seconds: int
+    force: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True, "aliases": ["name"]},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -30,7 +43,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         if args["seconds"] < 1:
             raise DroverError(
                 "seconds must be at least 1, because a lease that expires at once reserves nothing."

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
@@ -13,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
@@ -20,7 +22,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    host: list[str]
+    max_migrations: int
+    max_migrations_per_destination: int | None
+    max_migrations_overall: int | None
+    extra_moves: int
+    solver_seconds: float
+    migration: Any
+    excluded: Any
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {
         "host": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
         "max_migrations": {"type": "int", "default": 2},
@@ -43,8 +58,8 @@ class ActionModule(PlanInfo):
     )
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
         question = dataclasses.replace(
             DrainQuestion.of_options(policy, args), own=self.own.guests()
         )

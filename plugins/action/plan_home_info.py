@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
     homes_of,
@@ -23,7 +25,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    instances: list[Any]
+    max_migrations: int
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {
         "instances": {"type": "list", "elements": "dict", "required": True},
         "max_migrations": {"type": "int", "default": 2},
@@ -32,8 +41,8 @@ class ActionModule(PlanInfo):
     VARIABLES = ("max_migrations", *PLAN_INFO_VARIABLES)
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
         migration_limits.of_options(args)
         plan = plan_home(
             connection,

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    OptionSpec,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     REBALANCE_VARIABLES,
@@ -23,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: The options with the same names as fields of RebalanceQuestion.
-SAME_SPEC: dict[str, dict[str, Any]] = {
+SAME_SPEC: dict[str, OptionSpec] = {
     "max_moves": {"type": "int", "default": 10},
     "threshold": {"type": "float", "default": 0.01},
     "margin": {"type": "float", "default": 0.005},
@@ -35,19 +40,42 @@ SAME_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    plan_file: str | None
+    max_moves: int
+    threshold: float
+    margin: float
+    cost_per_gib: float
+    cooldown: int
+    weights: Any
+    despite_maintenance: bool
+    max_migrations: int
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {"plan_file": {"type": "path"}, **SAME_SPEC, **PLAN_INFO_SPEC}
     VARIABLES = (*REBALANCE_VARIABLES.items(), *PLAN_INFO_VARIABLES)
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
         saved = plan_file.read_moves(args["plan_file"]) if args["plan_file"] else None
-        names = (*SAME_SPEC, "service_down_time")
         plan = RebalanceQuestion(
-            policy, **{name: args[name] for name in names}, own=self.own.guests()
+            policy,
+            args["max_moves"],
+            args["threshold"],
+            args["margin"],
+            args["cost_per_gib"],
+            args["cooldown"],
+            args["weights"],
+            args["despite_maintenance"],
+            args["max_migrations"],
+            args["service_down_time"],
+            self.own.guests(),
         ).plan(connection)
-        result: dict[str, Any] = {"plan": plan}
+        result: dict[str, object] = {"plan": plan}
         if saved is not None:
             result["same"] = plan_file.is_same(saved, plan["moves"])
         return result, plan["lines"]

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import (
     RollingQuestion,
@@ -20,7 +21,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    hosts: list[str] | None
+    spare_hosts: int
+    batch_size: int
+    back: bool
+    unmovable: str
+    empty: list[str]
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {
         "hosts": {"type": "list", "elements": "str"},
         "spare_hosts": {"type": "int", "default": 0},
@@ -37,9 +49,15 @@ class ActionModule(PlanInfo):
     )
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
-        names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
-        question = RollingQuestion(policy, **{name: args[name] for name in names})
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
+        question = RollingQuestion(
+            policy,
+            args["spare_hosts"],
+            args["batch_size"],
+            args["back"],
+            args["unmovable"],
+            args["service_down_time"],
+        )
         plan = naming_own(question.plan(connection, args["hosts"], args["empty"]), self.own)
         return {"plan": plan}, plan["lines"]

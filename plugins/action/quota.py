@@ -11,7 +11,11 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
     difference,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
@@ -31,7 +35,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances im
 UNLIMITED = -1
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    project: str
+    state: str
+    instances: Any
+    cores: Any
+    ram: Any
+    resources: Any
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "project": {"type": "str", "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -43,23 +58,25 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         project = args["project"]
         if not is_line(project):
             raise DroverError(
                 f"project must be the name of a project, in one line of text, not {shown(project)}."
             )
         who = f"Quota of project {project}"
+        given: Mapping[str, object] = args
         limits = {
-            name: _limit(f"{who}: {name}", name, args[name])
+            name: _limit(f"{who}: {name}", name, given[name])
             for name in NOVA
-            if args[name] is not None
+            if given[name] is not None
         }
         resource_limits = {
             name: _limit(f"{who}: resources: {name}", name, value)
             for name, value in (args["resources"] or {}).items()
         }
         warnings: list[str] = []
+        after: Mapping[str, object] = {}
         with self.store(args, task_vars).write() as connection:
             if self._task.check_mode:
                 warnings = classes_and_traits.assume(
@@ -73,7 +90,7 @@ class ActionModule(DroverAction):
             )
             before = quotas.read(connection, [project]).get(project)
             if args["state"] == "absent":
-                result: dict[str, Any] = {"changed": quotas.delete(connection, project)}
+                result: dict[str, object] = {"changed": quotas.delete(connection, project)}
             else:
                 if not limits and not resource_limits:
                     raise DroverError(
@@ -85,9 +102,7 @@ class ActionModule(DroverAction):
         if warnings:
             result["warnings"] = warnings
         if self._task.diff:
-            result["diff"] = [
-                difference(project, before, (result.get("quota") or {}).get("limits") or None)
-            ]
+            result["diff"] = [difference(project, before, after or None)]
         return result
 
 

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import (
@@ -19,11 +22,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.projects im
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    project: str | None
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"project": {"type": "str"}, **STORE_SPEC}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         with self.store(args, task_vars).read() as connection:
             found = quotas.listing(connection, args["project"] or None)
         return {"quotas": found, "table": projects_table(projects_view(found))}

@@ -15,19 +15,33 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_SPEC,
+    SchedulerArgs,
     policy_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
+from ansible_collections.drover.compute.plugins.plugin_utils._report.parts import ReportView
 from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import report_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._store.database import bulk
 
 
-class ActionModule(DroverAction):
+class Args(SchedulerArgs, StoreArgs):
+    """The arguments of this action."""
+
+    path: str
+    fleet: str | None
+    plans: list[Any]
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "path": {"type": "path", "default": "drover-report.html"},
         "fleet": {"type": "str"},
@@ -38,7 +52,7 @@ class ActionModule(DroverAction):
     VARIABLES = ("service_down_time", "fleet")
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         # Only its owner may read a new page, because it shows the places of all instances.
         file, now = OutputFile("report", "drover_report", args["path"], 0o600), time.time()
         before = file.read()
@@ -66,17 +80,19 @@ class ActionModule(DroverAction):
         return result
 
 
-def _plain(view: Mapping[str, Any]) -> dict[str, Any]:
-    summary = {key: value for key, value in view["summary"].items() if key != "figures"}
+def _plain(view: ReportView) -> dict[str, object]:
+    summary: dict[str, object] = {
+        key: value for key, value in view["summary"].items() if key != "figures"
+    }
     for each in view["summary"]["figures"]:
         summary.update({each["name"]: each["capacity"], f"{each['name']}_used": each["used"]})
         summary[f"{each['name']}_physical"] = each["physical"]
     return summary
 
 
-def _difference(path: str, before: bytes, after: bytes) -> dict[str, Any]:
+def _difference(path: str, before: bytes, after: bytes) -> dict[str, object]:
     """Return an entry of ``diff``; name a long file only, as modules of Ansible do."""
-    entry = {"before_header": path if before else "", "after_header": path}
+    entry: dict[str, object] = {"before_header": path if before else "", "after_header": path}
     for name, content in (("before", before), ("after", after)):
         if len(content) > C.MAX_FILE_SIZE_FOR_DIFF:
             entry["dst_larger" if name == "before" else "src_larger"] = C.MAX_FILE_SIZE_FOR_DIFF

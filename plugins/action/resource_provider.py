@@ -11,6 +11,10 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     classes_and_traits,
@@ -21,11 +25,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
-IDENTITY = ("name", "uuid", "generation")
-WANTED = ("parent", "inventories", "traits", "aggregates")
+
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    name: str | None
+    uuid: str | None
+    state: str
+    parent: str | None
+    inventories: Any
+    traits: list[str] | None
+    aggregates: list[str] | None
+    generation: int | None
 
 
-class ActionModule(DroverAction):
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "name": {"type": "str"},
         "uuid": {"type": "str"},
@@ -40,21 +54,29 @@ class ActionModule(DroverAction):
     REQUIREMENTS = {"required_one_of": [["name", "uuid"]]}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        identity = {name: args[name] for name in IDENTITY}
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         before: ProviderDescription | None
         after: ProviderDescription | None = None
         warnings: list[str] = []
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
-                before = resource_providers.delete(connection, **identity)
+                before = resource_providers.delete(
+                    connection, args["name"], args["uuid"], args["generation"]
+                )
             else:
                 warnings = self._assumed(connection, args) if self._task.check_mode else []
                 before, after, more = resource_providers.ensure(
-                    connection, **identity, **{name: args[name] for name in WANTED}
+                    connection,
+                    args["name"],
+                    args["uuid"],
+                    args["parent"],
+                    args["inventories"],
+                    args["traits"],
+                    args["aggregates"],
+                    args["generation"],
                 )
                 warnings += more
-        result: dict[str, Any] = {"changed": before != after}
+        result: dict[str, object] = {"changed": before != after}
         if after is not None:
             result["resource_provider"] = after
         if warnings:
@@ -72,7 +94,7 @@ class ActionModule(DroverAction):
         return result
 
     @staticmethod
-    def _assumed(connection: Connection, args: dict[str, Any]) -> list[str]:
+    def _assumed(connection: Connection, args: Args) -> list[str]:
         where = f"Resource provider {args['name'] or args['uuid']}"
         kinds = (
             (classes_and_traits.RESOURCE_CLASS, args["inventories"]),

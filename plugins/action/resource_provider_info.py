@@ -11,6 +11,10 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import validation
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
@@ -19,7 +23,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    name: str | None
+    uuid: str | None
+    in_tree: str | None
+    member_of: Any
+    required: Any
+    resources: Any
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "name": {"type": "str"},
         "uuid": {"type": "str"},
@@ -31,7 +46,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         group = provider_query.parse(args["required"], args["member_of"], args["resources"])
         uuids = {
             name: None if args[name] is None else validation.read_uuid(name, args[name])

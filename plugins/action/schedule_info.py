@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import (
     PLAN_INFO_SPEC,
     PLAN_INFO_VARIABLES,
     PlanInfo,
+    PlanInfoArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import (
     decide,
@@ -22,7 +24,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.database imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
-class ActionModule(PlanInfo):
+class Args(PlanInfoArgs):
+    """The arguments of this action."""
+
+    requests: list[Any]
+    explain: bool
+
+
+class ActionModule(PlanInfo[Args]):
     ARGUMENT_SPEC = {
         "requests": {"type": "list", "elements": "dict", "required": True},
         "explain": {"type": "bool", "default": True},
@@ -31,8 +40,8 @@ class ActionModule(PlanInfo):
     VARIABLES = PLAN_INFO_VARIABLES
 
     def answer(
-        self, connection: Connection, policy: Policy, args: dict[str, Any]
-    ) -> tuple[dict[str, Any], list[str]]:
+        self, connection: Connection, policy: Policy, args: Args
+    ) -> tuple[Mapping[str, object], list[str]]:
         refuse_unknown(args["requests"])
         now = clock.now(connection)
         placements = decide(

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import (
     KEPT_SPEC,
+    KeptArgs,
     KeptItem,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 
 
-class ActionModule(KeptItem):
+class ActionModule(KeptItem[KeptArgs]):
     ARGUMENT_SPEC = {
         **KEPT_SPEC,
         "policy": {"type": "str", "choices": list(server_groups.POLICIES)},

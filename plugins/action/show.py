@@ -6,18 +6,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     DroverAction,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
+)
 
 
-class ActionModule(DroverAction):
+class Args(TypedDict):
+    """The arguments of this action."""
+
+    lines: list[str]
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"lines": {"type": "list", "elements": "str", "required": True}}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         for line in args["lines"]:
             self.show(line)
         return {"changed": False}

@@ -14,9 +14,14 @@ import yaml
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_SPEC,
+    SchedulerArgs,
     policy_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common import yaml_errors
@@ -35,7 +40,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulat
 )
 
 
-class ActionModule(DroverAction):
+class Args(SchedulerArgs, StoreArgs):
+    """The arguments of this action."""
+
+    changes: Any
+    replay: Any
+    flavors: list[Any] | None
+    max_moves: int
+    export: str | None
+    path: str | None
+    fleet: str | None
+    show: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "changes": {"type": "raw", "default": []},
         "replay": {"type": "dict"},
@@ -56,7 +74,7 @@ class ActionModule(DroverAction):
     )
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         policy, store = policy_of(args, task_vars), self.store(args, task_vars)
         args["changes"] = _of_text(args["changes"])
         if args["max_moves"] < 0:
@@ -84,7 +102,7 @@ class ActionModule(DroverAction):
             maps=file is not None,
         )
         simulation = simulate(store, args["changes"], question, args["export"])
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "changed": False,
             "path": None,
             "lines": simulation_lines(simulation),
@@ -98,7 +116,7 @@ class ActionModule(DroverAction):
                 state.pop("map", None)
         return self._shown(args, {**result, "simulation": simulation})
 
-    def _shown(self, args: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    def _shown(self, args: Args, result: dict[str, Any]) -> dict[str, object]:
         if args["show"]:
             # Show the lines here, because some output formats of Ansible fold the long lines of a
             # result.
@@ -120,7 +138,7 @@ def _of_text(given: Any) -> Any:
         ) from None
 
 
-def _refuse_with_replay(args: Mapping[str, Any]) -> None:
+def _refuse_with_replay(args: Args) -> None:
     for option in ("changes", "flavors", "path"):
         if args[option]:
             raise DroverError(

@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     has_ended,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
@@ -30,7 +33,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.runs import 
 from ansible_collections.drover.compute.plugins.plugin_utils._store.schema import schema
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    state: str
+    release_expired: bool
+    #: Required in the states exported and imported.
+    path: str
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {
         "state": {
             "type": "str",
@@ -46,7 +58,7 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         _check(args)
         store = self.store(args, task_vars)
         result = getattr(self, f"_{args['state']}")(store, args)
@@ -55,11 +67,11 @@ class ActionModule(DroverAction):
             result["diff"] = [{"before": _lines(diff[0]), "after": _lines(diff[1])}]
         return {**result, "url": store.shown_url, "revision": schema.LATEST}
 
-    def _present(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
+    def _present(self, store: Store, args: Args) -> dict[str, object]:
         before = store.upgrade()
         return {"changed": before != schema.LATEST, "shown": ([before or "empty"], [schema.LATEST])}
 
-    def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
+    def _healed(self, store: Store, args: Args) -> dict[str, object]:
         with store.write() as connection:
             audited = audit.audit(
                 connection, time.time(), True, args["release_expired"], has_ended=has_ended
@@ -90,7 +102,7 @@ class ActionModule(DroverAction):
             "shown": (table, remaining),
         }
 
-    def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
+    def _exported(self, store: Store, args: Args) -> dict[str, object]:
         with store.read() as connection:
             exported = transfer.export(
                 connection, args["path"], time.time(), dry=self._task.check_mode
@@ -104,7 +116,7 @@ class ActionModule(DroverAction):
             "shown": shown,
         }
 
-    def _imported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
+    def _imported(self, store: Store, args: Args) -> dict[str, object]:
         # Read the whole file before the store is changed.
         with Export(args["path"]) as exported, store.write() as connection:
             found = transfer.load(connection, exported)
@@ -112,10 +124,13 @@ class ActionModule(DroverAction):
         return {**found, "path": args["path"], "shown": (_counted(before), _counted(found["rows"]))}
 
 
-def _check(args: dict[str, Any]) -> None:
+def _check(args: Args) -> None:
     """Refuse options of other states, and make the path absolute."""
-    for option, states in (("release_expired", ["healed"]), ("path", ["exported", "imported"])):
-        if args[option] and args["state"] not in states:
+    for option, value, states in (
+        ("release_expired", args["release_expired"], ["healed"]),
+        ("path", args["path"], ["exported", "imported"]),
+    ):
+        if value and args["state"] not in states:
             raise DroverError(
                 f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out."
             )

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
     DroverAction,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import (
     has_ended,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import (
@@ -23,11 +26,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.text import
 )
 
 
-class ActionModule(DroverAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    release_expired: bool
+
+
+class ActionModule(DroverAction[Args]):
     ARGUMENT_SPEC = {"release_expired": {"type": "bool", "default": False}, **STORE_SPEC}
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         with self.store(args, task_vars).read() as connection:
             audited = audit.audit(
                 connection,

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
     STORE_SPEC,
+    StoreArgs,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.options import (
+    Variables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._common.errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._common.validation import host_names
@@ -25,7 +28,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 
 
-class ActionModule(ConductorAction):
+class Args(StoreArgs):
+    """The arguments of this action."""
+
+    host: list[str]
+    pool: str | None
+    timeout: int
+    max_migrations: int
+    shutdown_timeout: int
+
+
+class ActionModule(ConductorAction[Args]):
     _requires_connection = False
     ARGUMENT_SPEC = {
         "host": {"type": "list", "elements": "str", "default": [], "aliases": ["name"]},
@@ -37,7 +50,7 @@ class ActionModule(ConductorAction):
     }
     VARIABLES = ("max_migrations", "shutdown_timeout")
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         if args["pool"]:
             hosts = host_names(args["host"]) if args["host"] else []
             return pool_undrain.bring_back(

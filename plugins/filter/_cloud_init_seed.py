@@ -94,7 +94,7 @@ def _text(key: str, value: Any, head: str = "") -> str:
     )
 
 
-def _meta_data(given: Any, defaults: Mapping[str, Any]) -> str:
+def _meta_data(given: Any, defaults: Mapping[str, object]) -> str:
     """Return the text of meta-data with the missing defaults added."""
     text = _text("meta_data", given)
     try:

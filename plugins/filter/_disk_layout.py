@@ -19,12 +19,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 
 
 def disk_layout(
-    disks: list[dict[str, Any]],
+    disks: list[dict[str, object]],
     base: str,
     images: dict[str, str | None] | None = None,
     pools: dict[str, dict[str, str | None]] | None = None,
     uuid: str = "",
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the disks of a definition in order, for the domain template and the module domain.
 
     :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool, source.
@@ -78,8 +78,8 @@ def disk_layout(
 
 
 def _volume(
-    disk: dict[str, Any], target: str, uuid: str, images: dict[str, str | None]
-) -> dict[str, Any]:
+    disk: dict[str, object], target: str, uuid: str, images: dict[str, str | None]
+) -> dict[str, object]:
     if not uuid:
         raise AnsibleFilterError(
             f"The disk {target} is a volume of the storage pool {disk['pool']}, which needs the uuid of the instance for its name."

@@ -23,7 +23,7 @@ def fleet_findings(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> dict[st
     }
 
 
-def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(variables: Mapping[str, object]) -> dict[str, object]:
     # Ansible's hostvars has no get().
     looked = to_plain(variables["check_looked"]) if "check_looked" in variables else {}
     if "host" not in looked:

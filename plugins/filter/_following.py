@@ -12,7 +12,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pee
 from ansible_collections.drover.compute.plugins.plugin_utils._common.plain import to_plain
 
 
-def following(peers: Sequence[Mapping[str, Any]], of: str, most: int = 0) -> list[dict[str, Any]]:
+def following(
+    peers: Sequence[Mapping[str, object]], of: str, most: int = 0
+) -> list[dict[str, object]]:
     """See _following.yml."""
     by_host = {each["host"]: each for each in to_plain(peers)}
     return [by_host[host] for host in ring(list(by_host), of, most)]

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 
 def guest(
     claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return all hardware settings in the domain XML of a claimed instance.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
@@ -35,7 +35,7 @@ def guest(
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}
     where = f"Instance {claim.get('name')} on {claim.get('host')}"
-    definition = claim.get("guest") or {}
+    definition: Any = claim.get("guest") or {}
     try:
         found = hardware.hardware(
             definition,

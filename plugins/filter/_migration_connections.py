@@ -60,7 +60,7 @@ def _without_uri(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> list[str]
     return [f"No connection to {', '.join(names)}: {why}." for why, names in grouped.items()]
 
 
-def _why_no_uri(host: str, variables: Mapping[str, Any]) -> str:
+def _why_no_uri(host: str, variables: Mapping[str, object]) -> str:
     try:
         if migration_uri(host, variables):
             return ""

@@ -32,7 +32,7 @@ def migration_peers(
     return peers
 
 
-def _peer(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+def _peer(host: str, variables: Mapping[str, object]) -> dict[str, object]:
     uri = migration_uri(host, variables)
     own, root = (
         _variable(variables, "hypervisor_account") or {},
@@ -59,7 +59,7 @@ def _peer(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def migration_uri(host: str, variables: Mapping[str, Any]) -> str | None:
+def migration_uri(host: str, variables: Mapping[str, object]) -> str | None:
     """Return the URI by which other hosts reach a host, as discovery records it."""
     uri = _variable(variables, "drover_migration_uri")
     if uri:
@@ -68,7 +68,7 @@ def migration_uri(host: str, variables: Mapping[str, Any]) -> str | None:
     return default_migration_uri(host) if str(local[0]).startswith("qemu") else None
 
 
-def _variable(variables: Mapping[str, Any], name: str) -> Any:
+def _variable(variables: Mapping[str, object], name: str) -> Any:
     # Ansible's hostvars has no get().
     return to_plain(variables[name]) if name in variables else None
 

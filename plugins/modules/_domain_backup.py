@@ -52,7 +52,6 @@ EXAMPLES = r"""
 []
 """
 
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._host.module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import copies
@@ -69,7 +68,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    result: dict[str, Any] = {"changed": False, "copies": [], "left_out": [], "lines": []}
+    result: copies.Result = {"changed": False, "copies": [], "left_out": [], "lines": []}
     with module.hypervisor(lambda: result, local=True) as conn:
         copies.copy_all(module, conn, result)
     module.exit_json(**result)

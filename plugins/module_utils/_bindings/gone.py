@@ -10,15 +10,15 @@ Private to the collection. QEMU keeps a deleted file for as long as the guest ru
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 
+from .._domain.facts import DomainDisk
+from .reading import BindingFacts
 from .table import NEVER, STARTS
 
 
 def binding(
-    domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool
-) -> dict[str, Any]:
+    domain_name: str, disk: DomainDisk, name: str, is_medium: bool, runs: bool
+) -> BindingFacts:
     """Return the fact of a file that is gone, as reading.as_facts() has it.
 
     :param name: the words for the file. is_medium: it is the medium of a drive. runs: the guest
@@ -27,12 +27,12 @@ def binding(
     keep_running = False
     if is_medium:
         what = f"{name} does not exist any more"
-        way_out = f"eject it with drover.compute.instance_cdrom (drover_instance={domain['name']}), or bring the file back"
+        way_out = f"eject it with drover.compute.instance_cdrom (drover_instance={domain_name}), or bring the file back"
     elif runs:
         keep_running = True
         what = f"{name} is not there any more, and only the running guest has what is in it"
         way_out = (
-            f"save it with virsh blockcopy {shlex.quote(domain['name'])} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; "
+            f"save it with virsh blockcopy {shlex.quote(domain_name)} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; "
             "a shutdown loses it"
         )
     else:
@@ -49,7 +49,7 @@ def binding(
     }
 
 
-def held(what: str, way_out: str, keep_running: bool = False) -> dict[str, Any]:
+def held(what: str, way_out: str, keep_running: bool = False) -> BindingFacts:
     """Return the fact of something that holds a domain at its host."""
     return {
         "what": what,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import parse_hostdev, parse_interface, source_of
@@ -108,7 +108,21 @@ def in_the_way(bindings: Sequence[Binding], live: bool) -> list[Binding]:
     return [each for each in bindings if each.move == NEVER or each.move == (OFF if live else LIVE)]
 
 
-def as_facts(bindings: Sequence[Binding]) -> list[dict[str, Any]]:
+class BindingFacts(TypedDict):
+    """A binding as a fact of a domain. ``what`` and ``way_out`` are clauses."""
+
+    what: str
+    way_out: str
+    move: str
+    evacuation: str
+    only: str
+    #: The address of the host that the guest listens on.
+    address: str | None
+    #: A shutdown loses something.
+    keep_running: bool
+
+
+def as_facts(bindings: Sequence[Binding]) -> list[BindingFacts]:
     """Return the bindings as a fact of a domain: what can be judged far from its host."""
     return [
         {

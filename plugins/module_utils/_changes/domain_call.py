@@ -17,6 +17,7 @@ from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name
 from .._libvirt.xml import parse
 from .._orders.unfinished import Unfinished
+from .._ownership.move_record import KeptFile
 
 
 class DomainCall:
@@ -30,7 +31,7 @@ class DomainCall:
         self.made_files: list[str] = []
         self.links: dict[str, str] = {}
         self.removed_files: list[str] = []
-        self.kept_files: list[dict[str, str]] = []
+        self.kept_files: list[KeptFile] = []
         # True if a change was made and not undone.
         self.begun = False
         self.unfinished: Unfinished | None = None

@@ -15,6 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._files.problem import Problem
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._images import images
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders import orders
@@ -40,18 +41,18 @@ class DomainChange:
         # work on it; None if unknown.
         self.left: bool | None = None
 
-    def certain(self) -> dict[str, Any]:
+    def certain(self) -> dict[str, object]:
         """Return the certain facts after a failure."""
         links = {"links": self.call.links} if self.call.links else {}
         return {"begun": self.call.begun, "domain_left": self.left, **links}
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Bring the domain to the requested state and return the result of the module."""
         with _stopped_by_term():
             self.call.read_options()
             return self._run_alone()
 
-    def _run_alone(self) -> dict[str, Any]:
+    def _run_alone(self) -> dict[str, object]:
         uuid, order = self._locked(), self.call.params["order"]
         with self._alone(uuid):
             try:
@@ -103,7 +104,7 @@ class DomainChange:
         except (LibvirtProblem, libvirt.libvirtError):
             return None
 
-    def _run(self) -> dict[str, Any]:
+    def _run(self) -> dict[str, object]:
         domain = self.call.find()
         if self.call.uuid is not None:
             self.call.unfinished = Unfinished(Records(), self.call.uuid, self.call.params["order"])
@@ -114,7 +115,7 @@ class DomainChange:
             changed, after = Removal(self.call).remove(domain)
         else:
             changed, after = Presence(self.call).reach(domain)
-        result = {
+        result: dict[str, object] = {
             "changed": changed,
             "domain": after,
             "created_disks": self.call.made_files,
@@ -134,7 +135,7 @@ class DomainChange:
         return _text_of(read_domain(domain, self.call.local) if domain is not None else None, [])
 
 
-def _text_of(facts: dict[str, Any] | None, made_files: list[str]) -> str:
+def _text_of(facts: HostDomain | None, made_files: list[str]) -> str:
     """Return a domain as text for a diff."""
     if facts is None:
         return "state: absent\n"

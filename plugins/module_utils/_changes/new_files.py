@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._images import images, notes, rbd_images
@@ -43,7 +43,7 @@ class NewFiles:
                 )
             self._refusals.refuse_used(disk["path"])
             if disk["backing_file"]:
-                self._refusals.refuse_written(disk)
+                self._refusals.refuse_written(disk["backing_file"], disk["path"])
             if images.check_disk(self.call.module, disk):
                 found.append(
                     (disk["path"], functools.partial(images.make_disk, self.call.module, disk))
@@ -64,12 +64,12 @@ class NewFiles:
         return found
 
     def _volume_to_make(
-        self, disk: dict[str, Any]
+        self, disk: Mapping[str, Any]
     ) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
         """Return the list of to_make() for one volume."""
         place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
-            self._refusals.refuse_written({**disk, "path": "/".join(place)})
+            self._refusals.refuse_written(disk["backing_file"], "/".join(place))
             image = images.check_source(
                 self.call.module, disk["backing_file"], disk["backing_format"], disk["size_gb"]
             )
@@ -91,10 +91,14 @@ class NewFiles:
         ):
             making = functools.partial(self._make_volume, place, disk["size_gb"])
             if image is not None and digits:
-                making = functools.partial(self._clone_volume, place, disk, image, digits)
+                making = functools.partial(
+                    self._clone_volume, place, disk["size_gb"], disk["backing_file"], image, digits
+                )
             make.append(("/".join(place), making))
         if image is not None:
-            filling = functools.partial(self._fill_volume, place, disk, image)
+            filling = functools.partial(
+                self._fill_volume, place, disk["size_gb"], disk["backing_file"], image
+            )
             make.append((f"{'/'.join(place)} from {disk['backing_file']}", filling))
         return make
 
@@ -113,10 +117,9 @@ class NewFiles:
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _clone_volume(
-        self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str
+        self, place: tuple[str, str], size_gb: int, file: str, image: str, digits: str
     ) -> ownership.Candidate:
         """Make a volume as a clone of its image, or make an empty volume for a copy of the image."""
-        file = disk["backing_file"]
         try:
             source = rbd_images.bring(
                 self.call.conn,
@@ -130,7 +133,7 @@ class NewFiles:
                 self.call.unfinished.begin(place, clone=True)
             rbd_images.clone(self.call.conn, *place, source)
         except LibvirtProblem as exc:
-            made = self._make_volume(place, disk["size_gb"])
+            made = self._make_volume(place, size_gb)
             self.call.module.warn(
                 f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}"
             )
@@ -138,13 +141,13 @@ class NewFiles:
         return ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _fill_volume(
-        self, place: tuple[str, str], disk: dict[str, Any], image: str
+        self, place: tuple[str, str], size_gb: int, file: str, image: str
     ) -> ownership.Candidate:
         """Copy the image into a volume, or give the clone of an image its size."""
         if self.call.unfinished is not None and self._is_clone(place):
-            if rbd_images.finish(self.call.conn, *place, disk["size_gb"]):
+            if rbd_images.finish(self.call.conn, *place, size_gb):
                 return ownership.Candidate("/".join(place), by_use=True, volume=place)
             # From here on the volume is no clone with all its data.
             self.call.unfinished.begin(place)
-        volumes.fill(self.call.conn, *place, disk["backing_file"], image)
+        volumes.fill(self.call.conn, *place, file, image)
         return ownership.Candidate("/".join(place), by_use=True, volume=place)

@@ -8,28 +8,53 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypedDict
 
 from .._domain import power, reboot
+from .._domain.facts import NamedDomain
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._orders import orders
 from .._orders.records import Records
 
 
-def _reached(domain: Any, given: dict[str, Any]) -> bool:
+class _Options(TypedDict):
+    """The options of the module."""
+
+    domains: list[NamedDomain]
+    state: str
+    uri: str
+    timeout: int
+    force: bool
+    hard: bool
+    at_once: int
+
+
+class _Before(TypedDict, total=False):
+    before: str
+
+
+class _Answer(NamedDomain, _Before):
+    """The entry of a domain in the result, with its state before until the end."""
+
+    changed: bool
+    status: str
+    message: str
+    domain: HostDomain | None
+
+
+def _reached(domain: Any, given: _Options) -> bool:
     """Return True if the domain is in the requested state."""
     if given["state"] == "running":
         return power.state_of(domain) in ("running", "blocked")
     return given["state"] == "stopped" and not domain.isActive()
 
 
-def _act(
-    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
-) -> dict[str, Any]:
+def _act(conn: Any, wanted: NamedDomain, given: _Options, check_mode: bool) -> _Answer:
     """Work on one domain and return its entry of the result."""
-    answer = {
+    answer: _Answer = {
         "uuid": wanted["uuid"],
         "name": wanted["name"],
         "changed": False,
@@ -47,7 +72,7 @@ def _act(
 
 
 def _alone(
-    wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
+    wanted: NamedDomain, given: _Options, check_mode: bool
 ) -> contextlib.AbstractContextManager[None]:
     if check_mode:
         return contextlib.nullcontext()
@@ -61,12 +86,12 @@ def _alone(
 
 def _act_alone(
     conn: Any,
-    wanted: dict[str, Any],
-    given: dict[str, Any],
+    wanted: NamedDomain,
+    given: _Options,
     check_mode: bool,
-    answer: dict[str, Any],
+    answer: _Answer,
     local: bool,
-) -> dict[str, Any]:
+) -> _Answer:
     domain = None
     try:
         domain = power.find(conn, uuid=wanted["uuid"])
@@ -100,7 +125,7 @@ def _act_alone(
     return answer
 
 
-def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
+def _change(conn: Any, domain: Any, given: _Options) -> None:
     if given["state"] == "running":
         power.start(domain, given["timeout"])
     elif given["state"] == "stopped":
@@ -109,7 +134,7 @@ def _change(conn: Any, domain: Any, given: dict[str, Any]) -> None:
         reboot.reboot(conn, domain, given["timeout"], given["hard"])
 
 
-def _still(domain: Any, local: bool) -> dict[str, Any] | None:
+def _still(domain: Any, local: bool) -> HostDomain | None:
     """Read a domain after a failure; None if libvirt does not answer."""
     try:
         return read_domain(domain, local) if domain is not None else None
@@ -117,15 +142,13 @@ def _still(domain: Any, local: bool) -> dict[str, Any] | None:
         return None
 
 
-def _difference(
-    answers: list[dict[str, Any]], given: dict[str, Any], check_mode: bool
-) -> dict[str, str]:
+def _difference(answers: list[_Answer], given: _Options, check_mode: bool) -> dict[str, str]:
     """Return the states before and after, one line for each domain."""
     reached = {"running": "running", "stopped": "shutoff", "rebooted": "running, rebooted"}[
         given["state"]
     ]
 
-    def after(answer: dict[str, Any]) -> str:
+    def after(answer: _Answer) -> str:
         if answer["changed"] and (check_mode or given["state"] == "rebooted"):
             return reached
         return answer["domain"]["state"] if answer["domain"] else "absent"
@@ -138,11 +161,11 @@ def _difference(
     }
 
 
-def act_on_all(conn: Any, given: dict[str, Any], check_mode: bool, diff: bool) -> dict[str, Any]:
+def act_on_all(conn: Any, given: _Options, check_mode: bool, diff: bool) -> dict[str, object]:
     """Work on all domains, some at the same time, and return the result of the module."""
     with ThreadPoolExecutor(given["at_once"]) as pool:
         answers = list(pool.map(lambda each: _act(conn, each, given, check_mode), given["domains"]))
-    result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
+    result: dict[str, object] = {"changed": any(each["changed"] for each in answers)}
     if diff:
         result["diff"] = _difference(answers, given, check_mode)
     for each in answers:

@@ -14,7 +14,9 @@ from .._devices import mdevs as _mdevs
 from .._devices import resize
 from .._domain import power
 from .._domain.definition import files_of_start
+from .._domain.facts import DomainDisk, PowerState
 from .._host.domains import domain_from_xml, read_domain
+from .._host.facts import HostDomain
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
@@ -32,7 +34,7 @@ class Presence:
         self._made: list[ownership.Candidate] = []
         self._defined_here = False
 
-    def reach(self, domain: Any) -> tuple[bool, dict[str, Any]]:
+    def reach(self, domain: Any) -> tuple[bool, HostDomain]:
         """Bring the domain to its state. Return True if that changes anything, and its facts."""
         state = self.call.params["state"]
         if domain is None:
@@ -43,7 +45,7 @@ class Presence:
             _mdevs.check(self.call.conn, self.call.params["mdevs"], self.call.uuid)
         to_make = NewFiles(self.call, self._refusals).to_make() if domain is None else []
         self._refusals.refuse_links()
-        current = power.state_of(domain) if domain is not None else "shutoff"
+        current: PowerState = power.state_of(domain) if domain is not None else "shutoff"
         reached = (
             state == "present"
             or (state == "running" and current in ("running", "blocked"))
@@ -72,10 +74,13 @@ class Presence:
         )
         if self.call.module.check_mode:
             self.call.made_files = [path for path, make in to_make]
-            final = current if reached else {"running": "running", "stopped": "shutoff"}[state]
+            ends: dict[str, PowerState] = {"running": "running", "stopped": "shutoff"}
+            final = current if reached else ends[state]
             if domain is None:
                 return changed, domain_from_xml(self.call.definition(), final)
-            return changed, dict(self._foretold(domain, other_size, larger), state=final)
+            foretold = self._foretold(domain, other_size, larger)
+            foretold["state"] = final
+            return changed, foretold
         if changed:
             domain = self._change(domain, to_make, reached, set_autostart, other_size, larger)
         return changed, read_domain(domain, self.call.local)
@@ -108,7 +113,7 @@ class Presence:
             )
         return found
 
-    def _larger(self, domain: Any) -> tuple[dict[str, Any], int] | None:
+    def _larger(self, domain: Any) -> tuple[DomainDisk, int] | None:
         """Return the disk to enlarge and its new size in bytes, or None."""
         if domain is None or self.call.params["disk_gb"] is None:
             return None
@@ -119,14 +124,14 @@ class Presence:
         return resize.growth(read_domain(domain, self.call.local), self.call.params["disk_gb"])
 
     def _foretold(
-        self, domain: Any, other_size: str | None, larger: tuple[dict[str, Any], int] | None
-    ) -> dict[str, Any]:
+        self, domain: Any, other_size: str | None, larger: tuple[DomainDisk, int] | None
+    ) -> HostDomain:
         facts = read_domain(domain, self.call.local)
         if other_size is not None:
             foreseen = domain_from_xml(other_size, facts["state"])
-            facts.update(
-                {key: foreseen[key] for key in ("vcpus", "memory_mb", "numa", "metadata", "xml")}
-            )
+            facts["vcpus"], facts["memory_mb"] = foreseen["vcpus"], foreseen["memory_mb"]
+            facts["numa"], facts["metadata"] = foreseen["numa"], foreseen["metadata"]
+            facts["xml"] = foreseen["xml"]
         if larger is not None:
             for disk in facts["disks"]:
                 if disk["target"] == larger[0]["target"]:
@@ -140,7 +145,7 @@ class Presence:
         reached: bool,
         set_autostart: bool,
         other_size: str | None = None,
-        larger: tuple[dict[str, Any], int] | None = None,
+        larger: tuple[DomainDisk, int] | None = None,
     ) -> Any:
         is_new, self.call.begun = domain is None, True
         try:

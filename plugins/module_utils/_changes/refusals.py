@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any
 
 from .._domain.definition import is_source, nvram_path, parse_disk
 from .._files import access
@@ -68,11 +67,10 @@ class Refusals:
         if looked_up is not None and sighting.real not in looked_up:
             self.call.links[path] = sighting.real
 
-    def refuse_written(self, disk: dict[str, Any]) -> None:
+    def refuse_written(self, image: str, disk: str) -> None:
         """Refuse a backing image that another domain writes to, because these writes would destroy
         the new disk.
         """
-        image = disk["backing_file"]
         try:
             writer = self._needs_of_others().writer(image)
         except (OSError, access.Unresponsive) as exc:
@@ -81,7 +79,7 @@ class Refusals:
             ) from exc
         if writer:
             raise images.ImageProblem(
-                f"The image {image} of {disk['path']} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
+                f"The image {image} of {disk} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
                 "would destroy the new disk: use a copy of that image."
             )
 
@@ -112,8 +110,8 @@ class Refusals:
                 if is_source(element):
                     self._refuse_missing(disk["source"])
                     self._refuse_other_names(disk["source"])
-            elif disk.get("origin"):
-                user = sources.user_of(self.call.conn, disk["origin"], self.call.uuid)
+            elif origin := disk.get("origin"):
+                user = sources.user_of(self.call.conn, origin, self.call.uuid)
                 if user:
                     raise LibvirtProblem(
                         f"The disk {disk['source']} of {self.call.name} is in use by the domain {user} on {host_name()}: two writers would destroy it."

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from .._devices import mdevs as _mdevs
@@ -15,9 +15,11 @@ from .._disk_move import record as disk_moves
 from .._domain import power
 from .._domain.texts import texts_of
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
+from .._ownership.move_record import KeptFile
 from .._ownership.needs import is_gone
 from .domain_call import DomainCall
 
@@ -76,7 +78,7 @@ class Removal:
                 raise
         return True, None
 
-    def _copies_left(self, domain: Any) -> list[dict[str, str]]:
+    def _copies_left(self, domain: Any) -> list[KeptFile]:
         """Return the copy that a move of a disk has made on another host. Only this domain still
         names the copy.
 
@@ -99,9 +101,7 @@ class Removal:
             f"-e drover_instance={self.call.uuid} -e drover_disk={record['target']} -e drover_abort=true."
         )
 
-    def _images_behind(
-        self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]
-    ) -> list[dict[str, str]]:
+    def _images_behind(self, facts: HostDomain, named: Iterable[KeptFile]) -> list[KeptFile]:
         """Return the backing files of the removed disks in the folders of these disks, for example
         after a snapshot.
 
@@ -109,11 +109,14 @@ class Removal:
         """
         found = {each["path"]: "" for each in named}
         for disk in facts["disks"]:
-            for layer in disk["chain"] or () if disk.get("path") in self.call.removed_files else ():
-                if os.path.dirname(layer["path"]) == os.path.dirname(disk["path"]):
+            path = disk.get("path")
+            if path is None or path not in self.call.removed_files:
+                continue
+            for layer in disk["chain"] or ():
+                if os.path.dirname(layer["path"]) == os.path.dirname(path):
                     found.setdefault(
                         layer["path"],
-                        f"the disk {disk['path']} is backed by it, and other images may be too",
+                        f"the disk {path} is backed by it, and other images may be too",
                     )
         return [{"path": path, "reason": reason} for path, reason in found.items() if reason]
 

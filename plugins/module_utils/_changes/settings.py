@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from .._domain import labels as _labels
 from .._domain import metadata, power
+from .._domain.facts import NamedDomain
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._orders import orders
@@ -22,21 +24,48 @@ from .._orders.records import Records
 POLICY = ("move", "on_drain", "priority", "migration")
 
 
-def _act(
-    conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool
-) -> dict[str, Any]:
+class _Options(TypedDict):
+    """The options of the module."""
+
+    domains: list[NamedDomain]
+    #: A value of None removes a label.
+    labels: dict[str, str | None]
+    policy: dict[str, object]
+    autostart: bool | None
+    uri: str
+    patience: float
+
+
+class _Lines(TypedDict, total=False):
+    before: list[str]
+    after: list[str]
+
+
+class _Answer(NamedDomain, _Lines):
+    """The entry of a domain in the result, with lines before and after until the end."""
+
+    changed: bool
+    status: str
+    message: str
+    labels: dict[str, str]
+    domain: HostDomain | None
+
+
+def _act(conn: Any, wanted: NamedDomain, given: _Options, check_mode: bool) -> _Answer:
     """Work on one domain and return its entry of the result, with lines that show it before and
     after.
     """
-    answer: dict[str, Any] = {
-        **wanted,
+    answer: _Answer = {
+        "uuid": wanted["uuid"],
+        "name": wanted["name"],
         "changed": False,
         "status": "done",
         "message": "",
         "labels": {},
         "domain": None,
+        "before": [],
+        "after": [],
     }
-    answer.update(before=[], after=[])
     name = wanted["name"] or wanted["uuid"]
     alone = (
         contextlib.nullcontext()
@@ -66,7 +95,7 @@ def _act(
     return answer
 
 
-def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
+def _change(domain: Any, given: _Options, answer: _Answer, check_mode: bool) -> None:
     """Change the settings of a domain that differ from the given ones, and write the changes into
     the answer.
     """
@@ -99,11 +128,11 @@ def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mo
     if differs:
         answer["changed"] = True
         if not check_mode:
-            domain.setAutostart(int(autostart))
+            domain.setAutostart(int(bool(autostart)))
 
 
 def _label_steps(
-    domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]
+    domain: Any, places: list[int], changes: dict[str, str | None], answer: _Answer
 ) -> list[tuple[int, str, str]]:
     """Return (place, element, text) of each place with labels that differ from the wanted labels."""
     texts = {place: metadata.labels(domain, place) for place in places}
@@ -133,7 +162,7 @@ def _label_steps(
 
 
 def _policy_steps(
-    domain: Any, places: list[int], policy: dict[str, Any], answer: dict[str, Any]
+    domain: Any, places: list[int], policy: dict[str, object], answer: _Answer
 ) -> list[tuple[int, str, str]]:
     """Return (place, element, text) of each place with a different text of the policy. An empty
     text removes the element.
@@ -152,20 +181,22 @@ def _word(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:
+def _difference(answers: list[_Answer]) -> dict[str, str]:
     """Return the domains before and after the change, one line for each given setting."""
     return {
-        key: "".join(
-            f"{each['name'] or each['uuid']}: {line}\n" for each in answers for line in each[key]
-        )
-        for key in ("before", "after")
+        "before": "".join(_named(each, each["before"]) for each in answers),
+        "after": "".join(_named(each, each["after"]) for each in answers),
     }
 
 
-def act_on_all(conn: Any, given: dict[str, Any], check_mode: bool, diff: bool) -> dict[str, Any]:
+def _named(answer: _Answer, lines: list[str]) -> str:
+    return "".join(f"{answer['name'] or answer['uuid']}: {line}\n" for line in lines)
+
+
+def act_on_all(conn: Any, given: _Options, check_mode: bool, diff: bool) -> dict[str, object]:
     """Change the settings of all domains and return the result of the module."""
     answers = [_act(conn, each, given, check_mode) for each in given["domains"]]
-    result: dict[str, Any] = {"changed": any(each["changed"] for each in answers)}
+    result: dict[str, object] = {"changed": any(each["changed"] for each in answers)}
     if diff:
         result["diff"] = _difference(answers)
     for each in answers:
@@ -174,7 +205,7 @@ def act_on_all(conn: Any, given: dict[str, Any], check_mode: bool, diff: bool) -
     return {"domains": answers, **result}
 
 
-def refusal(labels: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
+def refusal(labels: Mapping[str, object], policy: Mapping[str, object]) -> str | None:
     """Return the reason to refuse labels or a policy, or None."""
     for key, value in labels.items():
         if not _labels.is_word(key) or not (value is None or _labels.is_word(value)):

@@ -27,11 +27,11 @@ class SnapshotChange:
         self.module, self.conn = module, conn
         self.steps = _snapshot_steps.Steps(module, conn)
 
-    def certain(self) -> dict[str, Any]:
+    def certain(self) -> dict[str, object]:
         """Return the certain facts after a failure."""
         return {"begun": self.steps.begun}
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Bring the snapshot to its state and return the result of the module."""
         module, steps, given = self.module, self.steps, self.module.params
         uuid, name, state = given["uuid"], given["name"], given["state"]
@@ -52,24 +52,24 @@ class SnapshotChange:
                 if module.check_mode and changed
                 else [each.facts() for each in _snapshots.read(steps.domain)]
             )
-            result = {
+            result: dict[str, object] = {
                 "changed": changed,
                 "snapshots": after,
                 "domain": read_domain(steps.domain, local=True),
                 **steps.told,
             }
             if module._diff:
-                result["diff"] = {
+                diff = {
                     "before": _lines([each.facts() for each in before]),
                     "after": _lines(after),
+                    "before_header": steps.domain.name(),
+                    "after_header": steps.domain.name(),
                 }
-                result["diff"].update(
-                    before_header=steps.domain.name(), after_header=steps.domain.name()
-                )
                 if state == "reverted" and changed:
-                    result["diff"]["after"] += f"the disks are as of {given['snapshot']}\n"
+                    diff["after"] += f"the disks are as of {given['snapshot']}\n"
+                result["diff"] = diff
             return result
 
 
-def _lines(snapshots: list[dict[str, Any]]) -> str:
+def _lines(snapshots: list[_snapshots.SnapshotFacts]) -> str:
     return "".join(f"snapshot {each['name']} ({each['kind']})\n" for each in snapshots)

@@ -20,34 +20,44 @@ from .._orders.unfinished import Unfinished
 
 
 def _withdraw_and_read(
-    conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule
-) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "uuid": wanted["uuid"],
+    conn: Any,
+    records: Records,
+    uuid: str,
+    withdrawn: list[str],
+    patience: float,
+    module: AnsibleModule,
+) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "uuid": uuid,
         "busy": False,
         "domain": None,
         "kept_disks": [],
     }
     try:
-        with orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
+        with orders.alone(records, uuid, uuid, patience):
             if not module.check_mode:
-                orders.withdraw(records, wanted["uuid"], wanted["withdraw"])
-            domain = power.find(conn, uuid=wanted["uuid"])
+                orders.withdraw(records, uuid, withdrawn)
+            domain = power.find(conn, uuid=uuid)
             if domain is not None:
                 entry["domain"] = read_domain(domain, binding.is_local(module.params["uri"]))
             elif not module.check_mode and binding.is_local(module.params["uri"]):
-                entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(
-                    conn, wanted["withdraw"]
-                )
+                entry["kept_disks"] = Unfinished(records, uuid).drop(conn, withdrawn)
     except orders.Busy:
         entry["busy"] = True
     return entry
 
 
-def look_at_all(conn: Any, module: AnsibleModule) -> list[dict[str, Any]]:
+def look_at_all(conn: Any, module: AnsibleModule) -> list[dict[str, object]]:
     """Return the entries of all domains. Withdraw their orders first."""
     records, deadline = Records(), time.monotonic() + module.params["patience"]
     return [
-        _withdraw_and_read(conn, records, each, max(0.0, deadline - time.monotonic()), module)
+        _withdraw_and_read(
+            conn,
+            records,
+            each["uuid"],
+            each["withdraw"],
+            max(0.0, deadline - time.monotonic()),
+            module,
+        )
         for each in module.params["domains"]
     ]

@@ -25,7 +25,9 @@ from ansible.module_utils.basic import AnsibleModule
 from .._domain import device_xml, hotplug
 from .._domain.definition import parse_disk, parse_interface
 from .._domain.device_xml import Forms
+from .._domain.facts import DomainDisk, InterfaceFacts
 from .._files import access
+from .._files.image_info import ImageInfo
 from .._files.image_size import image_size
 from .._host.disk_facts import DiskFacts
 from .._images import images
@@ -38,6 +40,8 @@ from . import attached_files
 
 #: The folder of Linux that shows the bridges of a host.
 NETWORK_DEVICES = "/sys/class/net"
+#: The options of a device, as the module _domain_device has them.
+Options = Mapping[str, Any]
 
 
 class Attachable:
@@ -53,7 +57,7 @@ class Attachable:
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: Options,
         module: AnsibleModule,
         domain: Any,
         forms: Forms,
@@ -127,7 +131,7 @@ class Attachable:
         """
         return device_xml.lines(forms, self.tag)
 
-    def facts(self, root: Element) -> dict[str, Any] | None:
+    def facts(self, root: Element) -> DomainDisk | InterfaceFacts | None:
         """Return the device's facts from a form of the domain; None if the form does not have the
         device.
         """
@@ -153,7 +157,7 @@ class Disk(Attachable):
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: Options,
         module: AnsibleModule,
         domain: Any,
         forms: Forms,
@@ -162,7 +166,7 @@ class Disk(Attachable):
         super().__init__(given, module, domain, forms, absent)
         self.path = attached_files.checked_path(given["path"])
         self.sighting = self._look()
-        self._to_make: dict[str, Any] | None = None
+        self._to_make: images.NewDisk | None = None
         self._made: list[ownership.Candidate] = []
         found = [each for each in map(self.find, self.forms) if each is not None]
         #: The disk in the first form of the domain that has it.
@@ -195,7 +199,7 @@ class Disk(Attachable):
             None,
         )
 
-    def _check_same(self, have: Mapping[str, Any], names: Sequence[str]) -> None:
+    def _check_same(self, have: Mapping[str, object], names: Sequence[str]) -> None:
         for name in names:
             # An empty text is no target, as a template may leave it.
             if self.given[name] not in (None, "", have[name]):
@@ -245,7 +249,7 @@ class Disk(Attachable):
                 raise LibvirtProblem(
                     f"The file {path} does not exist on {host_name()}: give a size to have it made, or correct the path."
                 )
-            wanted = {
+            wanted: images.NewDisk = {
                 "path": path,
                 "size_gb": size,
                 "format": self.given["format"],
@@ -269,7 +273,7 @@ class Disk(Attachable):
         if status is not None:
             self._check_image(images.image_info(self.module, path), size)
 
-    def _check_image(self, info: Mapping[str, Any], size: int | None) -> None:
+    def _check_image(self, info: ImageInfo, size: int | None) -> None:
         data = (info.get("format-specific") or {}).get("data") or {}
         if data.get("data-file"):
             raise LibvirtProblem(
@@ -306,8 +310,9 @@ class Disk(Attachable):
         own.remove()
         return bool(own.kept)
 
-    def facts(self, root: Element) -> dict[str, Any] | None:
-        disk = super().facts(root)
+    def facts(self, root: Element) -> DomainDisk | None:
+        found = self.find(root)
+        disk = None if found is None else parse_disk(found)
         if disk is not None:
             size = self.given["size_gb"]
             sizes = (
@@ -343,7 +348,7 @@ class Interface(Attachable):
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: Options,
         module: AnsibleModule,
         domain: Any,
         forms: Forms,
@@ -366,10 +371,10 @@ class Interface(Attachable):
         address of a new interface.
         """
         known = {
-            parse_interface(each)["mac"]
+            mac
             for root in self.forms
             for each in root.findall("devices/interface")
-            if self._is_there(each)
+            if self._is_there(each) and (mac := parse_interface(each)["mac"])
         }
         if self.absent and len(known) > 1:
             raise LibvirtProblem(
@@ -392,7 +397,7 @@ class Interface(Attachable):
             None,
         )
 
-    def _check_same(self, have: Mapping[str, Any]) -> None:
+    def _check_same(self, have: Mapping[str, object]) -> None:
         if (have["type"], have["source"]) != (self.kind, self.source):
             raise self._another(
                 f"the interface {self.mac} in",
@@ -438,7 +443,7 @@ class Cdrom(Attachable):
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: Options,
         module: AnsibleModule,
         domain: Any,
         forms: Forms,
@@ -569,8 +574,9 @@ class Cdrom(Attachable):
         changed = device_xml.with_medium(drive, None if self.absent else self.path)
         drive[:], drive.attrib = changed[:], changed.attrib
 
-    def facts(self, root: Element) -> dict[str, Any] | None:
-        disk = super().facts(root)
+    def facts(self, root: Element) -> DomainDisk | None:
+        found = self.find(root)
+        disk = None if found is None else parse_disk(found)
         if disk is not None:
             DiskFacts(read_mounts("/"), [], self.conn).add([disk])
         return disk

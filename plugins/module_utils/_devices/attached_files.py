@@ -11,7 +11,7 @@ writing only if it is certain that no one else needs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -19,6 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._domain.definition import parse_disk
 from .._files import access
+from .._files.image_info import ImageInfo
 from .._images import images
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership
@@ -99,7 +100,7 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
         )
 
 
-def refuse_unknown_format(module: AnsibleModule, path: str, info: Mapping[str, Any]) -> None:
+def refuse_unknown_format(module: AnsibleModule, path: str, info: ImageInfo) -> None:
     """Refuse an image with a backing file of a format that is not recorded.
 
     QEMU would find the format out by the first bytes of that file, and the guest that wrote them

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -16,7 +15,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._domain import device_xml, hotplug, power
 from .._domain.device_xml import Forms
+from .._domain.facts import DomainDisk, InterfaceFacts
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._images import images
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._orders import orders
@@ -34,7 +35,7 @@ class DeviceChange:
         self.absent = self.params["state"] == "absent"
         self.begun = False
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Bring the device to the requested state and return the result of the module."""
         uuid, name = self.params["uuid"], self.params["name"]
         alone: Any = contextlib.nullcontext()
@@ -44,7 +45,7 @@ class DeviceChange:
         with alone:
             return self._run(power.find_named(self.conn, uuid, name))
 
-    def certain(self) -> dict[str, Any]:
+    def certain(self) -> dict[str, object]:
         """Return the certain facts after a failure."""
         return {"begun": self.begun}
 
@@ -59,7 +60,7 @@ class DeviceChange:
                 return made(self.params[kind], self.module, domain, forms, self.absent)
         return Cdrom(self.params["cdrom"], self.module, domain, forms, self.absent)
 
-    def _run(self, domain: Any) -> dict[str, Any]:
+    def _run(self, domain: Any) -> dict[str, object]:
         forms = hotplug.forms_of(domain)
         device = self._device(domain, forms)
         changed = any(root is not None and device.is_in(root) == self.absent for root in forms)
@@ -74,7 +75,7 @@ class DeviceChange:
         facts, shown = read_domain(domain, local=True), device.facts(after[1])
         if self.module.check_mode and changed:
             _foretell(facts, device.tag, after[1], shown)
-        result = {
+        result: dict[str, object] = {
             "changed": changed,
             "domain": facts,
             "device": shown,
@@ -143,16 +144,20 @@ def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:
 
 
 def _foretell(
-    facts: dict[str, Any], tag: str, config: Element, shown: Mapping[str, Any] | None
+    facts: HostDomain, tag: str, config: Element, shown: DomainDisk | InterfaceFacts | None
 ) -> None:
     """Change the devices in the facts of a domain to the devices after the change.
 
     :param tag: ``disk`` or ``interface``.
     :param shown: the facts of the new device.
     """
-    key = {"disk": "disks", "interface": "interfaces"}[tag]
-    known = [*facts[key], *([shown] if shown is not None else [])]
+    known: list[Any] = [*(facts["disks"] if tag == "disk" else facts["interfaces"])]
+    known += [shown] if shown is not None else []
     names = ("target", "source", "device") if tag == "disk" else ("mac",)
     by_name = {tuple(each.get(name) for name in names): each for each in known}
     foreseen = [device_xml.facts_of(each) for each in config.findall(f"devices/{tag}")]
-    facts[key] = [by_name.get(tuple(each.get(name) for name in names), each) for each in foreseen]
+    devices = [by_name.get(tuple(each.get(name) for name in names), each) for each in foreseen]
+    if tag == "disk":
+        facts["disks"] = devices
+    else:
+        facts["interfaces"] = devices

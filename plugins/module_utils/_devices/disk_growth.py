@@ -9,7 +9,6 @@ Private to the collection. A disk is never made smaller.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -17,6 +16,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._domain.definition import parse_disk
 from .._domain.device_xml import Forms
+from .._domain.facts import DomainDisk
 from .._host.domains import read_domain
 from .._images import images
 from .._libvirt import binding
@@ -24,7 +24,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._storage import kinds, volumes
 from .._storage.kinds import Source
 from . import resize
-from .attachable import Attachable
+from .attachable import Attachable, Options
 
 #: Protocols of disks on the network that QEMU itself makes larger.
 
@@ -34,7 +34,7 @@ class Growth(Attachable):
 
     def __init__(
         self,
-        given: Mapping[str, Any],
+        given: Options,
         module: AnsibleModule,
         domain: Any,
         forms: Forms,
@@ -60,13 +60,14 @@ class Growth(Attachable):
                 f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}): correct the target."
             )
         self._element = found[0]
-        self.before = self._measure()["capacity_bytes"]
+        before = self._measure()["capacity_bytes"]
         self._done = False
-        if self.before is None:
+        if before is None:
             raise LibvirtProblem(
                 f"libvirt on {host_name()} does not give the size of the disk {self.target} of {domain.name()}: start the instance, or the storage "
                 "pool that has the disk, then run this again."
             )
+        self.before = before
         if self.before > self.size:
             raise LibvirtProblem(
                 f"The disk {self.target} of {self.where} has {self.before / images.GIB:.2f} GiB, and {given['size_gb']} GiB are requested: a disk "
@@ -89,17 +90,16 @@ class Growth(Attachable):
     def _now(self) -> int | None:
         return self._measure()["capacity_bytes"] if self._done else self.before
 
-    def _measure(self) -> dict[str, Any]:
+    def _measure(self) -> DomainDisk:
         """Return the present facts of the disk."""
         disks = read_domain(self.domain, local=True)["disks"]
-        found: dict[str, Any] = next(disk for disk in disks if disk["target"] == self.target)
-        return found
+        return next(disk for disk in disks if disk["target"] == self.target)
 
     def prepare(self) -> None:
         element = self._element
-        disk = parse_disk(element) if element is not None else {}
-        kind, why = kinds.of_disk(disk), None
-        if element is None or disk["device"] != "disk" or disk["source"] is None:
+        disk = parse_disk(element) if element is not None else None
+        kind, why = kinds.of_disk(disk or {}), None
+        if element is None or disk is None or disk["device"] != "disk" or disk["source"] is None:
             why = "it is no disk with a file, device or image"
         elif disk["readonly"] or element.find("shareable") is not None:
             why = "the guest only reads from it, or other guests have it too"
@@ -155,7 +155,7 @@ class Growth(Attachable):
     def is_left(self) -> bool:
         return self._now() != self.before
 
-    def facts(self, root: Element) -> dict[str, Any] | None:
+    def facts(self, root: Element) -> DomainDisk | None:
         disk = self._measure()
         if self.module.check_mode:
             disk["capacity_bytes"] = max(disk["capacity_bytes"] or 0, self.size)

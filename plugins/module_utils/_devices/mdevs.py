@@ -9,17 +9,19 @@ Private to the collection. libvirt makes them by mdevctl. Source: https://libvir
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from .._domain.definition import parse_hostdevs
 from .._domain.texts import texts_of
 from .._host.devices import parse_devices
+from .._host.facts import MdevDevice
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._ownership import mdev_uuids, ownership
+from .._ownership.move_record import Mdev
 from .._ownership.needs import is_gone
 
 #: The options of a module for one device.
@@ -35,7 +37,7 @@ class _Device(NamedTuple):
     """
 
     handle: Any
-    facts: dict[str, Any]
+    facts: MdevDevice
 
 
 def of_texts(texts: Iterable[str]) -> list[str]:
@@ -54,7 +56,7 @@ def of_texts(texts: Iterable[str]) -> list[str]:
 
 def check(
     conn: Any,
-    wanted: Sequence[Mapping[str, str]],
+    wanted: Sequence[Mdev],
     domain_uuid: str | None,
     where: str | None = None,
 ) -> None:
@@ -69,7 +71,7 @@ def check(
     where = where or host_name()
     there = _read(conn)
     users = _users(conn, domain_uuid)
-    missing: list[Mapping[str, str]] = []
+    missing: list[Mdev] = []
     for each in wanted:
         found = there.get(each["uuid"])
         if each["uuid"] in users:
@@ -121,7 +123,7 @@ def _check_parent(conn: Any, parent: str, kinds: Sequence[str], where: str) -> N
             )
 
 
-def make(conn: Any, each: Mapping[str, str]) -> bool:
+def make(conn: Any, each: Mdev) -> bool:
     """Make sure that a mediated device exists, now and after the next boot of its host; return whether anything changed.
 
     :param each: uuid, parent and type, which check() passed.

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
 from .._domain.definition import METADATA_NAMESPACE, parse_metadata
+from .._domain.facts import DomainDisk, NumaBinding
 from .._domain.numa_xml import with_numa
+from .._host.facts import HostDomain
 from .._images import images
 from .._images.images import GIB
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
@@ -31,7 +32,7 @@ def resized(
     vcpus: int | None = None,
     memory_mb: int | None = None,
     flavor: str | None = None,
-    numa: Mapping[str, Any] | None = None,
+    numa: NumaBinding | None = None,
 ) -> str | None:
     """Return the XML of a domain with another size, None if the domain has that size already.
 
@@ -146,7 +147,7 @@ def _set_flavor(root: Element, flavor: str) -> None:
         ET.SubElement(instance, f"{tag}flavor").text = flavor
 
 
-def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int] | None:
+def growth(facts: HostDomain, disk_gb: int) -> tuple[DomainDisk, int] | None:
     """Return the growth of the first disk after which the writable disks have so many GiB in all.
 
     :param facts: the domain as hypervisor_info describes it.
@@ -159,11 +160,12 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
         for disk in facts["disks"]
         if disk["device"] == "disk" and not disk["readonly"] and disk["source"]
     ]
-    if any(disk["capacity_bytes"] is None for disk in disks):
+    sizes = [disk["capacity_bytes"] for disk in disks if disk["capacity_bytes"] is not None]
+    if len(sizes) < len(disks):
         raise LibvirtProblem(
             f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is made larger."
         )
-    have = sum(disk["capacity_bytes"] for disk in disks)
+    have = sum(sizes)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
             f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb} GiB are requested: "
@@ -181,10 +183,10 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
         raise LibvirtProblem(
             f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {why}."
         )
-    return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
+    return disks[0], sizes[0] + disk_gb * GIB - have
 
 
-def why_split(disk: Mapping[str, Any]) -> str | None:
+def why_split(disk: DomainDisk) -> str | None:
     """Return the reason why the size of a disk does not describe the running guest, which has
     another file; None if it has the same file.
 
@@ -196,9 +198,9 @@ def why_split(disk: Mapping[str, Any]) -> str | None:
     return f"{disk['source']} is in its definition, and the running guest has another file there, or none: shut it off and start it, then run this again"
 
 
-def grow(module: AnsibleModule, domain: Any, disk: Mapping[str, Any], size: int) -> None:
+def grow(module: AnsibleModule, domain: Any, disk: DomainDisk, size: int) -> None:
     """Make an image file larger, below a running guest too."""
     if domain.isActive():
         domain.blockResize(disk["target"], size, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
     else:
-        images.grow(module, disk["source"], disk["format"] or "raw", size)
+        images.grow(module, disk["source"] or "", disk["format"] or "raw", size)

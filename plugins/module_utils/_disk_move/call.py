@@ -16,6 +16,7 @@ from .._domain import device_xml, hotplug, power
 from .._domain.device_xml import Forms
 from .._host.disk_facts import DiskFacts
 from .._host.domains import read_domain
+from .._host.facts import HostDomain
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders import orders
 from .._orders.records import Records
@@ -37,7 +38,7 @@ class DiskMoveCall:
         self.aborts = self.params["state"] == "aborted"
         self.domain: Any = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Make the next step and return the result of the module."""
         uuid, name = self.params["uuid"], self.params["name"]
         if self.module.check_mode:
@@ -59,7 +60,7 @@ class DiskMoveCall:
         self.domain = power.find_named(self.conn, self.params["uuid"], self.params["name"])
         return self.domain
 
-    def _run(self, domain: Any) -> dict[str, Any]:
+    def _run(self, domain: Any) -> dict[str, object]:
         before = hotplug.forms_of(domain)
         move = moves.DiskMove(self.module, self.conn, domain)
         step = move.abort() if self.aborts else move.move()
@@ -76,7 +77,7 @@ class DiskMoveCall:
         device = next(
             (each for each in facts["disks"] if each["target"] == self.params["target"]), None
         )
-        result = {
+        result: dict[str, object] = {
             **step,
             "removed": move.removed,
             "kept": move.kept,
@@ -95,7 +96,7 @@ class DiskMoveCall:
             }
         return result
 
-    def certain(self) -> dict[str, Any]:
+    def certain(self) -> dict[str, object]:
         """Return the certain facts after a failure."""
         begun = self._is_open()
         return {} if begun is None else {"begun": begun}
@@ -124,7 +125,7 @@ def _with(root: Element, target: str, place: Place) -> Element:
     return root
 
 
-def _foretell(facts: dict[str, Any], target: str, place: Place, conn: Any) -> None:
+def _foretell(facts: HostDomain, target: str, place: Place, conn: Any) -> None:
     for number, each in enumerate(facts["disks"]):
         if each["target"] == target:
             disk = disks.facts_of_copy(each, place)

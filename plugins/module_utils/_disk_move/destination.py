@@ -19,6 +19,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from .._devices import attached_files
 from .._files import access
+from .._files.image_info import ImageInfo
 from .._files.mounts import all_mounts, mount_of
 from .._images import contents, images
 from .._libvirt import binding
@@ -160,7 +161,7 @@ def _is_file(path: str) -> bool:
         return False
 
 
-def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+def _options(info: ImageInfo, data: Mapping[str, object]) -> str:
     """Return the options that a new image takes over from the old one."""
     if info["format"] != "qcow2":
         return ""

@@ -11,12 +11,12 @@ Private to the collection.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._domain import device_xml, hotplug
 from .._domain.definition import parse_disk, source_of
+from .._domain.facts import DomainDisk
 from .._domain.texts import texts_of
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
@@ -71,7 +71,7 @@ class Disk:
         return [parse_disk(each)["source"] for each in (self.live, self.config) if each is not None]
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> DomainDisk:
         """The facts of the disk in its definition."""
         return parse_disk(self._defined())
 
@@ -246,13 +246,16 @@ def is_ending(mirror: Element) -> bool:
     return mirror.get("job") == ""
 
 
-def facts_of_copy(facts: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def facts_of_copy(facts: DomainDisk, place: Place) -> DomainDisk:
     """Return the facts of a disk as they are once it is elsewhere."""
-    found = {key: value for key, value in facts.items() if key != "origin"}
-    found.update(type=place.type, source=place.name)
+    found = facts.copy()
+    found.pop("origin", None)
+    found.update({"type": place.type, "source": place.name})
     if place.volume:
         found["format"] = RAW
-    return {**found, "origin": place.origin} if place.source is Source.SERVER else found
+    if place.source is Source.SERVER:
+        found["origin"] = place.origin
+    return found
 
 
 def _optional(call: Any) -> Any:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -29,6 +28,7 @@ from .._libvirt.xml import child_text, parse
 from .._orders import orders
 from .._orders.records import Records
 from .._ownership import ownership
+from .._ownership.move_record import KeptFile
 from .._storage import backing as _backing
 from .._storage import block_volumes, kinds
 from .._storage.kinds import Form, Source
@@ -45,17 +45,25 @@ POLL, ABORT = 0.1, 60
 
 #: The results of a move: nothing to do, the copy is under way, the guest can be switched over to
 #: it, the disk has moved, the move was given up, no move existed.
-UNCHANGED, COPYING, READY, MOVED, ABORTED, NONE = (
-    "unchanged",
-    "copying",
-    "ready",
-    "moved",
-    "aborted",
-    "none",
-)
+Status = Literal["unchanged", "copying", "ready", "moved", "aborted", "none"]
+UNCHANGED: Status = "unchanged"
+COPYING: Status = "copying"
+READY: Status = "ready"
+MOVED: Status = "moved"
+ABORTED: Status = "aborted"
+NONE: Status = "none"
 
-#: The result of a step, for the result of the module.
-Step = dict[str, Any]
+
+class Step(TypedDict):
+    """The result of a step, for the result of the module."""
+
+    pool: str | None
+    status: Status
+    changed: bool
+    source: str | None
+    destination: str | None
+    percent: int | None
+    seconds: float | None
 
 
 class DiskMove:
@@ -70,7 +78,7 @@ class DiskMove:
         #: The destination of the disk, None for an abort.
         self.place: Place | None = None
         self.removed: list[str] = []
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[KeptFile] = []
 
     # -- the two orders ------------------------------------------------------------------------
 
@@ -160,10 +168,10 @@ class DiskMove:
         folder = destinations.folder(self.conn, self.params["pool"])
         return Place(os.path.join(folder, os.path.basename(str(disk.facts["source"]))))
 
-    def _is_ours(self, record: Mapping[str, Any]) -> bool:
+    def _is_ours(self, record: records.Record) -> bool:
         return bool(record["host"] == host_name() and record["target"] == self.params["target"])
 
-    def _end_if_split(self, record: dict[str, Any]) -> str | None:
+    def _end_if_split(self, record: records.Record) -> str | None:
         """End the move of a disk that was detached during the move from the running guest, the
         definition or both.
 
@@ -193,12 +201,12 @@ class DiskMove:
             f"moved.{self._words_of_kept()}"
         )
 
-    def _made(self, record: Mapping[str, Any]) -> Place:
+    def _made(self, record: records.Record) -> Place:
         """Return the destination of a record."""
-        volume = records.volume_of(dict(record), "made")
+        volume = records.volume_of(record, "made")
         return places.of_volume(self.conn, *volume) if volume else Place(record["destination"])
 
-    def _go_on(self, disk: Disk, record: dict[str, Any]) -> Step:
+    def _go_on(self, disk: Disk, record: records.Record) -> Step:
         """Continue the work of an earlier call from the state that libvirt shows."""
         mirror = disk.mirror
         if mirror is not None:
@@ -258,7 +266,7 @@ class DiskMove:
         owner = disk.owner(self.domain.name())
         if self.pretend:
             return self._step(MOVED, source, path)
-        record = {
+        record: records.Record = {
             "host": host_name(),
             "target": disk.target,
             "source": source,
@@ -294,7 +302,7 @@ class DiskMove:
             raise
         return self._follow(record)
 
-    def _make(self, record: dict[str, Any], image: Image) -> None:
+    def _make(self, record: records.Record, image: Image) -> None:
         """Make the empty image under its temporary name, or the volume."""
         volume = record.get("made_volume")
         if volume:
@@ -321,7 +329,7 @@ class DiskMove:
         if not image.is_device:
             destinations.like(part, image.path)
 
-    def _put_in_place(self, record: dict[str, Any]) -> None:
+    def _put_in_place(self, record: records.Record) -> None:
         images.put_in_place(record["part"], record["destination"])
         ownership.drop_temporary(record["part"])
 
@@ -333,7 +341,7 @@ class DiskMove:
         return destinations.image(
             self.module,
             str(facts["source"]),
-            facts["format"],
+            facts["format"] or "",
             kind is Source.DEVICE,
             self.params["whole"],
             bool(self.domain.isActive()),
@@ -341,7 +349,7 @@ class DiskMove:
 
     # -- while the guest runs --------------------------------------------------------------------
 
-    def _start(self, record: Mapping[str, Any], image: Image) -> None:
+    def _start(self, record: records.Record, image: Image) -> None:
         """Have libvirt begin the copy."""
         place = self._made(record)
         text = f"<disk type='file'><source file={_quoted(record['destination'])}/><driver type='{image.format}'/></disk>"
@@ -356,7 +364,7 @@ class DiskMove:
         given = {libvirt.VIR_DOMAIN_BLOCK_COPY_BANDWIDTH: bandwidth << 20} if bandwidth else {}
         self.domain.blockCopy(record["target"], text, given, flags)
 
-    def _follow(self, record: dict[str, Any]) -> Step:
+    def _follow(self, record: records.Record) -> Step:
         """Watch the job for ``wait`` seconds, and switch over once both disks are the same."""
         deadline = time.monotonic() + self.params["wait"]
         while True:
@@ -381,7 +389,7 @@ class DiskMove:
                 }
             time.sleep(POLL)
 
-    def _pivot(self, record: Mapping[str, Any]) -> None:
+    def _pivot(self, record: records.Record) -> None:
         """Switch over. If libvirt refuses, or another file has the name of the copy, the guest stays on the old disk and the copy goes."""
         lost = self._why_not_copy(record)
         if lost:
@@ -407,7 +415,7 @@ class DiskMove:
                 f"runs on with {record['source']}.{self._words_of_kept()}"
             ) from exc
 
-    def _end_job(self, disk: Disk, record: Mapping[str, Any]) -> None:
+    def _end_job(self, disk: Disk, record: records.Record) -> None:
         """End the copy, without a switch."""
         if disk.mirror is None:
             return
@@ -423,7 +431,7 @@ class DiskMove:
                 f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move."
             )
 
-    def _wait_for_end(self, disk: Disk, record: Mapping[str, Any]) -> None:
+    def _wait_for_end(self, disk: Disk, record: records.Record) -> None:
         """Wait for the end of the job."""
         deadline = time.monotonic() + ABORT
         while Disk(self.domain, disk.target, partly=True).mirror is not None:
@@ -436,7 +444,7 @@ class DiskMove:
 
     # -- while it is off -------------------------------------------------------------------------
 
-    def _convert(self, record: dict[str, Any], image: Image) -> None:
+    def _convert(self, record: records.Record, image: Image) -> None:
         """Copy the disk with qemu-img, which holds a lock on it that keeps the guest from starting."""
         word, uuid, notes = abort_word(record["target"]), self.domain.UUIDString(), Records()
         notes.forget_abort(uuid)
@@ -474,7 +482,7 @@ class DiskMove:
         records.write(self.domain, record)
         self._put_in_place(record)
 
-    def _switch_definition(self, record: dict[str, Any]) -> Step:
+    def _switch_definition(self, record: records.Record) -> Step:
         """Have the definition name the copy, if the guest is still off."""
         disk, lost = Disk(self.domain, record["target"]), self._why_not_copy(record)
         if lost:
@@ -494,7 +502,7 @@ class DiskMove:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _finish(self, record: dict[str, Any]) -> Step:
+    def _finish(self, record: records.Record) -> Step:
         """Finish a move after the switch: make the definition name the copy, and remove the old
         file if it is provably the instance's alone.
         """
@@ -523,15 +531,13 @@ class DiskMove:
         )
         return {**done, "seconds": max(0.0, time.time() - record["began"])}
 
-    def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
+    def _why_not_copy(self, record: records.Record) -> str | None:
         """Return the reason why the file at the destination is not the copy that was made, None if
         it is. A process goes on writing to a file that has lost its name.
         """
         path = record["destination"]
         if record.get("made_volume"):
-            return places.why_not(
-                self.conn, self._made(record), records.key_of(dict(record), "made")
-            )
+            return places.why_not(self.conn, self._made(record), records.key_of(record, "made"))
         try:
             found = access.call(destinations.identity, path)
         except FileNotFoundError:
@@ -544,7 +550,7 @@ class DiskMove:
             else f"{path} is not the file any more to which it was copied"
         )
 
-    def _give_up(self, record: Mapping[str, Any]) -> None:
+    def _give_up(self, record: records.Record) -> None:
         """Undo the beginning after a failure, unless libvirt shows that the disk has moved."""
         with contextlib.suppress(LibvirtProblem, libvirt.libvirtError, OSError):
             disk = Disk(self.domain, record["target"])
@@ -552,12 +558,12 @@ class DiskMove:
                 self._end_job(disk, record)
                 self._undo(record)
 
-    def _undo(self, record: Mapping[str, Any]) -> None:
+    def _undo(self, record: records.Record) -> None:
         """Remove the unused copy if it is provably the move's, and remove the record."""
         if self.pretend:
             return
         if record.get("made_volume"):
-            self._undo_volume(dict(record))
+            self._undo_volume(record)
             return
         if ownership.why_locked(record["part"]) is None or not os.path.lexists(record["part"]):
             ownership.drop_temporary(record["part"])
@@ -566,13 +572,13 @@ class DiskMove:
                 f"A process still writes to {record['part']} on {host_name()}, the unfinished copy of the disk {record['target']}: wait for its end, then run "
                 "this again."
             )
-        made = records.inode_of(dict(record), "made")
+        made = records.inode_of(record, "made")
         why = None if made else "nothing proves that this move has made it"
         self._remove(ownership.Candidate(record["destination"], True, why, made))
         self._refresh(record)
         self._clear()
 
-    def _undo_volume(self, record: dict[str, Any]) -> None:
+    def _undo_volume(self, record: records.Record) -> None:
         place, key = self._made(record), records.key_of(record, "made")
         # A missing key means that the move was cut off while it made the volume, which did not
         # exist before: then its name proves its owner.
@@ -602,12 +608,12 @@ class DiskMove:
         if not self.pretend:
             records.clear(self.domain)
 
-    def _refresh(self, record: Mapping[str, Any]) -> None:
+    def _refresh(self, record: records.Record) -> None:
         """Refresh libvirt's pools, so that libvirt sees their present files."""
         folders = {
-            os.path.dirname(record[name])
-            for name in ("source", "destination")
-            if os.path.isabs(record[name])
+            os.path.dirname(path)
+            for path in (record["source"], record["destination"])
+            if os.path.isabs(path)
         }
         with contextlib.suppress(libvirt.libvirtError):
             for pool in self.conn.listAllStoragePools(
@@ -625,7 +631,7 @@ class DiskMove:
 
     def _step(
         self,
-        status: str,
+        status: Status,
         source: str | None = None,
         destination: str | None = None,
         volume: tuple[str, str] | None = None,

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, cast
 
 from .._domain import metadata
 from .._libvirt.binding import LibvirtProblem, host_name
@@ -26,13 +27,39 @@ ELEMENT = "disk_move"
 #: In place of the key of a volume: no volume is the one.
 NO_KEY = ""
 
-#: The texts of a record. Other fields are ``made`` and ``old``: the device and the inode of a file;
-#: and if one of the two is a volume, ``made_volume`` and ``old_volume``: its pool, its name, and
-#: libvirt's key of it, None if it is not known.
+#: The texts of a record.
 _TEXTS = ("host", "target", "source", "destination", "part", "order")
 
 
-def read(domain: Any) -> dict[str, Any] | None:
+class _Begun(TypedDict):
+    host: str
+    target: str
+    source: str
+    destination: str
+    #: The copy of a disk that is off, until it is whole.
+    part: str
+    order: str
+    began: float
+
+
+class Record(_Begun, total=False):
+    """The record of the move of a disk.
+
+    ``made`` and ``old``: the device and the inode of a file. ``made_volume`` and ``old_volume``:
+    the pool and the name of a volume, and libvirt's key of it, None if it is not known.
+    """
+
+    made: list[int] | None
+    old: list[int] | None
+    made_volume: list[Any] | None
+    old_volume: list[Any] | None
+    #: The old file is the instance's own because the instance uses it.
+    by_use: bool
+    #: The reason why the old file is not the instance's own.
+    refused: str | None
+
+
+def read(domain: Any) -> Record | None:
     """Return the record of a domain; None if there is none.
 
     :raises LibvirtProblem: there is one that cannot be read.
@@ -45,7 +72,7 @@ def read(domain: Any) -> dict[str, Any] | None:
     return None
 
 
-def write(domain: Any, record: dict[str, Any]) -> None:
+def write(domain: Any, record: Record) -> None:
     """Write the record, into the definition first."""
     text = json.dumps(record, sort_keys=True)
     for place in reversed(metadata.places(domain)):
@@ -59,7 +86,7 @@ def clear(domain: Any) -> None:
             metadata.change(domain, place, ELEMENT, "")
 
 
-def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
+def inode_of(record: Record, name: Literal["made", "old"]) -> tuple[int, int] | None:
     """Return the identity of a file of the record: (device, inode).
 
     :param name: made or old.
@@ -68,28 +95,28 @@ def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
     return (found[0], found[1]) if found else None
 
 
-def volume_of(record: dict[str, Any], name: str) -> tuple[str, str] | None:
+def volume_of(record: Record, name: Literal["made", "old"]) -> tuple[str, str] | None:
     """Return the pool and the name of a volume of the record, None if that is a file.
 
     :param name: made or old.
     """
-    found = record.get(f"{name}_volume")
+    found = record.get("made_volume") if name == "made" else record.get("old_volume")
     return (found[0], found[1]) if found else None
 
 
-def key_of(record: dict[str, Any], name: str) -> str | None:
+def key_of(record: Record, name: Literal["made", "old"]) -> str | None:
     """Return libvirt's key of a volume of the record."""
-    found = record.get(f"{name}_volume")
+    found = record.get("made_volume") if name == "made" else record.get("old_volume")
     return found[2] if found else None
 
 
-def _checked(domain: Any, text: str) -> dict[str, Any]:
+def _checked(domain: Any, text: str) -> Record:
     try:
         record = json.loads(text)
     except ValueError:
         record = None
     if isinstance(record, dict) and _is_whole(record, domain.UUIDString()):
-        return record
+        return cast(Record, record)
     raise LibvirtProblem(
         f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so nothing was done. See what became of its disks, then "
         f"remove the element {ELEMENT} with virsh edit."
@@ -111,7 +138,7 @@ def _is_volume(found: Any) -> bool:
     return found is None or (texts and isinstance(found[2], (str, type(None))))
 
 
-def _is_whole(record: dict[str, Any], uuid: str) -> bool:
+def _is_whole(record: Mapping[Any, Any], uuid: str) -> bool:
     if not all(isinstance(record.get(name), str) for name in _TEXTS) or not _is_number(
         record.get("began")
     ):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import child_text, integer, parse, pci_address, size_bytes
@@ -20,6 +19,7 @@ from .._storage import kinds
 from .._storage.kinds import Source
 from .._storage.shared_storage import disk_id
 from . import labels
+from .facts import DomainDisk, DomainFacts, HostdevFacts, InterfaceFacts, PowerState
 from .numa import parse_numa
 
 #: The namespace of the element with drover's data of an instance.
@@ -42,7 +42,7 @@ VNC_PASSWORD = 8
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
 #: The values of virDomainState, in the words of ``virsh domstate`` without spaces.
-STATES = (
+STATES: tuple[PowerState, ...] = (
     "nostate",
     "running",
     "blocked",
@@ -54,12 +54,12 @@ STATES = (
 )
 
 
-def state_name(number: int) -> str:
+def state_name(number: int) -> PowerState:
     """Return the word for libvirt's number of a domain state."""
     return STATES[number] if 0 <= number < len(STATES) else "nostate"
 
 
-def parse_domain(text: str) -> dict[str, Any]:
+def parse_domain(text: str) -> DomainFacts:
     """Return the content of domain XML. Values that only the hypervisor knows (state, sizes, flags)
     are missing.
 
@@ -85,12 +85,12 @@ def parse_domain(text: str) -> dict[str, Any]:
     }
 
 
-def parse_disk(element: Element) -> dict[str, Any]:
+def parse_disk(element: Element) -> DomainDisk:
     """Return the facts of a ``<disk>``. The sizes are None, because only the hypervisor knows them."""
     target = element.find("target")
     driver = element.find("driver")
-    found: dict[str, Any] = {
-        "target": target.get("dev") if target is not None else None,
+    found: DomainDisk = {
+        "target": target.get("dev", "") if target is not None else "",
         "device": element.get("device", "disk"),
         "bus": target.get("bus") if target is not None else None,
         "type": element.get("type", "file"),
@@ -107,7 +107,7 @@ def parse_disk(element: Element) -> dict[str, Any]:
     return found
 
 
-def is_written(disk: Mapping[str, Any]) -> bool:
+def is_written(disk: Mapping[str, object]) -> bool:
     """Return True if a domain may write to a disk; this includes a floppy disk.
 
     :param disk: the result of parse_disk(), or a disk in the facts of a domain.
@@ -115,7 +115,7 @@ def is_written(disk: Mapping[str, Any]) -> bool:
     return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
 
 
-def has_written_image(disk: Mapping[str, Any]) -> bool:
+def has_written_image(disk: DomainDisk) -> bool:
     """Return True if the guest writes to an image of the disk. Copies and snapshots include only
     such disks.
 
@@ -177,7 +177,7 @@ def backing_files(element: Element) -> list[str]:
     return paths
 
 
-def parse_interface(element: Element) -> dict[str, Any]:
+def parse_interface(element: Element) -> InterfaceFacts:
     """Return the facts of an ``<interface>``: MAC, type, its network or bridge or device, model and
     the host's device.
     """
@@ -202,7 +202,7 @@ def parse_interface(element: Element) -> dict[str, Any]:
     }
 
 
-def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
+def parse_hostdevs(root: Element) -> list[HostdevFacts]:
     """Return all host devices of a domain: passed-through devices, network interfaces and vDPA
     devices.
     """
@@ -222,7 +222,7 @@ def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
     return found
 
 
-def parse_hostdev(element: Element) -> dict[str, Any]:
+def parse_hostdev(element: Element) -> HostdevFacts:
     """Return the facts of a ``<hostdev>``: its type and an address that names the host's device."""
     kind = element.get("type") or element.get("mode")
     address = element.find("source/address")
@@ -274,7 +274,7 @@ def networks_of(text: str) -> dict[str, list[str]]:
     needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
     for nic in parse(text).findall("devices/interface"):
         found = parse_interface(nic)
-        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"])
+        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"] or "")
         if kind and found["source"] and found["source"] not in needs[kind]:
             needs[kind].append(found["source"])
     return needs

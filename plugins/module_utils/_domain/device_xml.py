@@ -14,10 +14,11 @@ import copy
 import hashlib
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Optional
 from xml.etree.ElementTree import Element
 
 from .definition import parse_disk, parse_interface
+from .facts import DomainDisk, InterfaceFacts
 
 #: The prefixes of the targets, by bus.
 TARGETS = {"virtio": "vd", "scsi": "sd", "usb": "sd", "sata": "sd", "ide": "hd"}
@@ -70,7 +71,7 @@ def text_of(element: Element) -> str:
     return ET.tostring(element, encoding="unicode")
 
 
-def facts_of(element: Element) -> dict[str, Any]:
+def facts_of(element: Element) -> InterfaceFacts | DomainDisk:
     """Return the facts of a disk or an interface, in the form of the facts of a domain."""
     return parse_interface(element) if element.tag == "interface" else parse_disk(element)
 

@@ -11,12 +11,13 @@ records the same data for the other hosts. Source: https://libvirt.org/formatdom
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import parse
 from .definition import is_written
+from .facts import DomainDisk, OtherFile
 
 #: The kinds of a path in a domain's XML: any path, a disk that certainly has no backing file, or an
 #: image that may have backing files.
@@ -107,7 +108,7 @@ class Mentions:
         self.written.update([path] if writes else [])
         self.meant.update([path] if meant else [])
 
-    def files(self) -> list[dict[str, Any]]:
+    def files(self) -> list[OtherFile]:
         """Return the files and folders, in the form of disks: list of dicts type (file, dir or
         volume), source, format, written.
 
@@ -115,7 +116,7 @@ class Mentions:
         leaves out paths that no other host shares: programs and firmware of the operating system,
         and paths in texts for people.
         """
-        found = []
+        found: list[OtherFile] = []
         for path in sorted(self.paths):
             written = path in self.written
             # A text "/" alone must not give all files of the host to the domain.
@@ -148,7 +149,7 @@ class Mentions:
         return found
 
 
-def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def other_files(texts: Iterable[str], disks: Iterable[DomainDisk]) -> list[OtherFile]:
     """Return the files of a domain beside the disks of its definition, in the form of
     Mentions.files().
 

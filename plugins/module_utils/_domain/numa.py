@@ -10,24 +10,13 @@ memoryBacking, cpu).
 
 from __future__ import annotations
 
-from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import integer, parse_cpu_set, size_bytes
-
-#: The result of parse_numa() for a domain without pins, NUMA cells and huge pages.
-NONE: dict[str, Any] = {
-    "cpuset": None,
-    "vcpu_pins": {},
-    "emulator_pins": None,
-    "iothread_pins": {},
-    "memory": None,
-    "cells": [],
-    "pages": [],
-}
+from .facts import GuestCell, GuestPages, MemoryPlace, NumaBound, NumaFacts
 
 
-def parse_numa(root: Element) -> dict[str, Any] | None:
+def parse_numa(root: Element) -> NumaFacts | None:
     """Return the pins, NUMA cells and huge pages of domain XML; None for a domain without these.
 
     Returns ``cpuset`` (host CPUs of all vCPUs without a pin, or None), ``vcpu_pins``,
@@ -35,17 +24,7 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
     None), ``cells`` (of the guest), ``pages`` and ``locked``. CPUs and cells are lists of numbers,
     memory is MiB, sizes of pages are KiB. Keys of vCPUs and I/O threads are texts, as in JSON.
     """
-    emulator = root.find("cputune/emulatorpin")
-    memory = root.find("numatune/memory")
-    found = {
-        "cpuset": _cpus(root.find("vcpu")),
-        "vcpu_pins": _pins(root, "vcpupin", "vcpu"),
-        "emulator_pins": _cpus(emulator),
-        "iothread_pins": _pins(root, "iothreadpin", "iothread"),
-        "memory": _memory(memory),
-        "cells": _cells(root),
-        "pages": _pages(root),
-    }
+    found = binding(root)
     locked = root.find("memoryBacking/locked") is not None
     return (
         {**found, "locked": locked}
@@ -54,13 +33,27 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
     )
 
 
-def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
+def binding(root: Element) -> NumaBound:
+    """Return the pins, NUMA cells and huge pages of domain XML; None or empty without these."""
+    return {
+        "cpuset": _cpus(root.find("vcpu")),
+        "vcpu_pins": _pins(root, "vcpupin", "vcpu"),
+        "emulator_pins": _cpus(root.find("cputune/emulatorpin")),
+        "iothread_pins": _pins(root, "iothreadpin", "iothread"),
+        "memory": _memory(root.find("numatune/memory")),
+        "cells": _cells(root),
+        "pages": _pages(root),
+    }
+
+
+def pinned_cpus(numa: NumaFacts | None) -> set[int]:
     """Return the host CPUs with a pin of exactly one CPU, for a vCPU or for the emulator.
 
     :param numa: the result of parse_numa().
     """
-    numa = numa or {}
-    allowed = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or []]
+    if numa is None:
+        return set()
+    allowed = [*numa["vcpu_pins"].values(), numa["emulator_pins"] or []]
     return {cpus[0] for cpus in allowed if len(cpus) == 1}
 
 
@@ -78,7 +71,7 @@ def _pins(root: Element, tag: str, key: str) -> dict[str, list[int]]:
     return pins
 
 
-def _memory(element: Element | None) -> dict[str, Any] | None:
+def _memory(element: Element | None) -> MemoryPlace | None:
     """Return mode and host cells. libvirt's default mode is strict. For ``placement='auto'`` numad
     chooses the cells.
     """
@@ -87,17 +80,17 @@ def _memory(element: Element | None) -> dict[str, Any] | None:
     return {"mode": element.get("mode", "strict"), "nodes": parse_cpu_set(element.get("nodeset"))}
 
 
-def _cells(root: Element) -> list[dict[str, Any]]:
+def _cells(root: Element) -> list[GuestCell]:
     """Return the cells of the guest, each with the host cells of its memory. Without host cells
     ``mode`` is None and ``nodes`` is empty.
     """
     where = {
         integer(each.get("cellid")): _memory(each) for each in root.findall("numatune/memnode")
     }
-    cells = []
+    cells: list[GuestCell] = []
     for number, cell in enumerate(root.findall("cpu/numa/cell")):
         key = integer(cell.get("id"), number) if cell.get("id") else number
-        place = where.get(key) or {"mode": None, "nodes": []}
+        place: MemoryPlace = where.get(key) or {"mode": None, "nodes": []}
         cells.append(
             {
                 "id": key,
@@ -118,14 +111,14 @@ def _cell_memory(cell: Element) -> int:
     return size_bytes(size) // 2**20
 
 
-def _pages(root: Element) -> list[dict[str, Any]]:
+def _pages(root: Element) -> list[GuestPages]:
     """Return the huge pages: size in KiB (None for the default size of the host) and cells of the
     guest (empty for all).
     """
     huge = root.find("memoryBacking/hugepages")
     if huge is None:
         return []
-    pages = []
+    pages: list[GuestPages] = []
     for page in huge.findall("page"):
         size = Element("page", {"unit": page.get("unit", "KiB")})
         size.text = page.get("size", "0")

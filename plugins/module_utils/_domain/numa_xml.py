@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import itertools
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 from xml.etree.ElementTree import Element
 
 from .._libvirt.xml import child_of, child_text, format_cpu_set, integer, keep_prefixes, parse
-from .numa import NONE, parse_numa
+from .facts import GuestPages, NumaBinding, NumaBound
+from .numa import binding
 
 
-def with_numa(text: str, facts: Mapping[str, Any]) -> str:
+def with_numa(text: str, facts: NumaBinding) -> str:
     """Return domain XML with the pins, NUMA cells and huge pages of the facts. All else stays
     unchanged.
 
@@ -36,10 +36,18 @@ def with_numa(text: str, facts: Mapping[str, Any]) -> str:
     :returns: ``text`` itself if nothing differs.
     """
     root = parse(text)
-    wanted = {key: facts.get(key) or none for key, none in NONE.items()}
-    wanted["iothread_pins"] = iothread_pins(root, wanted["emulator_pins"])
-    present = parse_numa(root) or {}
-    if all((present.get(key) or none) == wanted[key] for key, none in NONE.items()):
+    emulator_pins = facts.get("emulator_pins") or None
+    wanted: NumaBound = {
+        "cpuset": facts.get("cpuset") or None,
+        "vcpu_pins": facts.get("vcpu_pins") or {},
+        "emulator_pins": emulator_pins,
+        "iothread_pins": iothread_pins(root, emulator_pins),
+        "memory": facts.get("memory") or None,
+        "cells": facts.get("cells") or [],
+        "pages": facts.get("pages") or [],
+    }
+    present = binding(root)
+    if present == wanted:
         return text
     _set_vcpus(root, wanted["cpuset"])
     _set_tuning(root, wanted)
@@ -67,10 +75,12 @@ def iothread_pins(root: Element, emulator_pins: list[int] | None) -> dict[str, l
     return {str(number): emulator_pins for number in sorted(numbers)}
 
 
-def _guest_cells(facts: Mapping[str, Any]) -> tuple[Any, ...]:
+def _guest_cells(
+    facts: NumaBound,
+) -> tuple[list[tuple[int, list[int], int]], list[GuestPages]]:
     """Return the cells that the guest sees, and the pages of its memory."""
-    cells = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
-    return cells, facts.get("pages") or []
+    cells = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts["cells"]]
+    return cells, facts["pages"]
 
 
 def _set_vcpus(root: Element, cpuset: Iterable[int] | None) -> None:
@@ -85,7 +95,7 @@ def _set_vcpus(root: Element, cpuset: Iterable[int] | None) -> None:
         element.set("cpuset", format_cpu_set(cpuset))
 
 
-def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
+def _set_tuning(root: Element, wanted: NumaBound) -> None:
     pins = [
         *(
             ("vcpupin", {"vcpu": vcpu}, cpus)
@@ -101,7 +111,7 @@ def _set_tuning(root: Element, wanted: Mapping[str, Any]) -> None:
     _replace(root, "cputune", ("vcpupin", "emulatorpin", "iothreadpin"), made)
 
 
-def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
+def _set_places(root: Element, wanted: NumaBound) -> None:
     """Set the host cells of the memory."""
     made = []
     memory = wanted["memory"]
@@ -112,7 +122,7 @@ def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
             if memory["nodes"]
             else {"placement": "auto"}
         )
-        made.append(ET.Element("memory", {"mode": memory["mode"], **where}))
+        made.append(ET.Element("memory", {"mode": memory["mode"] or "strict", **where}))
     for cell in wanted["cells"]:
         if cell["nodes"]:
             made.append(
@@ -120,7 +130,7 @@ def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
                     "memnode",
                     {
                         "cellid": str(cell["id"]),
-                        "mode": cell["mode"],
+                        "mode": cell["mode"] or "strict",
                         "nodeset": format_cpu_set(cell["nodes"]),
                     },
                 )
@@ -128,7 +138,7 @@ def _set_places(root: Element, wanted: Mapping[str, Any]) -> None:
     _replace(root, "numatune", ("memory", "memnode"), made)
 
 
-def _set_pages(root: Element, pages: Iterable[Mapping[str, Any]]) -> None:
+def _set_pages(root: Element, pages: Iterable[GuestPages]) -> None:
     pages = list(pages)
     huge = ET.Element("hugepages")
     for page in pages:
@@ -138,7 +148,7 @@ def _set_pages(root: Element, pages: Iterable[Mapping[str, Any]]) -> None:
     _replace(root, "memoryBacking", ("hugepages",), [huge] if pages else [])
 
 
-def _set_cells(root: Element, wanted: Mapping[str, Any]) -> None:
+def _set_cells(root: Element, wanted: NumaBound) -> None:
     """Write the cells of the guest. With huge pages other processes may map the memory, because
     vhost-user devices need this.
     """

@@ -20,6 +20,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import child_text, keep_prefixes, parse
 from .._storage import kinds
 from .definition import state_name
+from .facts import PowerState
 
 #: The seconds between two looks at a domain.
 POLL = 0.25
@@ -28,7 +29,7 @@ POLL = 0.25
 PRESS_AGAIN = 10
 
 
-def state_of(domain: Any) -> str:
+def state_of(domain: Any) -> PowerState:
     """Return the state of the domain as a word of STATES (_domain.definition)."""
     return state_name(domain.info()[0])
 

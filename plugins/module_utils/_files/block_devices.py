@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any
+from typing import TypedDict
 
 from . import access
 
@@ -76,7 +76,14 @@ def _is_worldwide(name: str) -> bool:
     return name.startswith(WORLDWIDE) and len(set(name.partition(".")[2][1:].replace("-", ""))) > 1
 
 
-def listing() -> list[dict[str, Any]]:
+class BlockDevice(TypedDict):
+    """A block device: its id is the same on all hosts, its names are its paths on this host."""
+
+    id: str
+    names: list[str]
+
+
+def listing() -> list[BlockDevice]:
     """Return the devices of this host that have an identity: list of dicts id and names, all their
     paths, sorted.
     """
@@ -86,7 +93,7 @@ def listing() -> list[dict[str, Any]]:
         return []
 
 
-def _listing() -> list[dict[str, Any]]:
+def _listing() -> list[BlockDevice]:
     names: dict[int, list[str]] = {}
     groups = [each for each in _names(DEV) if os.path.isdir(os.path.join(DEV, each))]
     for place in (
@@ -106,7 +113,7 @@ def _listing() -> list[dict[str, Any]]:
                 continue
             if stat.S_ISBLK(status.st_mode):
                 names.setdefault(status.st_rdev, []).append(path)
-    found = []
+    found: list[BlockDevice] = []
     for number, paths in names.items():
         known = _identity(
             os.path.realpath(

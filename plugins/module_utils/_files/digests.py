@@ -16,8 +16,8 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypedDict
 
 from . import access
 
@@ -105,7 +105,16 @@ def _piece(path: str, start: int) -> str:
     return found.hexdigest()
 
 
-def stamp_of(status: os.stat_result) -> dict[str, Any]:
+class Stamp(TypedDict):
+    """The facts that show if a file is unchanged."""
+
+    size: int
+    #: Its times of change, in the form of libvirt.
+    modified: str
+    changed: str
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
     """Return the facts that show if a file is unchanged: its size, and its times of change in
     libvirt's form.
     """
@@ -115,14 +124,14 @@ def stamp_of(status: os.stat_result) -> dict[str, Any]:
     return {"size": status.st_size, "modified": times[0], "changed": times[1]}
 
 
-def is_settled(stamp: Mapping[str, Any]) -> bool:
+def is_settled(stamp: Stamp) -> bool:
     """Return True if the last change of a file is old enough. Then the next change gives the file
     another time of change.
     """
     return time.time() - float(stamp["changed"]) > SETTLED
 
 
-def of_file(path: str, seconds: float | None = None) -> tuple[str | None, dict[str, Any]]:
+def of_file(path: str, seconds: float | None = None) -> tuple[str | None, Stamp]:
     """Return ``(digest, stamp)`` of a file of this host.
 
     :param seconds: the time limit to read the file; the next call continues there. With 0 the
@@ -171,7 +180,7 @@ def folder() -> str:
     )
 
 
-def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
+def recall(name: str, stamp: Stamp) -> dict[str, Any] | None:
     """Return the dict that keep() has saved under a name; None if the file has changed."""
     try:
         with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
@@ -181,7 +190,7 @@ def recall(name: str, stamp: Mapping[str, Any]) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.get("stamp") == stamp else None
 
 
-def keep(name: str, stamp: Mapping[str, Any], **what: Any) -> None:
+def keep(name: str, stamp: Stamp, **what: object) -> None:
     """Remember something of a file as it is; where that is not possible it is read again."""
     if not is_settled(stamp):
         return

@@ -17,9 +17,10 @@ from xml.etree.ElementTree import Element
 
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, integer, parse, parse_cpu_set, size_bytes
+from .facts import Capabilities, CellCpu, Cpu, HostCell, Pages
 
 
-def parse_capabilities(text: str) -> dict[str, Any]:
+def parse_capabilities(text: str) -> Capabilities:
     """Parse the capabilities XML.
 
     Returns ``host_uuid``, ``cpu`` (arch, model, vendor, features and topology), ``numa_cells``
@@ -39,7 +40,7 @@ def parse_capabilities(text: str) -> dict[str, Any]:
     }
 
 
-def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
+def _cpu(element: Element | None, cells: Sequence[HostCell]) -> Cpu:
     topology = element.find("topology") if element is not None else None
     values = {} if topology is None else topology.attrib
     # As in Nova, dies and clusters multiply the cores of a socket.
@@ -47,7 +48,7 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
     features = (
         []
         if element is None
-        else [f.get("name") for f in element.findall("feature") if f.get("name")]
+        else [name for f in element.findall("feature") if (name := f.get("name"))]
     )
     return {
         "arch": child_text(element, "arch") if element is not None else None,
@@ -63,15 +64,15 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def numa_cells(host: Element) -> list[dict[str, Any]]:
+def numa_cells(host: Element) -> list[HostCell]:
     """Return the NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of
     page sizes in KiB.
 
     The smallest page size has all memory that is in no huge page. ``free`` of the pages is None, for only a call tells it.
     """
-    cells = []
+    cells: list[HostCell] = []
     for cell in host.findall("topology/cells/cell"):
-        pages = [
+        pages: list[Pages] = [
             {"size_kb": integer(page.get("size")), "count": integer(page.text), "free": None}
             for page in cell.findall("pages")
         ]
@@ -90,7 +91,7 @@ def numa_cells(host: Element) -> list[dict[str, Any]]:
     return cells
 
 
-def _cell_cpu(cpu: Element) -> dict[str, Any]:
+def _cell_cpu(cpu: Element) -> CellCpu:
     """Return a CPU of a cell. libvirt does not know where a CPU is that is offline: then all but
     its number is None, and it has no siblings.
     """
@@ -112,7 +113,7 @@ def _number(text: str | None) -> int | None:
     return None if text is None or integer(text, -1) < 0 else integer(text)
 
 
-def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
+def read_free_pages(conn: Any, cells: Sequence[HostCell]) -> None:
     """Put the number of free pages into the pages of cells; it stays None if the driver does not
     tell it.
 

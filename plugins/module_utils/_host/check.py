@@ -28,7 +28,7 @@ from .storage import read_networks
 _INTERFACES = "/sys/class/net"
 
 
-def read(conn: Any, local: bool) -> dict[str, Any]:
+def read(conn: Any, local: bool) -> dict[str, object]:
     """Return the facts of the hypervisor and the things that its guests use; plain JSON types only.
 
     :param local: True if the hypervisor is this machine, so that its network interfaces can be
@@ -119,7 +119,7 @@ def _pool(pool: Any) -> dict[str, Any] | None:
         raise
 
 
-def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
+def _guest(conn: Any, domain: Any) -> dict[str, object] | None:
     """Return the things that a guest uses; None if it ended just now."""
     try:
         text = domain.XMLDesc(0)
@@ -145,7 +145,7 @@ def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping
     return [each for each in cpus if not _cpus.runs(conn, each)]
 
 
-def of_xml(text: str) -> dict[str, Any]:
+def of_xml(text: str) -> dict[str, object]:
     """Return the things that a guest uses, by its domain XML."""
     root = parse(text)
     kind = root.find("os/type")

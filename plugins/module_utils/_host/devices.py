@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 from .._libvirt import binding, missing_drivers
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import child_text, integer, parse, pci_address
+from .facts import HostDevices, MdevDevice, MdevType, PciDevice
 
 #: Nova's names of the types of PCI devices.
 PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
@@ -24,7 +25,7 @@ PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
 _KINDS = ("PCI_DEV", "NET", "VDPA", "MDEV_TYPES", "MDEV")
 
 
-def read_devices(conn: Any) -> dict[str, list[dict[str, Any]]]:
+def read_devices(conn: Any) -> HostDevices:
     """Return the devices that guests may get: ``pci_devices``, ``mdev_types`` and ``mdev_devices``,
     each sorted; empty if the driver knows none.
     """
@@ -66,12 +67,12 @@ def _is_active(device: Any) -> bool:
         return True
 
 
-def parse_devices(found: Iterable[tuple[str, bool]]) -> dict[str, list[dict[str, Any]]]:
+def parse_devices(found: Iterable[tuple[str, bool]]) -> HostDevices:
     """Return the descriptions of node devices, made into the lists of read_devices().
 
     :param found: pairs of XML and True if the device is there now.
     """
-    pci: dict[str, dict[str, Any]] = {}
+    pci: dict[str, PciDevice] = {}
     kinds, mediated, children = [], [], []
     for text, active in found:
         try:
@@ -84,7 +85,7 @@ def parse_devices(found: Iterable[tuple[str, bool]]) -> dict[str, list[dict[str,
                 device = _pci(root, capability)
                 pci[device["name"]] = device
             elif kind == "mdev":
-                mediated.append({**_mdev(root, capability), "active": active})
+                mediated.append(_mdev(root, capability, active))
             elif kind in ("net", "vdpa"):
                 children.append((kind, child_text(root, "parent"), capability))
             kinds += _mdev_types(root, capability)
@@ -109,7 +110,7 @@ def _hex(number: str | None) -> str | None:
     return number[2:] if number and number.startswith("0x") else number
 
 
-def _pci(root: Element, capability: Element) -> dict[str, Any]:
+def _pci(root: Element, capability: Element) -> PciDevice:
     vendor_id, vendor = _identity(capability.find("vendor"))
     product_id, product = _identity(capability.find("product"))
     numa = capability.find("numa")
@@ -121,7 +122,7 @@ def _pci(root: Element, capability: Element) -> dict[str, Any]:
     parent = capability.find("capability[@type='phys_function']/address")
     node = integer(numa.get("node"), -1) if numa is not None else -1
     return {
-        "name": child_text(root, "name"),
+        "name": child_text(root, "name") or "",
         "address": address,
         "class": _hex(child_text(capability, "class")),
         "vendor_id": vendor_id,
@@ -148,7 +149,7 @@ def _pci(root: Element, capability: Element) -> dict[str, Any]:
     }
 
 
-def _add_child(device: dict[str, Any], kind: str, capability: Element) -> None:
+def _add_child(device: PciDevice, kind: str, capability: Element) -> None:
     """Add the facts from the network interface or vDPA device of a PCI device."""
     if kind == "vdpa":
         device["vdpa"] = child_text(capability, "chardev")
@@ -159,7 +160,7 @@ def _add_child(device: dict[str, Any], kind: str, capability: Element) -> None:
         device["mac"] = child_text(capability, "address")
 
 
-def _mdev_types(root: Element, capability: Element) -> list[dict[str, Any]]:
+def _mdev_types(root: Element, capability: Element) -> list[MdevType]:
     """Return the types of mediated devices that can be made of a device: of a PCI device or of
     another (``css``, ``ap_matrix``, a sample driver).
     """
@@ -167,8 +168,8 @@ def _mdev_types(root: Element, capability: Element) -> list[dict[str, Any]]:
     types += capability.findall("capability[@type='mdev_types']/type")
     return [
         {
-            "parent": child_text(root, "name"),
-            "type": kind.get("id"),
+            "parent": child_text(root, "name") or "",
+            "type": kind.get("id") or "",
             "name": child_text(kind, "name"),
             "device_api": child_text(kind, "deviceAPI"),
             "available_instances": integer(child_text(kind, "availableInstances", "0")),
@@ -178,7 +179,7 @@ def _mdev_types(root: Element, capability: Element) -> list[dict[str, Any]]:
     ]
 
 
-def _mdev(root: Element, capability: Element) -> dict[str, Any]:
+def _mdev(root: Element, capability: Element, active: bool) -> MdevDevice:
     kind = capability.find("type")
     group = capability.find("iommuGroup")
     name = child_text(root, "name", "") or ""
@@ -189,4 +190,5 @@ def _mdev(root: Element, capability: Element) -> dict[str, Any]:
         "type": kind.get("id") if kind is not None else None,
         "parent": child_text(root, "parent"),
         "iommu_group": integer(group.get("number")) if group is not None else None,
+        "active": active,
     }

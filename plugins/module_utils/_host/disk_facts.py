@@ -13,15 +13,18 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._bindings import gone
+from .._bindings.reading import BindingFacts
+from .._domain.facts import DiskLayer, DomainDisk, OtherFile
 from .._files import access, block_devices, digests
 from .._files.mounts import Mount
 from .._storage import backing, kinds
 from .._storage.kinds import Form, Source
 from .._storage.shared_storage import real_path_id
+from .facts import HostDomain, ImageDigest, Pool
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
 READING = 20
@@ -33,7 +36,7 @@ RUNNING = ("running", "blocked", "paused", "pmsuspended")
 GONE = 0
 
 
-def _disks(domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _disks(domain: HostDomain) -> list[DomainDisk]:
     return [*domain["disks"], *domain.get("running_disks", ())]
 
 
@@ -68,7 +71,7 @@ class DiskFacts:
     def __init__(
         self,
         mounts: Sequence[Mount],
-        pools: Iterable[Mapping[str, Any]],
+        pools: Iterable[Pool],
         conn: Any,
         declared: Iterable[str] = (),
     ) -> None:
@@ -84,19 +87,23 @@ class DiskFacts:
             os.path.normpath(self._folders[name]) for name in declared if name in self._folders
         ]
         self._places: dict[str, tuple[str | None, str | None, int | None]] = {}
-        self._references: dict[str, Any] = {}
+        self._references: backing.Known = {}
         # The files behind an image, as far as they are known.
         self._behind: dict[str, list[str]] = {}
         # The images of this host alone that are behind disks, and whether one of these is on shared storage.
         self._local: dict[str, bool] = {}
 
-    def add_domains(self, domains: Sequence[dict[str, Any]]) -> None:
+    def add_domains(self, domains: Sequence[HostDomain]) -> None:
         """Add to the disks and other files of domains, as add() does.
 
         An other file that is a folder gets the type dir. Files that no other host can use, such as
         sockets, and files that are known from a disk are left out.
         """
-        self.add([each for domain in domains for each in [*_disks(domain), *domain["other_files"]]])
+        files: list[DomainDisk | OtherFile] = []
+        for domain in domains:
+            files += _disks(domain)
+            files += domain["other_files"]
+        self.add(files)
         for domain in domains:
             known = {
                 name
@@ -107,7 +114,7 @@ class DiskFacts:
             known.discard(None)
             kept = []
             for each in domain["other_files"]:
-                dummy, dummy2, mode = self._places.get(each["path"], (None, None, None))
+                dummy, dummy2, mode = self._places.get(each["path"] or "", (None, None, None))
                 if mode is not None and stat.S_ISDIR(mode):
                     each["type"] = "dir"
                 is_file = not mode or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
@@ -117,7 +124,7 @@ class DiskFacts:
             if self._has_files:
                 domain["bindings"] = [*(domain.get("bindings") or ()), *self._gone(domain)]
 
-    def _gone(self, domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _gone(self, domain: HostDomain) -> list[BindingFacts]:
         """Return the binding of a domain that has lost a file."""
         runs = domain.get("state") in RUNNING
         found = []
@@ -137,11 +144,13 @@ class DiskFacts:
                 if self._places.get(path, (None, None, None))[2] == GONE:
                     held = runs and disk.get("only") != "next_start"
                     found.append(
-                        gone.binding(domain, disk, name, has_medium and path == disk["path"], held)
+                        gone.binding(
+                            domain["name"], disk, name, has_medium and path == disk["path"], held
+                        )
                     )
         return found
 
-    def add(self, disks: Sequence[dict[str, Any]]) -> None:
+    def add(self, disks: Sequence[DomainDisk | OtherFile]) -> None:
         """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None if it
         is not known.
 
@@ -149,44 +158,44 @@ class DiskFacts:
         """
         for disk in disks:
             disk.update(
-                path=self._path(disk),
-                real_path=None,
-                shared_id=None,
-                chain=None,
-                behind_on_network=[],
+                {
+                    "path": self._path(disk),
+                    "real_path": None,
+                    "shared_id": None,
+                    "chain": None,
+                    "behind_on_network": [],
+                }
             )
-        there = [disk for disk in disks if disk["path"] is not None]
-        backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
+        there = [(path, disk) for disk in disks if (path := disk["path"]) is not None]
+        backing.learn([path for path, disk in there if disk["format"] != "raw"], self._references)
         chains = [
-            backing.chain(disk["path"], disk["format"], self._references, self._ask)
-            for disk in there
+            backing.chain(path, disk["format"], self._references, self._ask) for path, disk in there
         ]
         self._place(
-            [(disk["path"], disk["type"]) for disk in there]
+            [(path, disk["type"]) for path, disk in there]
             + [(path, "file") for chain in chains for path in chain.files]
         )
-        for disk, chain in zip(there, chains):
-            disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
+        for (path, disk), chain in zip(there, chains):
+            disk["shared_id"], disk["real_path"], dummy = self._places[path]
             disk["behind_on_network"] = chain.rbd
-            self._behind[disk["path"]] = chain.files
+            self._behind[path] = chain.files
             if not chain.troubles:
-                disk["chain"] = [self._layer(path) for path in chain.files]
-                self._note_local(disk)
+                disk["chain"] = layers = [self._layer(each) for each in chain.files]
+                self._note_local(self._is_shared(path, disk["shared_id"]), layers)
 
-    def _layer(self, path: str) -> dict[str, Any]:
+    def _layer(self, path: str) -> DiskLayer:
         shared_id, real_path, dummy = self._places[path]
         return {"path": path, "real_path": real_path, "shared_id": shared_id}
 
     def _ask(self, path: str) -> list[backing.Reference] | None:
         return backing.by_libvirt(self._conn, path)
 
-    def _note_local(self, disk: Mapping[str, Any]) -> None:
-        shared = self._is_shared(disk["path"], disk["shared_id"])
-        for layer in disk["chain"]:
+    def _note_local(self, shared: bool, layers: Iterable[DiskLayer]) -> None:
+        for layer in layers:
             if not self._is_shared(layer["path"], layer["shared_id"]):
                 self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
 
-    def _path(self, disk: Mapping[str, Any]) -> str | None:
+    def _path(self, disk: DomainDisk | OtherFile) -> str | None:
         kind = kinds.of_disk(disk)
         if disk["source"] is None or kind.is_path:
             return disk["source"]
@@ -212,13 +221,14 @@ class DiskFacts:
             path.startswith(f"{folder.rstrip('/')}/") for folder in self._declared
         )
 
-    def images(self, seconds: float) -> list[dict[str, Any]]:
+    def images(self, seconds: float) -> list[ImageDigest]:
         """Return the content of images that each host has by itself, behind disks on shared
         storage: list of dicts path, digest and stamp.
 
         :param seconds: the time to read images with unknown digests. Known digests cost no time.
         """
-        deadline, found = time.monotonic() + seconds, []
+        deadline = time.monotonic() + seconds
+        found: list[ImageDigest] = []
         for path, needed in sorted(self._local.items()):
             try:
                 digest, stamp = digests.of_file(

@@ -19,6 +19,7 @@ from typing import Any
 
 from .._bindings import reading
 from .._domain.definition import parse_domain, state_name, without_passwords
+from .._domain.facts import DomainDisk, PowerState
 from .._domain.mentions import other_files
 from .._domain.numa import pinned_cpus
 from .._domain.texts import texts_of
@@ -31,15 +32,19 @@ from .._storage import kinds
 from .._storage.kinds import Form, Source
 from .._storage.shared_storage import read_mounts
 from .disk_facts import DiskFacts
+from .facts import HostDomain, Pool
 from .storage import read_addresses, read_pools
+
+#: The statistics of a domain, as libvirt has them.
+Stats = Mapping[str, Any]
 
 
 def read_domains(
     conn: Any,
     local: bool,
     warn: Callable[[str], object] | None = None,
-    pools: Sequence[Mapping[str, Any]] = (),
-) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    pools: Sequence[Pool] = (),
+) -> tuple[list[HostDomain], list[dict[str, str]]]:
     """Return the domains of ``conn`` as a list of dictionaries, sorted by name and uuid, and the
     domains that libvirt cannot describe (uuid and name).
 
@@ -88,8 +93,9 @@ def read_domains(
                 f"Domain {domain.name()!r} was left out, its description cannot be read: {exc}.",
             )
             continue
-        for name, uuids in flags.items():
-            entry[name] = entry["uuid"] in uuids
+        entry["persistent"] = entry["uuid"] in flags["persistent"]
+        entry["autostart"] = entry["uuid"] in flags["autostart"]
+        entry["managed_save"] = entry["uuid"] in flags["managed_save"]
         found.append((entry, domain, stats))
     _add_sizes(found, local, warn, pools, conn)
     return sorted(
@@ -97,7 +103,7 @@ def read_domains(
     ), untold
 
 
-def read_domain(domain: Any, local: bool) -> dict[str, Any]:
+def read_domain(domain: Any, local: bool) -> HostDomain:
     """Return one domain in the same form, for a module that works on only that one."""
     stats = {"state.state": domain.info()[0]}
     entry = _entry(domain, stats, [None, None, None])
@@ -121,19 +127,21 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     return entry
 
 
-def domain_from_xml(text: str, state: str) -> dict[str, Any]:
+def domain_from_xml(text: str, state: PowerState) -> HostDomain:
     """Return the facts that :func:`read_domain` would return for a domain that is not defined yet
     (for check mode).
     """
     # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text([without_passwords(text)], None)
     entry.update(
-        state=state,
-        persistent=True,
-        autostart=False,
-        managed_save=False,
-        snapshots=False,
-        fixed_snapshots=[],
+        {
+            "state": state,
+            "persistent": True,
+            "autostart": False,
+            "managed_save": False,
+            "snapshots": False,
+            "fixed_snapshots": [],
+        }
     )
     return entry
 
@@ -150,7 +158,7 @@ def _warn(warn: Callable[[str], object] | None, text: str) -> None:
         warn(text)
 
 
-def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
+def _stats(conn: Any, wanted: int) -> list[tuple[Any, Stats]]:
     """Return ``[(domain, stats)]`` for all domains, in one call where the driver has it."""
     # With NOWAIT, a domain with a hanging QEMU, or under migration, does not delay all others.
     for stats, flags in (
@@ -165,7 +173,7 @@ def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
         except libvirt.libvirtError as exc:
             if not binding.is_unsupported(exc):
                 raise
-    pairs = []
+    pairs: list[tuple[Any, Stats]] = []
     for domain in conn.listAllDomains(0):
         try:
             pairs.append((domain, {"state.state": domain.info()[0]}))
@@ -187,10 +195,10 @@ def _uuids(conn: Any, flag: int) -> set[str]:
 
 def _entry(
     domain: Any,
-    stats: Mapping[str, Any],
+    stats: Stats,
     known: Sequence[bool | None],
     warn: Callable[[str], object] | None = None,
-) -> dict[str, Any]:
+) -> HostDomain:
     """Return the facts of a domain that its XML has.
 
     :param known: True if it runs, has snapshots, has saved memory, each; None to ask libvirt.
@@ -223,7 +231,7 @@ def _entry(
     return entry
 
 
-def _add_live(entry: dict[str, Any], text: str) -> None:
+def _add_live(entry: HostDomain, text: str) -> None:
     """Add the values of the running guest: its size, its pins, its pages, and its disks and devices
     beside those of the definition.
 
@@ -249,24 +257,30 @@ def _add_live(entry: dict[str, Any], text: str) -> None:
     ]
 
 
-def _identity(disk: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(disk: DomainDisk) -> tuple[str, str, str | None]:
     return (disk["target"], disk["type"], disk["source"])
 
 
-def _from_text(texts: Sequence[str], running: str | None) -> dict[str, Any]:
+def _from_text(texts: Sequence[str], running: str | None) -> HostDomain:
     # Another host needs the inactive form to run the domain again after this host is lost.
     parsed = parse_domain(texts[0])
-    parsed.pop("type")
     return {
-        "uuid": parsed.pop("uuid"),
-        "name": parsed.pop("name"),
+        "uuid": parsed["uuid"] or "",
+        "name": parsed["name"],
+        "title": parsed["title"],
         "state": "nostate",
         "persistent": False,
         "autostart": False,
         "managed_save": False,
         "snapshots": False,
         "fixed_snapshots": [],
-        **parsed,
+        "vcpus": parsed["vcpus"],
+        "memory_mb": parsed["memory_mb"],
+        "disks": parsed["disks"],
+        "interfaces": parsed["interfaces"],
+        "hostdevs": parsed["hostdevs"],
+        "numa": parsed["numa"],
+        "metadata": parsed["metadata"],
         "running_vcpus": None,
         "running_memory_mb": None,
         "next_start_cpus": [],
@@ -278,10 +292,10 @@ def _from_text(texts: Sequence[str], running: str | None) -> dict[str, Any]:
 
 
 def _add_sizes(
-    found: Sequence[tuple[dict[str, Any], Any, Mapping[str, Any]]],
+    found: Sequence[tuple[HostDomain, Any, Stats]],
     local: bool,
     warn: Callable[[str], object] | None = None,
-    pools: Sequence[Mapping[str, Any]] = (),
+    pools: Sequence[Pool] = (),
     conn: Any = None,
 ) -> None:
     """Add the virtual size and the taken space of all disks, in bytes: from the file, the bulk
@@ -311,11 +325,11 @@ def _add_sizes(
             _add_sizes_of_volumes(_disks(entry), conn, pools)
 
 
-def _disks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _disks(entry: HostDomain) -> list[DomainDisk]:
     return [*entry["disks"], *entry["running_disks"]]
 
 
-def _is_unknown(disk: Mapping[str, Any]) -> bool:
+def _is_unknown(disk: DomainDisk) -> bool:
     return (
         disk["capacity_bytes"] is None
         and disk["source"] is not None
@@ -324,9 +338,9 @@ def _is_unknown(disk: Mapping[str, Any]) -> bool:
 
 
 def _add_sizes_of_files(
-    entries: Sequence[dict[str, Any]],
+    entries: Sequence[HostDomain],
     warn: Callable[[str], object] | None,
-    pools: Sequence[Mapping[str, Any]],
+    pools: Sequence[Pool],
 ) -> set[str]:
     """Add the sizes that this machine sees by itself; return the uuids of domains with storage that
     does not answer.
@@ -359,14 +373,14 @@ def _add_sizes_of_files(
     return silent
 
 
-def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
+def _path(disk: DomainDisk, folders: Mapping[str, str]) -> str | None:
     """Return the path of a disk on this machine; None if it is not known."""
     kind = kinds.of_disk(disk).source
     if kind is Source.SERVER:
         return None
     if kind is not Source.VOLUME:
         return disk["source"]
-    pool, dummy, name = disk["source"].partition("/")
+    pool, dummy, name = (disk["source"] or "").partition("/")
     return os.path.join(folders[pool], name) if pool in folders else None
 
 
@@ -387,7 +401,7 @@ def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | N
     return None
 
 
-def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
+def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Stats]:
     """Return dict uuid -> statistics of some domains and their disks; empty if the driver has none."""
     wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
@@ -402,7 +416,7 @@ def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Mapping[str, An
 
 
 def _add_reported_sizes(
-    disks: Iterable[dict[str, Any]], domain: Any, stats: Mapping[str, Any], local: bool
+    disks: Iterable[DomainDisk], domain: Any, stats: Stats, local: bool
 ) -> None:
     """Add libvirt's values for the sizes that are not known from a file."""
     by_target: dict[Any, str] = {}
@@ -426,9 +440,7 @@ def _add_reported_sizes(
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(info[0]), int(info[1])
 
 
-def _add_sizes_of_volumes(
-    disks: Iterable[dict[str, Any]], conn: Any, pools: Sequence[Mapping[str, Any]]
-) -> None:
+def _add_sizes_of_volumes(disks: Iterable[DomainDisk], conn: Any, pools: Sequence[Pool]) -> None:
     """Add the sizes of volumes from libvirt's last look at their pools, which opens nothing."""
     for disk in filter(_is_unknown, disks):
         names = {
@@ -450,11 +462,11 @@ def _volume_info(conn: Any, pool: str, volume: str) -> Sequence[int]:
     return info
 
 
-def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
+def _volume_of(disk: DomainDisk, pool: Pool) -> str | None:
     """Return the name of a disk in a pool; None if it is not there."""
     if kinds.of_disk(disk).source is Source.VOLUME:
-        name, dummy, volume = disk["source"].partition("/")
-        return volume if name == pool["name"] else None
+        pool_name, dummy, volume = (disk["source"] or "").partition("/")
+        return volume if pool_name == pool["name"] else None
     share = f"{(pool.get('shared_id') or '').rstrip('/')}/"
     text = disk.get("origin") or ""
     name = text[len(share) :] if len(share) > 1 and text.startswith(share) else None

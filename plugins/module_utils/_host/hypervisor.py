@@ -9,7 +9,7 @@ Private to the collection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from .._files import block_devices
@@ -22,6 +22,7 @@ from .capabilities import cpu_element, features_of, parse_capabilities, read_fre
 from .devices import read_devices
 from .disk_facts import READING, DiskFacts
 from .domains import read_domains
+from .facts import Cpu, HostCpu
 from .storage import read_addresses, read_instances_storage, read_networks, read_pools
 
 
@@ -31,7 +32,7 @@ def read_hypervisor(
     instances_path: str,
     warn: Callable[[str], object],
     shared_pools: Collection[str] = (),
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the facts of the hypervisor behind ``conn``; plain JSON types only.
 
     ``shared_pools`` are names of storage pools that are shared though that cannot be seen.
@@ -95,7 +96,7 @@ def read_hypervisor(
     return facts
 
 
-def _cpu(conn: Any, cpu: Mapping[str, Any], text: str, info: Sequence[Any]) -> dict[str, Any]:
+def _cpu(conn: Any, cpu: Cpu, text: str, info: Sequence[Any]) -> HostCpu:
     online = _online(conn, int(info[2]))
     return {
         "arch": cpu["arch"] or info[0],

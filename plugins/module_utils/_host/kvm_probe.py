@@ -15,7 +15,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .._libvirt import binding
 from .._libvirt.binding import libvirt
@@ -26,18 +26,25 @@ TIMEOUT = 60
 NAME = "drover-kvm-probe"
 
 
+class Answer(TypedDict):
+    """The answer of a probe: works is None if that is not known, message says why not."""
+
+    offered: bool
+    works: bool | None
+    message: str
+
+
 def probe(
     conn: Any,
-    arch: str,
+    arch: str | None,
     supported_instances: Iterable[Sequence[str]],
-    cpu: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    cpu: Mapping[str, str | None] | None = None,
+) -> Answer:
     """Start a tiny paused guest as the role place would, and destroy it. Nothing of it is left.
 
     :param arch: the architecture of the host's CPU.
     :param supported_instances: triples of architecture, domain type and operating system type.
     :param cpu: mode and model of the guest's CPU; host-model without.
-    :returns: a dict: offered, works (None if that is not known), message (why not).
     """
     if (arch, "kvm") not in {(each[0], each[1]) for each in supported_instances}:
         return {
@@ -47,7 +54,7 @@ def probe(
         }
     answer = []
     thread = threading.Thread(
-        target=lambda: answer.append(_start(conn, _xml(arch, cpu or {}))), daemon=True
+        target=lambda: answer.append(_start(conn, _xml(arch or "", cpu or {}))), daemon=True
     )
     thread.start()
     thread.join(TIMEOUT)
@@ -92,7 +99,7 @@ def _cause(error: Exception) -> str:
     return said.group(1).strip().rstrip(".") if said else binding.text_of(error)
 
 
-def _xml(arch: str, cpu: Mapping[str, Any]) -> str:
+def _xml(arch: str, cpu: Mapping[str, str | None]) -> str:
     root = ET.Element("domain", type="kvm")
     ET.SubElement(root, "name").text = NAME
     ET.SubElement(root, "memory", unit="MiB").text = "64"

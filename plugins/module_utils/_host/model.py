@@ -28,7 +28,7 @@ _NOT_TOLD = (
 
 def read(
     conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Return the CPU of host-model for guests of this architecture.
 
     :param supported_instances: triples of architecture, domain type and operating system type.
@@ -58,7 +58,7 @@ def read(
     }
 
 
-def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[str, Any] | None:
+def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[str, object] | None:
     """Return the nearest CPU of host-model that has no feature beside the common ones.
 
     Models and features of other hosts are not given to libvirt here: an old libvirt refuses unknown

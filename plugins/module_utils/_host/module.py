@@ -31,10 +31,10 @@ PATIENCE = 10
 class Change(Protocol):
     """The work of one run of a module."""
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Mapping[str, object]:
         """Do the work and return the result of the module."""
 
-    def certain(self) -> dict[str, Any]:
+    def certain(self) -> Mapping[str, object]:
         """Return the certain facts after a failure."""
 
 
@@ -72,7 +72,7 @@ class HostModule(AnsibleModule):
 
     @contextlib.contextmanager
     def hypervisor(
-        self, result: Callable[[], Mapping[str, Any]] = dict, local: bool = False
+        self, result: Callable[[], Mapping[str, object]] = dict, local: bool = False
     ) -> Iterator[Limited]:
         """Give the connection to the libvirt of the option ``uri``, and end the module with one sentence if anything fails.
 
@@ -115,7 +115,7 @@ class HostModule(AnsibleModule):
 
     @contextlib.contextmanager
     def failures(
-        self, result: Callable[[], Mapping[str, Any]] = dict, files: str = "A file"
+        self, result: Callable[[], Mapping[str, object]] = dict, files: str = "A file"
     ) -> Iterator[None]:
         """End the module with one sentence if anything fails.
 

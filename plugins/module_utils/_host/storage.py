@@ -10,7 +10,7 @@ Private to the collection. The rules come from Nova's libvirt driver (get_availa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._files import access
@@ -21,6 +21,7 @@ from .._libvirt.xml import child_text, parse
 from .._storage import file_names, kinds
 from .._storage.kinds import Identity, Source, Usage
 from .._storage.shared_storage import pool_id, real_path_id
+from .facts import HostDomain, InstancesStorage, Network, Pool
 
 GIB = 2**30
 
@@ -28,7 +29,7 @@ _POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
 _RUNNING = _POOL_STATES.index("running")
 
 
-def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
+def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[Pool]:
     """Return the storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
     :param mounts: the mounts of this machine; None when the URI names another one.
@@ -46,7 +47,7 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]
     return sorted(found, key=lambda pool: pool["name"])
 
 
-def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
+def _pool(pool: Any, mounts: Sequence[Mount] | None) -> Pool:
     root = parse(pool.XMLDesc(0))
     kind = kinds.of_pool(root)
     state, capacity, allocation, available = pool.info()
@@ -96,10 +97,10 @@ def read_instances_storage(
     conn: Any,
     mounts: Sequence[Mount] | None,
     instances_path: str,
-    domains: Sequence[Mapping[str, Any]],
-    pools: Sequence[Mapping[str, Any]],
+    domains: Sequence[HostDomain],
+    pools: Sequence[Pool],
     warn: Callable[[str], object],
-) -> dict[str, Any]:
+) -> InstancesStorage:
     """Return the size and room of the storage below ``instances_path``, in whole GiB.
 
     On the hypervisor the numbers are of the file system of the nearest existing parent; from
@@ -123,7 +124,7 @@ def read_instances_storage(
             why = str(exc)
     total, used, free = sizes or (0, 0, 0)
     real_path = access.real_path(instances_path) if mounts is not None else None
-    found: dict[str, Any] = {
+    found: InstancesStorage = {
         "instances_path": instances_path,
         "real_path": real_path,
         "total_gb": int(total // GIB),
@@ -160,25 +161,25 @@ def _from_filesystem(path: str) -> tuple[int, int, int] | None:
     )
 
 
-def _from_pools(path: str, pools: Iterable[Mapping[str, Any]]) -> tuple[float, float, float] | None:
+def _from_pools(path: str, pools: Iterable[Pool]) -> tuple[float, float, float] | None:
     """Return the same numbers of the running pool with the longest target path that covers
     ``path``.
     """
     wanted = os.path.normpath(path)
-    best = None
+    best, longest = None, 0
     for pool in pools:
         if pool["state"] != "running" or not pool["path"]:
             continue
         target = os.path.normpath(pool["path"])
         below = wanted == target or wanted.startswith(target.rstrip("/") + "/")
-        if below and (best is None or len(target) > len(os.path.normpath(best["path"]))):
-            best = pool
+        if below and (best is None or len(target) > longest):
+            best, longest = pool, len(target)
     if best is None:
         return None
     return best["capacity_gb"] * GIB, best["allocation_gb"] * GIB, best["available_gb"] * GIB
 
 
-def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
+def over_committed(domains: Iterable[HostDomain]) -> int:
     """Return the bytes that the domains' local disks may still grow by.
 
     The count is Nova's: virtual size less space taken, at least zero, for image files; block
@@ -196,12 +197,12 @@ def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
     return total
 
 
-def read_networks(conn: Any) -> list[dict[str, Any]]:
+def read_networks(conn: Any) -> list[Network]:
     """Return the virtual networks, sorted by name, with the bridge of each and whether it is up.
 
     :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
     """
-    found = []
+    found: list[Network] = []
     for network in missing_drivers.listed(conn.listAllNetworks, 0):
         try:
             bridge = parse(network.XMLDesc(0)).find("bridge")

@@ -33,6 +33,7 @@ from .._files import access, checksums
 from .._libvirt.binding import LibvirtProblem, close, host_name, open_connection, uri_host
 from .._ownership import ownership
 from .._ownership.folder import Folder
+from .._ownership.move_record import KeptFile
 from .._storage import backing
 from . import rbd_images
 from .images import GIB, ImageProblem, put_in_place
@@ -448,7 +449,7 @@ class Cleaning:
             elsewhere,
             conn,
         )
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[KeptFile] = []
         self._parts: list[str] = []
         self._own: ownership.Ownership | None = None
 

@@ -39,7 +39,7 @@ def failures_of_kinds(module: AnsibleModule) -> Iterator[None]:
         _fail(module, problem)
 
 
-def bring(module: AnsibleModule) -> dict[str, Any]:
+def bring(module: AnsibleModule) -> dict[str, object]:
     """Bring the image into the cache, within the time of this call."""
     given = module.params
     cached = CachedImage(given["folder"], given["name"], given["checksum"])
@@ -71,7 +71,7 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
     return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
 
 
-def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:
+def clean(module: AnsibleModule, conn: Any) -> dict[str, object]:
     """Remove the unused files of the cache."""
     cleaning = Cleaning(conn, module.params["folder"], module.params["used_elsewhere"])
     removed = cleaning.sort_out()

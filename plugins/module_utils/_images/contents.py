@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
-from typing import Any
 
 from .._files import qemu_img
+from .._files.image_info import ImageInfo
 from .._libvirt.binding import LibvirtProblem
 from .._ownership import ownership
 
@@ -30,7 +29,7 @@ RUNNING, CONVERTED, WHOLE = "running", "converted", "whole"
 LIMIT = 60
 
 
-def read(path: str, image_format: str | None) -> dict[str, Any]:
+def read(path: str, image_format: str | None) -> ImageInfo:
     """Return the output of ``qemu-img info`` for an image. A running domain may use the image.
 
     :raises LibvirtProblem: the image cannot be read.
@@ -46,11 +45,11 @@ def read(path: str, image_format: str | None) -> dict[str, Any]:
         raise LibvirtProblem(f"qemu-img did not tell within {LIMIT} s what is in {path}") from exc
     if done.returncode:
         raise LibvirtProblem(f"what is in {path} cannot be read ({' '.join(done.stderr.split())})")
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: ImageInfo = json.loads(done.stdout)
     return found
 
 
-def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list[str]:
+def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
     """Return the parts that a copy would leave out. Each is a clause about the image, with advice
     for the operator.
 
@@ -84,7 +83,7 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
     return found
 
 
-def snapshots(info: Mapping[str, Any]) -> list[str]:
+def snapshots(info: ImageInfo) -> list[str]:
     """Return the names of the snapshots inside an image.
 
     :param info: the result of read().

@@ -15,12 +15,13 @@ import json
 import os
 import secrets
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 
 from .._files import programs, qemu_img
+from .._files.image_info import ImageInfo
 from .._files.problem import Problem
 from .._libvirt.binding import host_name
 from .._ownership import ownership
@@ -43,7 +44,17 @@ class ImageProblem(Problem):
     """
 
 
-def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
+class NewDisk(TypedDict):
+    """A disk to make. Without a size it gets that of its backing image."""
+
+    path: str
+    format: str
+    size_gb: int | None
+    backing_file: str | None
+    backing_format: str | None
+
+
+def check_disk(module: AnsibleModule, disk: NewDisk) -> bool:
     """Return True if the disk is missing and must be made; False if the right disk exists.
 
     :raises ImageProblem: the disk cannot be made, or another file has its path.
@@ -120,7 +131,7 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
     return str(found["format"])
 
 
-def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
+def _refuse_encrypted(path: str, found: ImageInfo) -> None:
     """Refuse an encrypted image, because its content cannot be read without its key, and a new disk
     has no such key.
     """
@@ -131,7 +142,7 @@ def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
         )
 
 
-def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
+def holds_data(module: AnsibleModule, path: str, found: ImageInfo) -> bool:
     """Return True if data were written to an image. A new and unused image has no data.
 
     :param found: the answer of qemu-img info for the image.
@@ -151,16 +162,14 @@ def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bo
         )
 
 
-def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
+def wanted_size(disk: NewDisk, base: ImageInfo | None) -> int:
     """Return the virtual size of a disk in bytes: ``size_gb``, or the size of its backing file."""
-    return (
-        disk["size_gb"] * GIB
-        if base is None or disk["size_gb"] is not None
-        else base["virtual-size"]
-    )
+    if base is None or disk["size_gb"] is not None:
+        return (disk["size_gb"] or 0) * GIB
+    return base["virtual-size"]
 
 
-def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> dict[str, Any]:
+def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> ImageInfo:
     """Return the output of ``qemu-img info`` for an image. A running domain may use the image.
 
     :param image_format: the format of the image; None to let QEMU detect it.
@@ -200,7 +209,7 @@ def make_empty(
     _run_qemu_img(module, [*arguments, path, str(size)], f"making {path}")
 
 
-def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> ownership.Candidate:
+def make_disk(module: AnsibleModule, disk: NewDisk) -> ownership.Candidate:
     """Make the disk under a temporary name and link it to its path. Return the Candidate of the new
     file. The link fails if a file exists at the path.
     """
@@ -430,12 +439,6 @@ def _run(
 
     :param why_not: a function that returns the reason to give it up; it replaces that limit.
     """
-    pipes: dict[str, Any] = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.PIPE,
-        "env": programs.environment(),
-    }
     # A long copy must end together with the module, because the module has the lock of the
     # instance.
     before = None if why_not is None else qemu_img.ending_with_caller()
@@ -444,8 +447,15 @@ def _run(
         # dead storage.
         # pylint: disable-next=ansible-bad-function,consider-using-with,subprocess-popen-preexec-fn
         program = subprocess.Popen(
-            command, encoding="utf-8", errors="surrogateescape", preexec_fn=before, **pipes
-        )  # noqa: PLW1509
+            command,
+            encoding="utf-8",
+            errors="surrogateescape",
+            preexec_fn=before,  # noqa: PLW1509
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=programs.environment(),
+        )
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:

@@ -114,7 +114,7 @@ def merge_offline(
 # -- merge for a running domain ----------------------------------------------------------------------
 
 
-def job_of(domain: Any, target: str) -> dict[str, Any]:
+def job_of(domain: Any, target: str) -> dict[str, int]:
     """Return the block job of a disk; an empty dict without a job.
 
     :raises libvirt.libvirtError: the job is unknown.

@@ -26,6 +26,7 @@ from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._libvirt.xml import parse
 from .._orders.records import Records
 from .._ownership import ownership
+from .._ownership.move_record import KeptFile
 from .._storage import kinds, rbd
 from .._storage.kinds import Maker
 from .._storage.volumes import GIB, VOLUME, find_pool
@@ -145,11 +146,11 @@ def _whole(
     return None
 
 
-def kept(conn: Any) -> list[dict[str, Any]]:
+def kept(conn: Any) -> list[KeptFile]:
     """Return the images for clones in the pools of this host: dicts path and reason. No cleaning
     removes these images.
     """
-    found = []
+    found: list[KeptFile] = []
     for pool in missing_drivers.listed(
         conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
     ):

@@ -133,7 +133,7 @@ class Line:
         name: str,
         function: Callable[..., Any],
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
     ) -> Any:
         """Return the result of a method, given by its name and as a function. Wait for other work
         in the same storage pool.
@@ -159,7 +159,7 @@ class Line:
         name: str,
         function: Callable[..., Any],
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
     ) -> Any:
         begun = time.monotonic()
         while True:
@@ -192,7 +192,7 @@ class Line:
         name: str,
         function: Callable[..., Any],
         args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        kwargs: Mapping[str, object],
     ) -> Any:
         limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
         if limit == 0:

@@ -127,7 +127,7 @@ def what(driver: str) -> str:
     return f"its libvirt has no {driver} driver: {DRIVERS[driver].lost}"
 
 
-def remedy(missing: Mapping[str, Any]) -> str:
+def remedy(missing: Mapping[str, str | None]) -> str:
     """Return the advice for an item of missing_drivers."""
     if missing["daemon"]:
         return f"Install {missing['package']} there, and start it: systemctl enable --now {missing['daemon']}.socket"
@@ -135,7 +135,7 @@ def remedy(missing: Mapping[str, Any]) -> str:
 
 
 def pool_remedy(
-    missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], kind: str | None = None
+    missing: Iterable[Mapping[str, str | None]], types: Mapping[str, str], kind: str | None = None
 ) -> str:
     """Return the advice for a host without a storage pool.
 

@@ -80,7 +80,7 @@ def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]
         return ()
 
 
-def read(conn: Any, local: bool) -> dict[str, Any]:
+def read(conn: Any, local: bool) -> dict[str, object]:
     """Return the facts ``missing_drivers`` and ``missing_pool_types`` of hypervisor_info, by one
     call for each driver.
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 import concurrent.futures
 import socket
 from collections.abc import Sequence
-from typing import Any
 
 PORT = 22
 #: Seconds to wait for an answer.
 ANSWER = 3
 
 
-def look(names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def look(names: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     """Return, for each name or address, ``addresses`` (its addresses here) and ``silent`` (the
     addresses without an answer).
     """
@@ -28,7 +27,7 @@ def look(names: Sequence[str]) -> dict[str, dict[str, Any]]:
         return dict(zip(names, pool.map(_look, names)))
 
 
-def _look(name: str) -> dict[str, Any]:
+def _look(name: str) -> dict[str, list[str]]:
     try:
         addresses = sorted(
             {

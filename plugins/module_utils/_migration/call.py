@@ -6,25 +6,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from .._libvirt import binding
 from .._orders.records import Records
+from .._ownership.move_record import Move
 from . import following
 from . import options as migration_options
 
+if TYPE_CHECKING:
+    from .control import Precheck
 
-def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+
+def _moves(module: AnsibleModule) -> tuple[list[Move], list[Move]]:
     """Return the moves to start and the moves to abort, with canonical uuids and defaults."""
     seen = set()
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[Move]] = {"start": [], "abort": []}
     for option in ("start", "abort"):
-        moves = []
-        for move in module.params[option]:
-            move = {**move, "uuid": binding.domain_uuid(module, move["uuid"], "started")}
+        for given in module.params[option]:
+            move: Move = copy.copy(given)
+            move["uuid"] = binding.domain_uuid(module, given["uuid"], "started")
             if move["uuid"] in seen:
                 module.fail_json(
                     msg=f"The domain {move['uuid']} is named twice in one call: nothing was started."
@@ -37,12 +42,11 @@ def _moves(module: AnsibleModule) -> tuple[list[dict[str, Any]], list[dict[str, 
                 )
             if move["destination_uri"] is None:
                 move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
-            moves.append(move)
-        found[option] = moves
+            found[option].append(move)
     return found["start"], found["abort"]
 
 
-def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
+def _followed(module: AnsibleModule, item: Any) -> Move:
     """Return the uuid, and the migration if given, of an item of the option follow."""
     if isinstance(item, dict):
         unknown = sorted(set(item) - {"uuid", "migration"})
@@ -57,7 +61,7 @@ def _followed(module: AnsibleModule, item: Any) -> dict[str, Any]:
     return {"uuid": binding.domain_uuid(module, str(item), "started")}
 
 
-def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
+def _check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     """Check moves."""
     # Here, because a call that only follows need not compile it.
     from . import control
@@ -66,9 +70,9 @@ def _check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> li
 
 
 def _begin(
-    moves: Sequence[Mapping[str, Any]],
-    unwanted: Sequence[Mapping[str, Any]],
-    orphans: Sequence[Mapping[str, Any]],
+    moves: Sequence[Move],
+    unwanted: Sequence[Move],
+    orphans: Sequence[Move],
     uri: str,
     records: Records,
     most: int | None,
@@ -112,7 +116,7 @@ class MigrationCall:
             )
         self.records = Records(self.params["run_dir"])
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Do the work and return the result of the module."""
         if self.params["check"] or self.module.check_mode:
             return self._check()
@@ -139,7 +143,7 @@ class MigrationCall:
         )
         return _result(changed, reports, reports)
 
-    def _check(self) -> dict[str, Any]:
+    def _check(self) -> dict[str, object]:
         check_mode = self.module.check_mode
         answers = _check(self.moves, self.uri, self.records) if self.moves else []
         changed = check_mode and any(answer.get("would_start") for answer in answers)
@@ -150,11 +154,11 @@ class MigrationCall:
             check_mode
             and any(each["uuid"] in aborts and each["status"] == "running" for each in reports)
         )
-        return _result(changed, answers + reports, reports)
+        return _result(changed, [*answers, *reports], reports)
 
 
 def _result(
-    changed: bool, moves: list[dict[str, Any]], reports: list[dict[str, Any]]
-) -> dict[str, Any]:
+    changed: bool, moves: Sequence[object], reports: Sequence[following.Report]
+) -> dict[str, object]:
     finished = all(each["status"] != "running" for each in reports)
     return {"changed": changed, "moves": moves, "finished": finished}

@@ -9,7 +9,7 @@ Private to the collection. The order and the rules follow Nova's live-migration 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._bindings import reading
@@ -20,16 +20,17 @@ from .._host.capabilities import parse_capabilities
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
+from .._ownership.move_record import Move
 from .._ownership.sameness import Sameness
 from .state import Seen
 
 
-def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
+def is_live(move: Move, seen: Seen) -> bool:
     """Return True if the move is live, as requested, or by the instance's state."""
     return seen["active"] if move.get("live") is None else bool(move["live"])
 
 
-def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]:
+def state_reasons(domain: Any, move: Move, seen: Seen) -> list[str]:
     """Return the reasons in the instance's own state."""
     name = seen["name"]
     if move.get("name") and move["name"] != name:
@@ -64,7 +65,7 @@ def device_reasons(bindings: Sequence[Binding], live: bool) -> list[str]:
     ]
 
 
-def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
+def host_reasons(source: Any, destination: Any, move: Move) -> list[str]:
     """Return the reasons in the pair of hosts."""
     source_uuid = parse_capabilities(source.getCapabilities())["host_uuid"]
     destination_uuid = parse_capabilities(destination.getCapabilities())["host_uuid"]
@@ -265,7 +266,7 @@ def _host_devices(conn: Any) -> set[str]:
     return names if names - {"lo"} else set()
 
 
-def twin_reasons(destination: Any, move: Mapping[str, Any], seen: Seen, where: str) -> list[str]:
+def twin_reasons(destination: Any, move: Move, seen: Seen, where: str) -> list[str]:
     """Return a reason if another domain at the destination has the same name."""
     reasons = []
     try:

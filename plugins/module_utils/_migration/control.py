@@ -10,14 +10,16 @@ Private to the collection.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypedDict
 
 from .._bindings import gone
+from .._bindings.reading import BindingFacts
 from .._files import detach
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders.records import Records, new_record
+from .._ownership.move_record import Move, StorageWord
 from . import state, way_there
 from .storage import Storage
 from .worker import Worker, precheck
@@ -26,8 +28,33 @@ from .worker import Worker, precheck
 HEAR = 90
 
 
+class Precheck(TypedDict):
+    """The answer of the checks alone about a move, as the module _domain_migration returns it."""
+
+    uuid: str
+    name: str | None
+    destination: str
+    #: The move can be made.
+    ok: bool
+    storage: StorageWord | None
+    #: The reason why not; ``why`` is the same without names.
+    message: str
+    source_state: str | None
+    destination_state: str | None
+    would_start: bool
+    why: str
+    #: The source reaches libvirt at the destination.
+    reached: bool
+    #: None if it is not known.
+    copies_disk_mib: int | None
+    #: MiB by target.
+    copied_disks: dict[str, int]
+    #: The reasons that hold it at its host, whatever the destination.
+    bindings: list[BindingFacts]
+
+
 def launch(
-    moves: Sequence[Mapping[str, Any]],
+    moves: Sequence[Move],
     uri: str,
     records: Records,
     may_start: bool = True,
@@ -53,7 +80,7 @@ def launch(
 
 
 def _work(
-    move: Mapping[str, Any],
+    move: Move,
     uri: str,
     records: Records,
     may_start: bool,
@@ -69,7 +96,7 @@ def _work(
     Worker(move, uri, records, acknowledge=say, may_start=may_start, most=most).run()
 
 
-def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> bool:
+def abort(moves: Sequence[Move], uri: str, records: Records) -> bool:
     """Leave the requests to abort moves, and make sure that a worker carries them out; return True
     if there was a move to abort.
     """
@@ -92,7 +119,7 @@ def abort(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> boo
     return changed
 
 
-def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> list[dict[str, Any]]:
+def check(moves: Sequence[Move], uri: str, records: Records) -> list[Precheck]:
     """Return the answer of the checks alone for each move: ``{uuid, name, destination, ok, storage,
     message, ...}``.
     """
@@ -111,9 +138,9 @@ def check(moves: Sequence[Mapping[str, Any]], uri: str, records: Records) -> lis
 
 
 def _check(
-    move: Mapping[str, Any], uri: str, records: Records, source: Any, destinations: dict[str, Any]
-) -> dict[str, Any]:
-    answer = {
+    move: Move, uri: str, records: Records, source: Any, destinations: dict[str, Any]
+) -> Precheck:
+    answer: Precheck = {
         "uuid": move["uuid"],
         "name": move.get("name"),
         "destination": move["destination"],
@@ -138,9 +165,11 @@ def _check(
     destination = destinations[where]
     if isinstance(destination, LibvirtProblem):
         answer.update(
-            message=f"The destination {move['destination']} cannot be reached: {destination}",
-            why=f"it cannot be reached: {destination}",
-            reached=False,
+            {
+                "message": f"The destination {move['destination']} cannot be reached: {destination}",
+                "why": f"it cannot be reached: {destination}",
+                "reached": False,
+            }
         )
         return answer
     try:
@@ -153,13 +182,13 @@ def _check(
 
 
 def _check_reachable(
-    move: Mapping[str, Any],
+    move: Move,
     uri: str,
     records: Records,
     source: Any,
     destination: Any,
-    answer: dict[str, Any],
-) -> dict[str, Any]:
+    answer: Precheck,
+) -> Precheck:
     uuid = move["uuid"]
     damage = records.damage(uuid)
     if damage:
@@ -172,15 +201,22 @@ def _check_reachable(
         return answer
     at_source, at_destination = state.look(source, uuid), state.look(destination, uuid)
     answer.update(
-        source_state=state.state_word(at_source), destination_state=state.state_word(at_destination)
+        {
+            "source_state": state.state_word(at_source),
+            "destination_state": state.state_word(at_destination),
+        }
     )
     verdict = state.classify(at_source, at_destination)
     if records.is_locked(uuid):
-        answer.update(ok=True, message="It is being moved already.")
+        answer.update({"ok": True, "message": "It is being moved already."})
         return answer
     if verdict == state.THERE and at_destination is not None:
         answer.update(
-            ok=True, name=at_destination["name"], message="It is at the destination already."
+            {
+                "ok": True,
+                "name": at_destination["name"],
+                "message": "It is at the destination already.",
+            }
         )
         return answer
     if verdict == state.NOWHERE:
@@ -218,17 +254,19 @@ def _check_reachable(
         source, destination, source.lookupByUUIDString(uuid), move, at_source, storage
     )
     answer.update(
-        bindings=[
-            gone.held(each, "correct that on its host") for each in storage.record["at_source"]
-        ],
-        ok=not reasons,
-        would_start=not reasons,
-        storage=storage.word() if not reasons else None,
-        copies_disk_mib=storage.copied_mib() if not reasons else None,
-        copied_disks=storage.copied_disks() if not reasons else {},
-        message=f"{at_source['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
-        if reasons
-        else "",
-        why="; ".join(reasons),
+        {
+            "bindings": [
+                gone.held(each, "correct that on its host") for each in storage.record["at_source"]
+            ],
+            "ok": not reasons,
+            "would_start": not reasons,
+            "storage": storage.word() if not reasons else None,
+            "copies_disk_mib": storage.copied_mib() if not reasons else None,
+            "copied_disks": storage.copied_disks() if not reasons else {},
+            "message": f"{at_source['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}."
+            if reasons
+            else "",
+            "why": "; ".join(reasons),
+        }
     )
     return answer

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._libvirt.binding import libvirt
+from .._ownership.move_record import Options
 
 #: Option -> the first libvirt that has it (its release notes), and the name of its flag.
 NEEDS = {
@@ -29,13 +30,14 @@ PARALLEL_COMPRESSION = 9004000
 POST_COPY_BANDWIDTH = 5001000
 
 
-def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
+def needs(options: Options) -> list[tuple[str, int, str]]:
     """Return the features of libvirt that the options need: a list of (words, first version, name
     of the flag).
     """
     features = []
+    values: Mapping[str, object] = options
     for name, (version, flag) in NEEDS.items():
-        if options.get(name):
+        if values.get(name):
             features.append((name, version, flag))
     if options.get("post_copy") and options.get("bandwidth_mib"):
         features.append(
@@ -52,9 +54,7 @@ def needs(options: Mapping[str, Any]) -> list[tuple[str, int, str]]:
     return features
 
 
-def version_reasons(
-    source: Any, destination: Any, options: Mapping[str, Any], where: str
-) -> list[str]:
+def version_reasons(source: Any, destination: Any, options: Options, where: str) -> list[str]:
     """Return the reasons in libvirt's versions: options that one of them does not know yet."""
     reasons = []
     sides = (("the source", source.getLibVersion()), (where, destination.getLibVersion()))
@@ -71,15 +71,14 @@ def version_reasons(
     return reasons
 
 
-def flags_and_parameters(
-    options: Mapping[str, Any], destination: Any
-) -> tuple[int, dict[str, Any]]:
+def flags_and_parameters(options: Options, destination: Any) -> tuple[int, dict[object, object]]:
     """Return the flags and parameters of ``migrateToURI3`` that the options come to.
 
     :param destination: the connection to the destination; a TLS certificate must have its host
         name.
     """
-    flags, parameters = 0, {}
+    flags = 0
+    parameters: dict[object, object] = {}
     for _name, _dummy, flag in needs(options):
         flags |= getattr(libvirt, flag)
     if options.get("bandwidth_mib"):

@@ -11,15 +11,40 @@ compiles its imports, and the moves need the processors.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
 
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders.records import BEFORE, ENDED, Records
+from .._ownership.move_record import Copies, KeptFile, Move, MoveRecord, Phase, Status, StorageWord
 from . import state
 
 POLL = 0.1
+
+
+class Report(TypedDict):
+    """A move, as the module _domain_migration returns it."""
+
+    uuid: str
+    name: str | None
+    destination: str | None
+    migration: str | None
+    status: Status
+    #: None without a record of the move; so are all facts that only the record has.
+    phase: Phase | None
+    percent: int
+    total_mib: int | None
+    remaining_mib: int | None
+    elapsed_s: float | None
+    copies: Copies | None
+    message: str
+    storage: StorageWord | None
+    source_state: str | None
+    destination_state: str | None
+    leftovers: list[str]
+    kept: list[KeptFile]
+    removed: list[str]
 
 
 class News:
@@ -33,7 +58,7 @@ class News:
         self._within, self._waiting = within, set(waiting)
         self._since: float | None = None
 
-    def is_due(self, reports: Iterable[Mapping[str, Any]]) -> bool:
+    def is_due(self, reports: Iterable[Report]) -> bool:
         """Return True if the caller gets its answer now.
 
         :param reports: the reports of all moves that the caller counts as unfinished.
@@ -44,13 +69,13 @@ class News:
             self._since = time.monotonic()
         return self._since is not None and time.monotonic() >= self._since + self._within
 
-    def _is_news(self, each: Mapping[str, Any]) -> bool:
+    def _is_news(self, each: Report) -> bool:
         return each["status"] != "running" or (
             each["uuid"] in self._waiting and each["phase"] not in BEFORE
         )
 
 
-def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[str, Any]]:
+def orphans(wanted: Iterable[Move], records: Records) -> list[Move]:
     """Return the unfinished moves with a dead worker, as the worker was given them."""
     moves = []
     for move in wanted:
@@ -63,13 +88,13 @@ def orphans(wanted: Iterable[Mapping[str, Any]], records: Records) -> list[dict[
 
 
 def follow(
-    wanted: Sequence[Mapping[str, Any]],
+    wanted: Sequence[Move],
     uri: str,
     records: Records,
     wait: float,
     until: int | None = None,
     news: News | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Report]:
     """Return the state of each move, in the order of ``wanted``, after at most ``wait`` seconds.
 
     A move is known by the uuid of its instance, and by its migration or its destination where these are given.
@@ -108,7 +133,7 @@ def _connected(uri: str) -> Any:
         return None
 
 
-def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def is_of(record: MoveRecord, wanted: Move) -> bool:
     """Return True if a record is of the requested move, and not of another move of the same
     instance.
     """
@@ -118,7 +143,7 @@ def is_of(record: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return wanted.get("destination_uri") in (None, move["destination_uri"])
 
 
-def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, Any]:
+def report(wanted: Move, records: Records, conn: Any) -> Report:
     """Return one move as the module returns it."""
     uuid = wanted["uuid"]
     record = records.read(uuid)
@@ -139,20 +164,15 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
             else records.damage(uuid)
             or "No move of it is recorded on this host: start the move again, which finds out where it is."
         )
-        return _shape(
-            {
-                "uuid": uuid,
-                "name": seen and seen["name"],
-                "status": "lost",
-                "source_state": state.state_word(seen),
-            },
-            explanation,
-        )
-    progress = {}
+        return {
+            **_unrecorded(uuid, seen and seen["name"], explanation),
+            "source_state": state.state_word(seen),
+        }
+    progress = None
     status, message = record["status"], record["message"]
     if status == "running":
         if conn is not None:
-            progress = state.job_of(conn, uuid) or {}
+            progress = state.job_of(conn, uuid)
         if not records.is_locked(uuid):
             # The record may have ended between the two looks.
             record = records.read(uuid) or record
@@ -161,43 +181,68 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
                 message = (
                     "Its worker died; ask again, and another one finds out what became of the move."
                 )
-    return _shape(
-        {**record, **(progress if status == "running" else {}), "status": status}, message
-    )
+    return _recorded(record, progress if status == "running" else None, status, message)
 
 
-def _of_another(wanted: Mapping[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+def _of_another(wanted: Move, record: MoveRecord) -> Report:
     """Return the answer about a move while the record is of another one: no fact about the other
     move counts for this one.
     """
     other = f"to {record['move']['destination']}, which is {record['status']}"
-    entry = {"uuid": wanted["uuid"], "name": record.get("name"), "status": "lost", "move": wanted}
-    return _shape(
-        entry,
-        f"Another move of it is recorded on this host, {other}: wait for its end, then run this again.",
-    )
+    why = f"Another move of it is recorded on this host, {other}: wait for its end, then run this again."
+    return {
+        **_unrecorded(wanted["uuid"], record["name"] or wanted.get("name"), why),
+        "destination": wanted.get("destination"),
+        "migration": wanted.get("migration"),
+    }
 
 
-def _shape(record: Mapping[str, Any], message: str) -> dict[str, Any]:
-    started, finished = record.get("started_at"), record.get("finished_at")
-    move = record.get("move") or {}
+def _unrecorded(uuid: str, name: str | None, message: str) -> Report:
+    """Return the report of a move without a record."""
+    return {
+        "uuid": uuid,
+        "name": name,
+        "destination": None,
+        "migration": None,
+        "status": "lost",
+        "phase": None,
+        "percent": 0,
+        "total_mib": None,
+        "remaining_mib": None,
+        "elapsed_s": None,
+        "copies": None,
+        "message": message,
+        "storage": None,
+        "source_state": None,
+        "destination_state": None,
+        "leftovers": [],
+        "kept": [],
+        "removed": [],
+    }
+
+
+def _recorded(
+    record: MoveRecord, progress: state.Progress | None, status: Status, message: str
+) -> Report:
+    """Return the report of a move with a record."""
+    seconds = (record["finished_at"] or time.time()) - record["started_at"]
     return {
         "uuid": record["uuid"],
-        "name": record.get("name") or move.get("name"),
-        "destination": move.get("destination"),
-        "migration": move.get("migration"),
-        "status": record["status"],
-        "phase": record.get("phase"),
-        "percent": record.get("percent") or 0,
-        "total_mib": record.get("total_mib"),
-        "remaining_mib": record.get("remaining_mib"),
-        "elapsed_s": round((finished or time.time()) - started, 1) if started else None,
-        "copies": record.get("copies"),
+        "name": record["name"] or record["move"].get("name"),
+        "destination": record["move"]["destination"],
+        "migration": record["move"].get("migration"),
+        "status": status,
+        "phase": record["phase"],
+        "percent": progress["percent"] if progress else record["percent"],
+        "total_mib": progress["total_mib"] if progress else record["total_mib"],
+        "remaining_mib": progress["remaining_mib"] if progress else record["remaining_mib"],
+        "elapsed_s": round(seconds, 1),
+        "copies": record["copies"],
         "message": message,
-        "storage": record.get("storage"),
-        "source_state": record.get("source_state"),
-        "destination_state": record.get("destination_state"),
-        "leftovers": sorted(set(record.get("leftovers") or [])),
-        "kept": record.get("kept") or [],
-        "removed": record.get("removed") or [],
+        "storage": record["storage"],
+        "source_state": record["source_state"],
+        "destination_state": record["destination_state"],
+        "leftovers": sorted(set(record["leftovers"])),
+        "kept": record["kept"],
+        "removed": record["removed"],
     }

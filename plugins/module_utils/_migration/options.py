@@ -11,10 +11,12 @@ before anything is written, and by the module on the hypervisor.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import cast
+
+from .._ownership.move_record import Options
 
 #: An option that is not given is None, so that a policy can be laid over the options of a task.
-SPEC: dict[str, dict[str, Any]] = {
+SPEC: dict[str, dict[str, object]] = {
     "bandwidth_mib": {"type": "int"},
     "parallel_connections": {"type": "int"},
     "auto_converge": {"type": "bool"},
@@ -35,11 +37,11 @@ TIMEOUT_PER_GIB = 800
 LEAST = {"bandwidth_mib": 1, "parallel_connections": 2, "max_downtime_ms": 1, "timeout_per_gib": 1}
 
 
-def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
+def merged(*layers: Mapping[str, object] | None) -> Options:
     """Return the options of several mappings in one; a later mapping wins with the options that it
     has.
     """
-    options = {}
+    options: dict[str, object] = {}
     for layer in layers:
         options.update(
             {
@@ -48,17 +50,18 @@ def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
                 if name in SPEC and value is not None
             }
         )
-    return options
+    return cast(Options, options)
 
 
-def contradictions(options: Mapping[str, Any]) -> list[str]:
+def contradictions(options: Options) -> list[str]:
     """Return the faults of the options, alone or two together: a list of sentences without a full
     stop; empty if there is no fault.
     """
+    values: Mapping[str, object] = options
     reasons = [
-        f"{name} is {options[name]}: give {least} or more, or leave it out"
+        f"{name} is {value}: give {least} or more, or leave it out"
         for name, least in LEAST.items()
-        if options.get(name) is not None and options[name] < least
+        if isinstance(value := values.get(name), int) and value < least
     ]
     parallel, compression = options.get("parallel_connections"), options.get("compression")
     if options.get("tunnelled"):
@@ -67,7 +70,7 @@ def contradictions(options: Mapping[str, Any]) -> list[str]:
             ("post_copy", "libvirt cannot fetch memory through its own connection"),
             ("tls", "libvirt's own connection is encrypted already, unless its URI says otherwise"),
         ):
-            if options.get(name):
+            if values.get(name):
                 reasons.append(
                     f"tunnelled and {name} do not go together, as {cause}: leave one of them out"
                 )
@@ -86,7 +89,7 @@ def contradictions(options: Mapping[str, Any]) -> list[str]:
     return reasons
 
 
-def time_limit(options: Mapping[str, Any], memory_gib: float, disks_gib: Iterable[float]) -> float:
+def time_limit(options: Options, memory_gib: float, disks_gib: Iterable[float]) -> float:
     """Return the seconds that a live move may take, by Nova's rule: so many per GiB of memory and
     of each copied disk, each at least 2.
     """

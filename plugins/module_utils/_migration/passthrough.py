@@ -13,15 +13,16 @@ that has yet to be made there).
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypedDict
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import parse_hostdev
 from .._libvirt.xml import keep_prefixes, parse, pci_address
+from .._ownership.move_record import Devices, Mdev, Options
 
 #: The fact of a domain without devices.
-NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}
+NONE: Devices = {"pci": [], "mdevs": []}
 #: The versions of libvirt and QEMU, by their own numbers, from which a guest with such devices
 #: moves while it runs. Source: Nova's compute manager, see N12.8.
 _VERSIONS = {
@@ -30,19 +31,19 @@ _VERSIONS = {
 }
 
 
-def names(devices: Mapping[str, Any]) -> set[str]:
+def names(devices: Devices) -> set[str]:
     """Return the names of the domain's devices here: PCI addresses, and uuids of mediated devices."""
     return {each["address"] for each in devices["pci"]} | {
         each["uuid"] for each in devices["mdevs"]
     }
 
 
-def made_there(devices: Mapping[str, Any]) -> list[dict[str, str]]:
+def made_there(devices: Devices) -> list[Mdev]:
     """Return the mediated devices that the other host must have, each with uuid, parent and type."""
     return [each["there"] for each in devices["mdevs"]]
 
 
-def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
+def with_devices_there(text: str, devices: Devices) -> str:
     """Return domain XML with the devices of another host; their addresses in the guest stay
     unchanged.
 
@@ -92,9 +93,7 @@ def _write(address: Element, wanted: str) -> None:
         address.set(key, f"0x{value}")
 
 
-def live_reasons(
-    ends: Iterable[Any], devices: Mapping[str, Any], options: Mapping[str, Any]
-) -> list[str]:
+def live_reasons(ends: Iterable[Any], devices: Devices, options: Options) -> list[str]:
     """Return the reasons why a guest with its devices does not move while it runs, each a few
     words.
 
@@ -108,7 +107,8 @@ def live_reasons(
             f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"
         ]
     reasons = []
-    for kind in ("pci", "mdevs"):
+    kinds: tuple[Literal["pci", "mdevs"], ...] = ("pci", "mdevs")
+    for kind in kinds:
         if not devices[kind]:
             continue
         (libvirt_least, libvirt_name), (qemu_least, qemu_name) = _VERSIONS[kind]
@@ -127,18 +127,28 @@ def live_reasons(
     return reasons
 
 
+class ClaimedPci(TypedDict):
+    """A PCI device that is claimed at one end of a move."""
+
+    address: str
+    #: The number of its request; None if it belongs to none.
+    request: int | None
+    interface: str | None
+    live_migratable: bool
+
+
 def pairs(
-    here: Sequence[Mapping[str, Any]],
-    there: Sequence[Mapping[str, Any]],
-    mdevs: Sequence[Mapping[str, Any]],
-    mdevs_there: Sequence[Mapping[str, Any]],
-) -> dict[str, list[dict[str, Any]]]:
+    here: Sequence[ClaimedPci],
+    there: Sequence[ClaimedPci],
+    mdevs: Sequence[Mdev],
+    mdevs_there: Sequence[Mdev],
+) -> Devices:
     """Return the fact ``devices`` of a move. A device that has none at the other end is left out.
 
     :param here, there: PCI devices with address, request (its number), interface and live_migratable.
     :param mdevs, mdevs_there: with uuid, parent and type.
     """
-    device_pairs: dict[str, list[dict[str, Any]]] = {"pci": [], "mdevs": []}
+    device_pairs: Devices = {"pci": [], "mdevs": []}
     for number in sorted({each["request"] for each in here if each["request"] is not None}):
         mine, others = (
             [each for each in end if each["request"] == number] for end in (here, there)
@@ -158,6 +168,6 @@ def pairs(
         for end in (mdevs, mdevs_there)
     ]
     device_pairs["mdevs"] = [
-        {"uuid": one["uuid"], "there": dict(other)} for one, other in zip(*by_type)
+        {"uuid": one["uuid"], "there": other.copy()} for one, other in zip(*by_type)
     ]
     return device_pairs

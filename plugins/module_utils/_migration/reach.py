@@ -15,7 +15,6 @@ import concurrent.futures
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -193,7 +192,7 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(list(words), 255, "", "")
 
 
-def warn_of_unreached(module: AnsibleModule, host: str, peers: list[dict[str, Any]]) -> None:
+def warn_of_unreached(module: AnsibleModule, host: str, peers: list[dict[str, str]]) -> None:
     """Warn of hosts that SSH of this host cannot reach."""
     reached_by = [each for each in peers if each["uri"]]
     try:

@@ -9,10 +9,8 @@ Private to the collection. The guest sees no difference: its cells, their memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from .._domain.numa import NONE, parse_numa
+from .._domain.facts import NumaBinding, NumaBound
+from .._domain.numa import binding
 from .._domain.numa_xml import iothread_pins, with_numa
 from .._libvirt.xml import parse
 
@@ -22,7 +20,7 @@ BY_HAND = "take that away with virsh edit, or move it by hand"
 DISCOVER = "run drover.compute.discover, then plan again"
 
 
-def rebound(text: str, facts: Mapping[str, Any]) -> str:
+def rebound(text: str, facts: NumaBinding) -> str:
     """Return domain XML bound to the CPUs and cells of another host.
 
     This follows a live migration of Nova: CPUs and cells of the host in the domain get the numbers
@@ -32,10 +30,11 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
     :param facts: the fact ``numa`` of the claim there, see :func:`numa.parse_numa`; empty
         if the domain may float over all of the host.
     """
-    present = {**NONE, **(parse_numa(parse(text)) or {})}
+    present = binding(parse(text))
     cells = {cell["id"]: cell["nodes"] for cell in facts.get("cells") or ()}
-    everywhere = (facts.get("memory") or {}).get("nodes") or []
-    binding = {
+    memory = facts.get("memory")
+    everywhere = memory["nodes"] if memory else []
+    wanted: NumaBinding = {
         "cpuset": facts.get("cpuset"),
         "vcpu_pins": facts.get("vcpu_pins"),
         "emulator_pins": facts.get("emulator_pins"),
@@ -43,17 +42,17 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
         "cells": [
             {
                 **cell,
-                "mode": facts["memory"]["mode"] if cell["nodes"] and everywhere else None,
+                "mode": memory["mode"] if memory and cell["nodes"] and everywhere else None,
                 "nodes": (cells.get(cell["id"]) or everywhere) if cell["nodes"] else [],
             }
             for cell in present["cells"]
         ],
         "pages": present["pages"],
     }
-    return with_numa(text, binding)
+    return with_numa(text, wanted)
 
 
-def confined(text: str, facts: Mapping[str, Any]) -> str:
+def confined(text: str, facts: NumaBinding) -> str:
     """Return domain XML of a guest that gets another size after its arrival, on the CPUs and cells
     that were claimed for that size.
 
@@ -62,19 +61,19 @@ def confined(text: str, facts: Mapping[str, Any]) -> str:
 
     :param facts: the facts as for :func:`rebound`.
     """
-    present = {**NONE, **(parse_numa(parse(text)) or {})}
+    present = binding(parse(text))
     claimed = sorted({cpu for cpus in (facts.get("vcpu_pins") or {}).values() for cpu in cpus})
-    binding = {
+    wanted: NumaBinding = {
         "cpuset": claimed or facts.get("cpuset"),
         "emulator_pins": facts.get("emulator_pins"),
         "memory": facts.get("memory"),
         "cells": [{**cell, "mode": None, "nodes": []} for cell in present["cells"]],
         "pages": present["pages"],
     }
-    return with_numa(text, binding)
+    return with_numa(text, wanted)
 
 
-def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
+def reasons(text: str, facts: NumaBinding) -> list[str]:
     """Return the reasons why a domain cannot be bound to another host as it is bound to this one,
     each a few words.
 
@@ -84,7 +83,7 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     :param facts: the facts as for :func:`rebound`.
     """
     root = parse(text)
-    present = {**NONE, **(parse_numa(root) or {})}
+    present = binding(root)
     sentences = []
     if present["memory"] and present["memory"]["mode"] != "strict":
         sentences.append(
@@ -110,16 +109,16 @@ def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     )
 
 
-def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+def _cell_reasons(present: NumaBound, facts: NumaBinding) -> list[str]:
     """Return the reasons of a domain with claimed cells."""
-    floating = sorted(facts["vcpu_pins"].keys() - present["vcpu_pins"].keys(), key=int)
+    floating = sorted((facts.get("vcpu_pins") or {}).keys() - present["vcpu_pins"].keys(), key=int)
     if not present["vcpu_pins"] and not present["cells"]:
         return [f"pins or NUMA cells were claimed for it, and its domain has none: {DISCOVER}"]
     if present["cpuset"] and floating:
         return [
             f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of vcpu): {BY_HAND}"
         ]
-    shape = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts["cells"]]
+    shape = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts.get("cells") or ()]
     if present["cells"]:
         if shape != [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in present["cells"]]:
             return [f"its NUMA cells are not those that were claimed for it: {DISCOVER}"]
@@ -127,14 +126,14 @@ def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
         return [
             f"it has no NUMA cells of its own, and {len(shape)} were claimed for it: {DISCOVER}"
         ]
-    if bool(present["pages"]) != bool(facts["pages"]):
+    if bool(present["pages"]) != bool(facts.get("pages")):
         return [
             f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and its domain differs: {DISCOVER}"
         ]
     return []
 
 
-def _floating_reasons(present: Mapping[str, Any]) -> list[str]:
+def _floating_reasons(present: NumaBound) -> list[str]:
     """Return the reasons of a domain without claimed cells: it may only float over CPUs of its
     host.
     """

@@ -7,8 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from .._domain import power
 from .._libvirt import binding
@@ -19,15 +18,26 @@ from . import checks
 AGAIN = 0.5
 
 
-def _read_once(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
+class Question(TypedDict):
+    """The options of the module."""
+
+    uris: list[str]
+    uuids: list[str]
+    names: list[str]
+    networks: list[str]
+    bridges: list[str]
+    patience: float
+
+
+def _read_once(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, str]]:
     conn = binding.open_connection(uri)
     try:
-        found: dict[str, Any] = {}
-        for kind in ("uuid", "name"):
-            for text in given[f"{kind}s"]:
-                domain = power.find(conn, **{kind: text})
-                if domain is not None:
-                    found[domain.UUIDString()] = domain
+        found = {}
+        looks = [{"uuid": uuid} for uuid in given["uuids"]]
+        for look in looks + [{"name": name} for name in given["names"]]:
+            domain = power.find(conn, **look)
+            if domain is not None:
+                found[domain.UUIDString()] = domain
         domains = [
             {"uuid": uuid, "name": each.name(), "state": power.state_of(each)}
             for uuid, each in found.items()
@@ -37,7 +47,7 @@ def _read_once(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]]
         binding.close(conn)
 
 
-def _read(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
+def _read(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Read the domains. Read them again if libvirt restarts during the read."""
     deadline = time.monotonic() + given["patience"]
     while True:
@@ -49,7 +59,7 @@ def _read(uri: str, given: Mapping[str, Any]) -> tuple[list[dict[str, str]], dic
         time.sleep(AGAIN)
 
 
-def read_all(given: Mapping[str, Any]) -> dict[str, Any]:
+def read_all(given: Question) -> dict[str, object]:
     """Return the domains of all libvirts of the host, and the networks and bridges that all lack."""
     found = [_read(uri, given) for uri in given["uris"]]
     # A network or bridge counts as present if one of the host's libvirts has it.

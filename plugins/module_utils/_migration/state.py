@@ -33,6 +33,14 @@ BROKEN = "broken"  # its post-copy broke off: a part of its memory is on each si
 POSTCOPY_FAILED = {("paused", 13), ("running", 11)}
 
 
+class Progress(TypedDict):
+    """The progress of memory and disks together."""
+
+    percent: int
+    total_mib: int
+    remaining_mib: int
+
+
 class Seen(TypedDict):
     """The state of a domain in libvirt; ``job`` says that a job is under way, such as a migration."""
 
@@ -112,7 +120,7 @@ def _is_arriving(seen: Seen) -> bool:
     )
 
 
-def job_of(conn: Any, uuid: str) -> dict[str, int] | None:
+def job_of(conn: Any, uuid: str) -> Progress | None:
     """Return the progress of the job at the source: ``{percent, total_mib, remaining_mib}``, or
     None without one.
     """
@@ -136,7 +144,7 @@ def moved_mib(conn: Any, uuid: str) -> int | None:
     return progress_of(stats)["total_mib"] or None
 
 
-def progress_of(stats: Mapping[str, Any]) -> dict[str, int]:
+def progress_of(stats: Mapping[str, int]) -> Progress:
     """Return the progress of memory and disks together, with their total in MiB, as far as libvirt
     has it.
     """

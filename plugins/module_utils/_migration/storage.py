@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import backing_files, console_logs, nvram_path, parse_disk
+from .._domain.facts import DomainDisk
 from .._domain.mentions import Mentions
 from .._domain.texts import texts_of
 from .._files import access, programs
@@ -30,6 +31,7 @@ from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
 from .._ownership import ownership
 from .._ownership.folder import Folder
+from .._ownership.move_record import FileEntry, FileKind, FileStat, MoveRecord, StorageWord
 from .._ownership.needs import Needs, is_gone, look, volume_path
 from .._ownership.sameness import Sameness
 from .._storage import backing, block_volumes, kinds, sources, volumes
@@ -43,17 +45,11 @@ BLOCK = 4096
 
 def survey(
     source: Any, domain: Any, text: str, next_start: str | None = None
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[FileEntry], list[str]]:
     """Return the files and devices of the instance, as ``(files, reasons)``.
 
     :param next_start: the definition of the next start of a running guest; the files that only this
         definition names are surveyed too.
-
-    A file is ``{target, path, kind (disk|media|nvram|log|network), type (file|block), format, cache, shareable, volume,
-    backing, capacity, inode, encrypted, attached, block_pool, named, key, key_there, next_start, mode}``; ``next_start`` says that the running guest does
-    not have it; ``attached`` says that the file was there before it was
-    attached, ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied, carried or present. ``block_pool`` is the pool and the
-    name of a volume that is a device of this host, ``named`` says that its name is of the instance, and the keys are libvirt's of it here and there.
     """
     files, reasons = _files_of(source, domain, text)
     if next_start is None:
@@ -66,12 +62,12 @@ def survey(
     ]
 
 
-def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
+def _files_of(source: Any, domain: Any, text: str) -> tuple[list[FileEntry], list[str]]:
     """
     :param domain: None if the definition is not the one of a running guest, so that libvirt does
         not know these disks.
     """
-    files: list[dict[str, Any]] = []
+    files: list[FileEntry] = []
     reasons: list[str] = []
     root = parse(text)
     for element in root.findall("devices/disk"):
@@ -90,14 +86,14 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
     nvram = nvram_path(text, binding.is_system(source))
     # Before its first start a domain has no such file yet, and the destination makes its own.
     if nvram is not None and _length(nvram) is not None:
-        files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
+        files.append({**_file("nvram", nvram, "nvram"), "capacity": _length(nvram)})
     files.extend(
         _file("log", path, "log") for path in console_logs(text) if _length(path) is not None
     )
     return files, reasons
 
 
-def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
+def _no_block_job(entry: FileEntry, live: bool) -> str | None:
     """Return the reason why QEMU cannot copy a disk of a running guest: without the page cache, the
     size of its copy must be a multiple of BLOCK.
 
@@ -110,7 +106,7 @@ def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
     if (
         entry["format"] != "raw"
         or entry["cache"] not in ("none", "directsync")
-        or not entry["capacity"] % BLOCK
+        or not (entry["capacity"] or 0) % BLOCK
     ):
         return None
     return (
@@ -120,7 +116,7 @@ def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
     )
 
 
-def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
+def _file(target: str, path: str, kind: FileKind) -> FileEntry:
     return {
         "target": target,
         "path": path,
@@ -143,7 +139,6 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
         "next_start": False,
         "made": "no",
         "removed": False,
-        **more,
     }
 
 
@@ -152,63 +147,58 @@ def _surveyed(
     domain: Any,
     uuid: str | None,
     element: Element,
-    disk: Mapping[str, Any],
+    disk: DomainDisk,
     reasons: list[str],
-) -> dict[str, Any]:
+) -> FileEntry:
     """Return the entry of one disk.
 
     :param uuid: the uuid of the domain.
     :param reasons: a list to which the reasons against the move are added.
     :raises LibvirtProblem: it cannot move at all.
     """
-    target, kind = (
-        disk["target"],
-        "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk",
+    kind: FileKind = (
+        "media" if disk["readonly"] or disk["device"] in ("cdrom", "floppy") else "disk"
     )
     place = _placed(source, disk)
     if place.source is Source.SERVER:
-        return _file(target, place.path, "network", volume=place.volume)
+        return {**_file(disk["target"], place.path, "network"), "volume": place.volume}
     chain = backing.chain(
         place.path, disk["format"], ask=lambda image: backing.by_libvirt(source, image)
     )
     reasons.extend(f"of its disk {place.path}, {trouble}" for trouble in chain.troubles)
     reasons.extend(_from_here(disk, server) for server in chain.servers if sources.is_here(server))
-    return _file(
-        target,
-        place.path,
-        kind,
-        type=place.type,
-        format=disk["format"] or "raw",
-        cache=disk["cache"],
-        shareable=disk["shareable"],
-        encrypted=element.find(".//encryption") is not None,
-        volume=place.volume,
-        backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
-        capacity=_capacity(domain, target, place.path, disk["format"]),
-        attached=ownership.was_there_before(element),
-        **(_volume_of(source, uuid, place.path) if place.source is Source.DEVICE else {}),
-    )
+    entry: FileEntry = {
+        **_file(disk["target"], place.path, kind),
+        "type": "block" if place.type == "block" else "file",
+        "format": disk["format"] or "raw",
+        "cache": disk["cache"],
+        "shareable": disk["shareable"],
+        "encrypted": element.find(".//encryption") is not None,
+        "volume": place.volume,
+        "backing": list(dict.fromkeys([*chain.files, *backing_files(element)])),
+        "capacity": _capacity(domain, disk["target"], place.path, disk["format"]),
+        "attached": ownership.was_there_before(element),
+    }
+    if place.source is Source.DEVICE:
+        _note_volume(source, uuid, entry)
+    return entry
 
 
-def _volume_of(source: Any, uuid: str | None, path: str) -> dict[str, Any]:
-    """Return the notes about a device that is a volume of a pool of this host; empty for any other
-    device.
-    """
+def _note_volume(source: Any, uuid: str | None, entry: FileEntry) -> None:
+    """Note the volume if a device is one of a pool of this host."""
+    path = entry["path"]
     try:
         volume = block_volumes.at(source, path)
     except libvirt.libvirtError:
         volume = None
     if volume is None:
-        return {}
-    named = uuid is not None and volumes.is_named_for(volume[1], uuid)
-    return {
-        "block_pool": list(volume),
-        "named": named,
-        "key": block_volumes.key_of(source, *volume),
-    }
+        return
+    entry["block_pool"] = list(volume)
+    entry["named"] = uuid is not None and volumes.is_named_for(volume[1], uuid)
+    entry["key"] = block_volumes.key_of(source, *volume)
 
 
-def _from_here(disk: Mapping[str, Any], server: str) -> str:
+def _from_here(disk: DomainDisk, server: str) -> str:
     return (
         f"its disk {disk['target']} comes from a server of this host itself ({server}), which is another one, or none, at the destination: "
         "name the server by an address that all hosts reach"
@@ -228,8 +218,8 @@ class _Placed(NamedTuple):
         return kinds.disk(self.type).source
 
 
-def _placed(source: Any, disk: Mapping[str, Any]) -> _Placed:
-    path, kind = disk["source"], kinds.of_disk(disk)
+def _placed(source: Any, disk: DomainDisk) -> _Placed:
+    path, kind = disk["source"] or "", kinds.of_disk(disk)
     if kind.is_image:
         return _Placed("block" if _is_device(path) else kind.name, path)
     if kind.source is not Source.VOLUME:
@@ -287,12 +277,12 @@ def _allocated(path: str) -> int:
         return 0
 
 
-def _to_copy(entry: Mapping[str, Any]) -> int:
+def _to_copy(entry: FileEntry) -> int:
     """Return the bytes to copy of a file, with the images behind it, which go into the copy too. A
     device is copied whole.
     """
     if entry.get("block_pool"):
-        return int(entry["capacity"])
+        return entry["capacity"] or 0
     found = sum(map(_allocated, (entry["path"], *entry["backing"])))
     return min(found, entry["capacity"]) if entry["backing"] and entry["capacity"] else found
 
@@ -322,7 +312,7 @@ class Storage:
     """
 
     def __init__(
-        self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]
+        self, record: MoveRecord, source: Any, destination: Any, save: Callable[[], object]
     ) -> None:
         self.record = record
         self.move = record["move"]
@@ -333,15 +323,15 @@ class Storage:
         self.same = Sameness(record, source, destination, save)
 
     @property
-    def files(self) -> list[dict[str, Any]]:
+    def files(self) -> list[FileEntry]:
         """The files as recorded."""
         return self.record["files"]
 
-    def copied(self, kind: str | None = None) -> list[dict[str, Any]]:
+    def copied(self, kind: str | None = None) -> list[FileEntry]:
         """Return the files that are copied, of one kind or of all."""
         return [f for f in self.files if f["mode"] == "copied" and kind in (None, f["kind"])]
 
-    def word(self) -> str:
+    def word(self) -> StorageWord:
         """Return ``none``, ``shared`` or ``copied``: how the instance's writable storage moves."""
         writable = [f for f in self.files if f["kind"] in ("disk", "nvram")]
         if any(f["mode"] == "copied" for f in writable):
@@ -378,7 +368,7 @@ class Storage:
             reasons.extend(self._room())
         return reasons
 
-    def _decide(self, entry: dict[str, Any], live: bool) -> str | None:
+    def _decide(self, entry: FileEntry, live: bool) -> str | None:
         path = entry["path"]
         if (entry["kind"] == "nvram" and live and not entry.get("next_start")) or entry[
             "kind"
@@ -388,7 +378,7 @@ class Storage:
             return None
         shared = True
         if entry["kind"] == "network":
-            reason = self.same.network_pool(entry["volume"][0])
+            reason = self.same.network_pool((entry["volume"] or [""])[0])
         elif kinds.of_disk(entry).source is Source.DEVICE:
             reason = self.same.device(path)
             shared = reason is None or not entry.get("block_pool")
@@ -407,7 +397,7 @@ class Storage:
             entry["mode"] = "shared"
         return reason
 
-    def _backing_reason(self, entry: dict[str, Any]) -> str | None:
+    def _backing_reason(self, entry: FileEntry) -> str | None:
         """Return the reason why an image behind a disk is not the same at the destination."""
         for behind in entry["backing"]:
             reason = self._behind_reason(behind, entry["path"])
@@ -429,7 +419,7 @@ class Storage:
             "other": f"the image {behind} behind its disk {path} is another one on {self.where} (its content differs): copy the right one there",
         }.get(self.same.content(behind))
 
-    def _copy_reason(self, entry: dict[str, Any], live: bool) -> str | None:
+    def _copy_reason(self, entry: FileEntry, live: bool) -> str | None:
         """Return the reason why a file that the destination does not see cannot be copied; else set
         its mode.
         """
@@ -459,7 +449,7 @@ class Storage:
             return lost
         return self._needed_reason(entry) or self._way_to_copy(entry)
 
-    def _left_out(self, entry: Mapping[str, Any], live: bool) -> str | None:
+    def _left_out(self, entry: FileEntry, live: bool) -> str | None:
         """Return the parts of an image that would be missing in its copy, in words; None if nothing
         is lost.
         """
@@ -503,7 +493,7 @@ class Storage:
                 return f"{folder}, as the operator has declared"
         return None
 
-    def _needed_reason(self, entry: dict[str, Any]) -> str | None:
+    def _needed_reason(self, entry: FileEntry) -> str | None:
         """Return a reason if other users are backed by a disk: the disk is not taken away from
         them.
         """
@@ -525,7 +515,7 @@ class Storage:
             "move it to shared storage, or first move what needs it"
         )
 
-    def _way_to_copy(self, entry: dict[str, Any]) -> str | None:
+    def _way_to_copy(self, entry: FileEntry) -> str | None:
         path = entry["path"]
         folder, name = self._place_there(entry)
         existing = folder.stat(name)
@@ -544,7 +534,7 @@ class Storage:
         entry["mode"] = "copied"
         return None
 
-    def _why_no_leftover(self, path: str, there: Mapping[str, Any]) -> str | None:
+    def _why_no_leftover(self, path: str, there: FileStat | block_volumes.VolumeStat) -> str | None:
         """Return the reason why a file at the destination was not made by an earlier attempt on the
         same way; None if it was.
         """
@@ -603,10 +593,11 @@ class Storage:
     def _room_in_pools(self) -> list[str]:
         need: dict[str, int] = {}
         for entry in self.copied():
-            if entry.get("block_pool"):
+            place = entry.get("block_pool")
+            if place:
                 # A volume that an earlier attempt has left is removed first.
-                taken = 0 if entry["made"] == "leftover" else entry["capacity"]
-                need[entry["block_pool"][0]] = need.get(entry["block_pool"][0], 0) + taken
+                taken = 0 if entry["made"] == "leftover" else entry["capacity"] or 0
+                need[place[0]] = need.get(place[0], 0) + taken
         reasons = []
         for pool, taken in need.items():
             room = block_volumes.Volumes(self.destination, pool, self.where).room()
@@ -616,14 +607,13 @@ class Storage:
                 )
         return reasons
 
-    def _place_there(self, entry: Mapping[str, Any]) -> tuple[Any, str]:
+    def _place_there(self, entry: FileEntry) -> tuple[Any, str]:
         """Return the place for the copy of a file or volume: a Folder or Volumes of the
         destination, and the name there.
         """
-        if entry.get("block_pool"):
-            return block_volumes.Volumes(
-                self.destination, entry["block_pool"][0], self.where
-            ), entry["block_pool"][1]
+        place = entry.get("block_pool")
+        if place:
+            return block_volumes.Volumes(self.destination, place[0], self.where), place[1]
         return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(
             entry["path"]
         )
@@ -656,7 +646,7 @@ class Storage:
                 if plain:
                     ownership.drop_temporary(plain)
 
-    def _create(self, folder: Any, name: str, entry: dict[str, Any], path: str, fill: bool) -> None:
+    def _create(self, folder: Any, name: str, entry: FileEntry, path: str, fill: bool) -> None:
         try:
             if entry.get("block_pool"):
                 entry["key_there"] = folder.create(name, entry["capacity"])
@@ -672,7 +662,7 @@ class Storage:
                 entry["made"] = "no"
             raise
 
-    def _flat(self, entry: dict[str, Any]) -> str | None:
+    def _flat(self, entry: FileEntry) -> str | None:
         """Return the path of one file with all content of an image and the images behind it, beside
         the image; None if nothing is behind it.
         """
@@ -709,8 +699,8 @@ class Storage:
             )
         return plain
 
-    def _fill(self, folder: Any, name: str, path: str, entry: dict[str, Any]) -> None:
-        length = entry["capacity"] if entry.get("block_pool") else _readable_length(path)
+    def _fill(self, folder: Any, name: str, path: str, entry: FileEntry) -> None:
+        length = (entry["capacity"] or 0) if entry.get("block_pool") else _readable_length(path)
         last = [0.0]
 
         def progress(done: int) -> None:
@@ -718,9 +708,11 @@ class Storage:
             if now - last[0] >= 1:
                 last[0] = now
                 self.record.update(
-                    percent=min(99, int(100 * done / length)) if length else 0,
-                    total_mib=length >> 20,
-                    remaining_mib=(length - done) >> 20,
+                    {
+                        "percent": min(99, int(100 * done / length)) if length else 0,
+                        "total_mib": length >> 20,
+                        "remaining_mib": (length - done) >> 20,
+                    }
                 )
                 self.save()
 
@@ -771,7 +763,7 @@ class Storage:
         self.drop_temporary()
         self.save()
 
-    def _drop_there(self, entry: Mapping[str, Any]) -> None:
+    def _drop_there(self, entry: FileEntry) -> None:
         """Remove a file or volume that why_copy_stays() has released."""
         folder, name = self._place_there(entry)
         if not entry.get("block_pool"):
@@ -815,12 +807,10 @@ class Storage:
             ownership.Candidate(
                 entry["path"],
                 entry["kind"] == "disk" and not entry.get("attached"),
-                inode=tuple(entry["inode"]) if entry["inode"] else None,
-                pool=entry["volume"] and entry["volume"][0],
+                inode=(entry["inode"][0], entry["inode"][1]) if entry["inode"] else None,
+                pool=entry["volume"][0] if entry["volume"] else None,
                 foreign=ownership.THERE_BEFORE if entry.get("attached") else ownership.FOREIGN,
-                volume=(entry["block_pool"][0], entry["block_pool"][1])
-                if entry.get("block_pool")
-                else None,
+                volume=(place[0], place[1]) if (place := entry.get("block_pool")) else None,
                 key=entry.get("key"),
             )
             for entry in entries

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -18,7 +17,7 @@ from . import reach, trust
 from .trust import TrustProblem
 
 
-def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
+def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Return the key of the account and the host keys. Make a missing key."""
     host_keys = trust.read_host_keys()
     public, missing = trust.own_key(folder)
@@ -36,7 +35,7 @@ def _key(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     return {"changed": True, "public_key": public, "host_keys": host_keys, "diff": [diff]}
 
 
-def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
+def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Write the lines of all other hosts."""
     me, peers = module.params["host"], module.params["peers"]
     mine = next((each for each in peers if each["host"] == me), None)
@@ -72,7 +71,7 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     )
 
 
-def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
+def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Remove the lines of hosts. Keep everything else, also the key: other programs may use it."""
     removed: dict[str, int] = {}
 
@@ -86,7 +85,7 @@ def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     return {**_write(module, folder, without, without), "removed": removed}
 
 
-def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
+def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, object]:
     """Connect to the libvirt of other hosts."""
     binding.require_binding(module)
     peers = [
@@ -104,7 +103,7 @@ def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
 
 #: Each function gets the module, the account and its folder .ssh, and returns the result of the
 #: module.
-STATES: dict[str, Callable[[AnsibleModule, str, str], dict[str, Any]]] = {
+STATES: dict[str, Callable[[AnsibleModule, str, str], dict[str, object]]] = {
     "key": _key,
     "present": _present,
     "absent": _absent,
@@ -117,7 +116,7 @@ def _write(
     folder: str,
     authorized: Callable[[str], str],
     known: Callable[[str], str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Bring both files to their new text."""
     diffs, marked = [], set()
     for name, change in (("authorized_keys", authorized), ("known_hosts", known)):

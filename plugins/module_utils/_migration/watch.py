@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._orders.records import uptime
+from .._ownership.move_record import Options
 
 POLL = 0.3
 
@@ -42,7 +43,7 @@ class Watch:
         self,
         uri: str,
         uuid: str,
-        options: Mapping[str, Any],
+        options: Options,
         ends: float | None = None,
         limit: float | None = None,
         abort_asked: Callable[[], bool] = lambda: False,

@@ -11,16 +11,16 @@ reached.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from .._host.capabilities import parse_capabilities
 from .._libvirt import binding, machine
 from .._libvirt.binding import LibvirtProblem, libvirt
+from .._ownership.move_record import Move
 from . import shared_ssh
 
 
-def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
+def open_connection(move: Move, folder: str | None) -> Any:
     """Connect to the libvirt of the destination of a move.
 
     :param folder: the folder of the records of moves, for a login that moves share; None for a
@@ -41,7 +41,7 @@ def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
     return conn
 
 
-def _refuse_another_machine(conn: Any, move: Mapping[str, Any]) -> None:
+def _refuse_another_machine(conn: Any, move: Move) -> None:
     expected = [str(each).lower() for each in move.get("host_uuids_there") or ()]
     if not expected:
         return

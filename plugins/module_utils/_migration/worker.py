@@ -17,7 +17,7 @@ import threading
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from .._bindings import reading
 from .._bindings import there as far
@@ -29,6 +29,7 @@ from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import keep_prefixes, parse
 from .._orders import orders
 from .._orders.records import BEFORE, SETTLED, Records, new_record, same_move, uptime
+from .._ownership.move_record import Move, MoveRecord, Status
 from .._ownership.ownership import undefine
 from .._snapshots import records as _snapshot_records
 from .._storage.sources import missing_secrets
@@ -151,14 +152,14 @@ class Worker:
 
     def __init__(
         self,
-        move: Mapping[str, Any],
+        move: Move,
         source_uri: str,
         records: Records,
         acknowledge: Callable[[str], object] | None = None,
         may_start: bool = True,
         most: int | None = None,
     ) -> None:
-        self.move = dict(move)
+        self.move = move.copy()
         self.uuid = move["uuid"]
         self.source_uri = source_uri
         self.records = records
@@ -214,7 +215,7 @@ class Worker:
 
     def _look_at_source(self) -> None:
         """Note the state at the source alone: the destination, or the connection to it, is gone."""
-        self.record.update(source_state=None, destination_state=None)
+        self.record.update({"source_state": None, "destination_state": None})
         source = None
         try:
             # A new connection, because the present one may be broken.
@@ -236,7 +237,7 @@ class Worker:
     def save(self, **changes: Any) -> None:
         """Change the record and write it."""
         with self._writing:
-            self.record.update(changes)
+            cast("dict[str, object]", self.record).update(changes)
             self.records.write(self.record)
 
     def _abort_asked(self) -> bool:
@@ -249,7 +250,7 @@ class Worker:
             self._stopped_once = True
             raise Aborted("it was aborted on request")
 
-    def _end(self, status: str, message: str = "", **changes: Any) -> None:
+    def _end(self, status: Status, message: str = "", **changes: Any) -> None:
         if status == "completed":
             changes.update(percent=100, remaining_mib=0)
         if status == "failed" and self._abort_asked():
@@ -259,11 +260,12 @@ class Worker:
         if status in SETTLED:
             # A lost move or a conflict keeps its phase: a later call must know how far it had come.
             changes.setdefault("phase", "done")
-            if self.move.get("migration"):
+            migration = self.move.get("migration")
+            if migration:
                 # A late call must not begin it again; if the list cannot be read, no call begins
                 # it.
                 with contextlib.suppress(LibvirtProblem):
-                    orders.withdraw(self.records, self.uuid, [self.move["migration"]])
+                    orders.withdraw(self.records, self.uuid, [migration])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self, shared: bool = False) -> None:
@@ -340,7 +342,7 @@ class Worker:
             )
         self._conclude(verdict)
 
-    def _was_cancelled(self, previous: Mapping[str, Any]) -> bool:
+    def _was_cancelled(self, previous: MoveRecord) -> bool:
         """Return True if this migration of the store was aborted: it does not begin again, but the
         next migration does.
         """
@@ -350,7 +352,7 @@ class Worker:
             and self._was_of_this_migration(previous)
         )
 
-    def _was_of_this_migration(self, previous: Mapping[str, Any]) -> bool:
+    def _was_of_this_migration(self, previous: MoveRecord) -> bool:
         return previous["move"].get("migration") == self.move.get("migration")
 
     def _is_new(self) -> bool:
@@ -364,13 +366,13 @@ class Worker:
         earlier = None if self._is_new() else self.previous
         return self.record["phase"] in BEFORE and (earlier is None or earlier["phase"] in BEFORE)
 
-    def _inherit(self, previous: Mapping[str, Any]) -> None:
+    def _inherit(self, previous: MoveRecord) -> None:
         """Take over the notes of an earlier call on the same way."""
         if previous["status"] not in SETTLED:
             # An earlier worker died, or did not find the instance: this worker takes over its
             # notes.
-            for key in INHERITED:
-                self.record[key] = previous.get(key, self.record[key])
+            inherited = {key: value for key, value in previous.items() if key in INHERITED}
+            cast("dict[str, object]", self.record).update(inherited)
             self.record["took_over"] = True
             # The work under way keeps the options of its beginning.
             self.options = merged(previous["move"])
@@ -427,8 +429,10 @@ class Worker:
                 state.look(self.destination, self.uuid),
             )
         self.record.update(
-            source_state=state.state_word(at_source),
-            destination_state=state.state_word(at_destination),
+            {
+                "source_state": state.state_word(at_source),
+                "destination_state": state.state_word(at_destination),
+            }
         )
         for seen in (at_source, at_destination):
             if seen is not None:
@@ -476,15 +480,17 @@ class Worker:
         _snapshot_records.give_back(domain)
         live = checks.is_live(self.move, at_source)
         self.record.update(
-            was="paused"
-            if at_source["state"] == "paused"
-            else "running"
-            if at_source["active"]
-            else "shutoff",
-            autostart=_autostart(domain)
-            if self.move.get("autostart") is None
-            else bool(self.move["autostart"]),
-            persistent=at_source["persistent"],
+            {
+                "was": "paused"
+                if at_source["state"] == "paused"
+                else "running"
+                if at_source["active"]
+                else "shutoff",
+                "autostart": _autostart(domain)
+                if self.move.get("autostart") is None
+                else bool(self.move["autostart"]),
+                "persistent": at_source["persistent"],
+            }
         )
         storage = self._checked(domain, at_source)
         self._turn.take_place()
@@ -725,7 +731,7 @@ class Worker:
         # This comes first, because each definition for the destination carries the records.
         _snapshot_records.take_along(domain)
         flags = libvirt.VIR_MIGRATE_PEER2PEER
-        parameters = {}
+        parameters: dict[object, object] = {}
         if self.move.get("migrate_uri"):
             parameters[libvirt.VIR_MIGRATE_PARAM_URI] = self.move["migrate_uri"]
         if domain.isPersistent():
@@ -766,7 +772,9 @@ class Worker:
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
 
-    def _definitions(self, domain: Any, flattened: Collection[str], live: bool) -> dict[str, Any]:
+    def _definitions(
+        self, domain: Any, flattened: Collection[str], live: bool
+    ) -> dict[object, str]:
         """Return the parameters with the definitions for the destination; empty if they equal the
         definitions here.
 
@@ -834,10 +842,11 @@ class Worker:
                 f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}"
             )
         if binding.code_of(error) in _OF_SETUP:
+            options: Mapping[str, object] = self.options
             advice = [
                 f"{words.format(where=self.move['destination'])}, or leave {option} out"
                 for option, words in ADVICE
-                if self.options.get(option)
+                if options.get(option)
             ]
             if advice:
                 return LibvirtProblem(f"{text}: {'; '.join(advice)}")
@@ -848,7 +857,7 @@ class Worker:
         return time_limit(
             self.options,
             domain.maxMemory() >> 20,
-            [entry["capacity"] >> 30 for entry in storage.copied("disk")],
+            [(entry["capacity"] or 0) >> 30 for entry in storage.copied("disk")],
         )
 
     # -- the end -----------------------------------------------------------------------------
@@ -919,7 +928,7 @@ class Worker:
         source.
         """
         usual = {"running": ("running", "blocked"), "paused": ("paused",), "shutoff": ("shutoff",)}
-        expected_states: tuple[str, ...] = usual.get(self.record["was"], ())
+        expected_states: tuple[str, ...] = usual.get(self.record["was"] or "", ())
         if not expected_states:
             # Its state before the move is not known: running and shut off are both a normal end of
             # a move.
@@ -951,7 +960,9 @@ class Worker:
             # states.
             self.record = {
                 **self.previous,
-                **{key: self.record[key] for key in ("move", "source_state", "destination_state")},
+                "move": self.record["move"],
+                "source_state": self.record["source_state"],
+                "destination_state": self.record["destination_state"],
             }
             self.save()
             self.records.forget_abort(self.uuid)
@@ -982,7 +993,7 @@ class Worker:
         if self._abort_asked():
             notes.append("it was too late to abort it")
         self._look()
-        self.record.update(total_mib=state.moved_mib(self.destination, self.uuid))
+        self.record.update({"total_mib": state.moved_mib(self.destination, self.uuid)})
         if self.record["storage"] is None and self.previous is not None:
             self.record["storage"] = self.previous["storage"]
         self._end("completed", "; ".join(notes), storage=self.record["storage"])
@@ -1029,7 +1040,7 @@ class Worker:
         """End a move with the instance at the source only: give it back as it was and remove the
         copies at the destination.
         """
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         given_back = (
             "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source))
             + self._give_back()
@@ -1078,7 +1089,7 @@ def precheck(
     source: Any,
     destination: Any,
     domain: Any,
-    move: Mapping[str, Any],
+    move: Move,
     here: Seen,
     storage: Storage,
 ) -> list[str]:
@@ -1104,8 +1115,9 @@ def precheck(
     reasons += far.reasons(
         destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"]
     )
-    if move.get("numa") is not None and not move.get("resized"):
-        reasons += _by_both(lambda each: rebinding.reasons(each, move["numa"]), text, next_start)
+    numa = move.get("numa")
+    if numa is not None and not move.get("resized"):
+        reasons += _by_both(lambda each: rebinding.reasons(each, numa), text, next_start)
     if live:
         reasons += passthrough.live_reasons((source, destination), devices, merged(move))
         reasons += checks.cpu_reasons(source, destination, text)
@@ -1207,7 +1219,7 @@ def _undefine_quietly(conn: Any, uuid: str) -> None:
             undefine(domain)
 
 
-def _with_reasons(record: Mapping[str, Any]) -> str:
+def _with_reasons(record: MoveRecord) -> str:
     """Return the files that were left, each with the reason if one is known."""
     reasons = {each["path"]: each["reason"] for each in record["kept"]}
     return ", ".join(

@@ -18,9 +18,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+from .._ownership.move_record import FileEntry, Move, MoveRecord, Phase, Status
 from .._ownership.ownership import drop_state
 
 VERSION = 2
@@ -28,13 +28,13 @@ VERSION = 2
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 #: The final statuses of a move.
-ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
+ENDED: tuple[Status, ...] = ("completed", "failed", "cancelled", "conflict", "lost")
 
 #: The final statuses of a move with a known result.
-SETTLED = ("completed", "failed", "cancelled")
+SETTLED: tuple[Status, ...] = ("completed", "failed", "cancelled")
 
 #: The phases before a move begins. A move that failed in such a phase never began.
-BEFORE = ("checking", "waiting")
+BEFORE: tuple[Phase, ...] = ("checking", "waiting")
 
 
 def default_folder() -> str:
@@ -87,7 +87,7 @@ class Records:
     def _path(self, uuid: str, ending: str) -> str:
         return os.path.join(self.folder, f"{uuid}.{ending}")
 
-    def read(self, uuid: str) -> dict[str, Any] | None:
+    def read(self, uuid: str) -> MoveRecord | None:
         """Return the record of an instance as a dictionary; None without a readable record of this
         boot.
         """
@@ -121,14 +121,16 @@ class Records:
         except FileNotFoundError:
             return None
 
-    def _read(self, uuid: str) -> dict[str, Any] | None:
+    def _read(self, uuid: str) -> MoveRecord | None:
         try:
             record = self._load(uuid)
         except (OSError, ValueError):
             return None
-        return record if isinstance(record, dict) and record.get("version") == VERSION else None
+        if not isinstance(record, dict) or record.get("version") != VERSION:
+            return None
+        return cast(MoveRecord, record)
 
-    def files_left(self, move: Mapping[str, Any], source_uri: str) -> list[dict[str, Any]]:
+    def files_left(self, move: Move, source_uri: str) -> list[FileEntry]:
         """Return the files that moves from this source to this destination may have left there:
         entries of files.
 
@@ -144,7 +146,7 @@ class Records:
             return []
         return [entry for entry in record["files"] + record["earlier"] if entry["made"] != "no"]
 
-    def write(self, record: dict[str, Any]) -> None:
+    def write(self, record: MoveRecord) -> None:
         """Write the record in one atomic step. A reader never sees a part of it."""
         self.prepare()
         path = self._path(record["uuid"], "json")
@@ -215,14 +217,14 @@ class Records:
             pass
 
 
-def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
+def new_record(move: Move, source_uri: str) -> MoveRecord:
     """Return the record of a move that begins now."""
     return {
         "version": VERSION,
         "boot": boot_id(),
         "uuid": move["uuid"],
         "name": move.get("name"),
-        "move": dict(move),
+        "move": move.copy(),
         "source_uri": source_uri,
         "status": "running",
         "phase": "checking",
@@ -262,7 +264,7 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
     }
 
 
-def same_move(record: Mapping[str, Any] | None, move: Mapping[str, Any], source_uri: str) -> bool:
+def same_move(record: MoveRecord | None, move: Move, source_uri: str) -> bool:
     """Return True if a record has the same source and the same destination as a move."""
     return (
         record is not None

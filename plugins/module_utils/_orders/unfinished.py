@@ -22,6 +22,7 @@ from collections.abc import Collection
 from typing import Any
 
 from .._libvirt.binding import LibvirtProblem, host_name
+from .._ownership.move_record import KeptFile
 from .._ownership.ownership import Candidate, Ownership, drop_state
 from .._storage import block_volumes
 from .records import Records
@@ -78,7 +79,7 @@ class Unfinished:
         if found.pop(_ORDER, None) is not None:
             self._write(found)
 
-    def drop(self, conn: Any, withdrawn: Collection[str]) -> list[dict[str, Any]]:
+    def drop(self, conn: Any, withdrawn: Collection[str]) -> list[KeptFile]:
         """Remove the volumes of a build if its order was withdrawn before the domain was defined.
 
         :returns: the volumes that stay, dicts path and reason.
@@ -89,7 +90,8 @@ class Unfinished:
             return [{"path": self._uuid, "reason": str(exc)}]
         if found.pop(_ORDER, None) not in withdrawn:
             return []
-        made, kept = [], []
+        made: list[Candidate] = []
+        kept: list[KeptFile] = []
         for name, key in found.items():
             pool, dummy, volume = name.partition("/")
             if block_volumes.is_device(conn, pool):

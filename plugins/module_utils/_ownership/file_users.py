@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .._files import access, block_devices
 from .._files.mounts import Mount, all_mounts
@@ -22,6 +22,21 @@ from .._libvirt import binding
 from .._storage import backing, file_names
 from .._storage.shared_storage import network_mounts, real_path_id
 from .needs import Need, Needs, look
+
+
+class File(TypedDict, total=False):
+    """A file of another host: shared_id, inode and device are those of _storage/file_names.py."""
+
+    name: str
+    #: Its possible paths on this host.
+    paths: list[str]
+    shared_id: str | None
+    inode: str | None
+    device: str | None
+    #: The name of a volume that QEMU reaches by the network.
+    volume: str | None
+    #: True to count only a domain that may write to the file.
+    written: bool
 
 
 class FileUsers:
@@ -39,26 +54,25 @@ class FileUsers:
         # The store knows the backing files of a missing disk from its host. One broken guest must
         # not keep the files of a whole fleet.
         self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
-        self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
+        self._shares = [
+            (mount["path"], shared_id.rstrip("/"))
+            for mount in network_mounts(mounts)
+            if (shared_id := mount["shared_id"])
+        ]
         self._systems = {
             device: file_names.file_system(path, mounts)
             for device, path in self._needs.devices.items()
         }
         self._looked_around = False
 
-    def reason(self, file: Mapping[str, Any]) -> str | None:
+    def reason(self, file: File) -> str | None:
         """Return the certain or possible user of a file, in words; None if this host does not need
         the file.
-
-        :param file: a dict: name; paths, its possible paths on this host; shared_id, inode and
-            device, from _storage/file_names.py on the host of the file; volume, the name of a volume
-            that QEMU reaches by the network; written, True to count only a domain that may write to
-            the file.
         """
         if file.get("written"):
             return self._writer(file)
-        if file.get("volume"):
-            return self._needs.why_volume(file["volume"])
+        if volume := file.get("volume"):
+            return self._needs.why_volume(volume)
         known = self._by_inode(file.get("inode")) or self._by_device(file.get("device"))
         if known is not None:
             return known
@@ -74,11 +88,8 @@ class FileUsers:
             except (OSError, access.Unresponsive) as exc:
                 doubt = f"{path} cannot be looked at ({backing.reason_of(exc)})"
                 continue
-            if (
-                inode is not None
-                and file.get("inode") is not None
-                and _number(inode) != _number(file["inode"])
-            ):
+            other = file.get("inode")
+            if inode is not None and other is not None and _number(inode) != _number(other):
                 # This is another file. The number of the file system does not decide, because a
                 # shared file system may have a different number on each host.
                 continue
@@ -96,7 +107,7 @@ class FileUsers:
                 return why
         return doubt
 
-    def _writer(self, file: Mapping[str, Any]) -> str | None:
+    def _writer(self, file: File) -> str | None:
         for place in self._inodes(file.get("inode")):
             name = self._needs.writer_by_inode(*place)
             if name is not None:
@@ -138,15 +149,14 @@ class FileUsers:
         system, _slash, number = inode.rpartition("/")
         return [(device, int(number)) for device, known in self._systems.items() if known == system]
 
-    def _paths(self, file: Mapping[str, Any]) -> list[str]:
+    def _paths(self, file: File) -> list[str]:
         """Return the possible paths of a file on this host: the given paths, and paths through
         network mounts.
         """
         paths, share = list(file.get("paths") or ()), file.get("shared_id")
-        for mount in self._shares:
-            above = mount["shared_id"].rstrip("/")
+        for place, above in self._shares:
             if share and f"{share}/".startswith(f"{above}/"):
-                paths.append(os.path.normpath(mount["path"] + share[len(above) :]))
+                paths.append(os.path.normpath(place + share[len(above) :]))
         return list(dict.fromkeys(paths))
 
     def _look_around(self) -> None:

@@ -14,13 +14,14 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
 
 from .._files import digests
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
 from .._libvirt.xml import child_text, parse
+from .move_record import FileStat, KnownImage
 from .ownership import delete_volume
 
 #: The prefix of temporary pools of this collection. A call that finds such a pool removes it after
@@ -81,12 +82,10 @@ class Folder:
         self.conn = conn
         self.path = os.path.normpath(path)
 
-    def stat(self, name: str) -> dict[str, Any] | None:
-        """Return ``{capacity, physical, allocation, format, modified}`` of a file, in bytes and
-        seconds; None without the file.
-        """
+    def stat(self, name: str) -> FileStat | None:
+        """Return the sizes and the age of a file; None without the file."""
 
-        def look(pool: Any) -> dict[str, Any] | None:
+        def look(pool: Any) -> FileStat | None:
             volume = _volume(pool, name)
             return None if volume is None else _sizes(volume)
 
@@ -179,7 +178,7 @@ class Folder:
         return bool(self._within(fetch, missing=False))
 
     def digest(
-        self, name: str, known: Iterable[Mapping[str, Any]] = ()
+        self, name: str, known: Iterable[KnownImage] = ()
     ) -> tuple[str | None, int | None] | None:
         """Return the digest of a file, the same as from digests.of_file(). Read the file through
         libvirt if it is unknown.
@@ -200,7 +199,9 @@ class Folder:
                 if (
                     stamp
                     and os.path.normpath(image["path"]) == path
-                    and all(image[key] == value for key, value in stamp.items())
+                    and image["size"] == stamp["size"]
+                    and image["modified"] == stamp["modified"]
+                    and image["changed"] == stamp["changed"]
                 ):
                     return image["digest"], stamp["size"]
             kept = hashlib.sha256(
@@ -304,7 +305,7 @@ def _volume(pool: Any, name: str) -> Any:
         raise
 
 
-def _sizes(volume: Any) -> dict[str, Any]:
+def _sizes(volume: Any) -> FileStat:
     kind, capacity, allocation = volume.info()
     try:
         physical = volume.infoFlags(libvirt.VIR_STORAGE_VOL_GET_PHYSICAL)[2]
@@ -321,7 +322,7 @@ def _sizes(volume: Any) -> dict[str, Any]:
     }
 
 
-def _stamp(volume: Any) -> dict[str, Any] | None:
+def _stamp(volume: Any) -> digests.Stamp | None:
     """Return the stamp of the file of a volume, the same as from digests.stamp_of(); None if
     libvirt does not report it.
     """

@@ -14,12 +14,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from .._domain.definition import files_of_start, is_source, parse_disk
+from .._domain.facts import DomainDisk
 from .._files import access, probe
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, libvirt
@@ -27,6 +28,7 @@ from .._libvirt.xml import parse
 from .._storage import backing, block_volumes, kinds, rbd, volumes
 from .._storage.kinds import Form, Maker, Source
 from . import mdev_uuids
+from .move_record import FileEntry, FileStat, KeptFile
 from .needs import Needs, Sighting, elsewhere_of, look, volume_path
 
 #: The prefix of the names of this collection's temporary files.
@@ -111,24 +113,25 @@ def was_there_before(element: Element) -> bool:
     return alias is not None and (alias.get("name") or "").startswith(ATTACHED)
 
 
-def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidate:
+def _candidate(conn: Any, disk: DomainDisk, element: Element) -> Candidate:
     try:
         volume = volumes.of_disk(conn, element)
     except libvirt.libvirtError:
         # Without an answer of libvirt, the disk counts as a disk outside the pools of this host.
         volume = None
+    path = disk["source"] or ""
     if volume is not None:
         return Candidate(
-            disk["source"],
+            path,
             True,
             "it is shareable" if disk["shareable"] else None,
             foreign=FOREIGN,
             volume=volume,
         )
-    path, pool, refused = disk["source"], None, None
+    pool = refused = None
     source = kinds.of_disk(disk).source
     if source is Source.VOLUME:
-        pool, dummy, volume = path.partition("/")
+        pool, dummy, name = path.partition("/")
         try:
             kind = kinds.of_pool(parse(conn.storagePoolLookupByName(pool).XMLDesc(0)))
             refused = (
@@ -136,7 +139,7 @@ def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidat
                 if kind.form is Form.FOLDER
                 else f"it is a volume of the pool {pool} ({kind.name}), which has no files"
             )
-            path = volume_path(conn, pool, volume) if refused is None else path
+            path = volume_path(conn, pool, name) if refused is None else path
         except (libvirt.libvirtError, OSError, access.Unresponsive) as exc:
             reason = (
                 binding.text_of(exc)
@@ -186,7 +189,7 @@ class Ownership:
         self._volumes: list[Candidate] = []
         self._needs: Needs | None = None
         self.removed: list[str] = []
-        self.kept: list[dict[str, Any]] = []
+        self.kept: list[KeptFile] = []
 
     def sort_out(self, locks: bool = True) -> list[str]:
         """Return the paths of the files to remove. Put the other existing files into ``kept``.
@@ -228,7 +231,7 @@ class Ownership:
             if reason is None and sighting:
                 self._own.append((candidate, sighting.inode))
             else:
-                self.kept.append({"path": candidate.path, "reason": reason})
+                self.kept.append({"path": candidate.path, "reason": reason or ""})
         return [each.path for each in self._volumes] + [each.path for each, dummy in self._own]
 
     def remove(self, patient: bool = False) -> None:
@@ -439,7 +442,7 @@ def drop_state(path: str) -> None:
 
 
 def why_copy_stays(
-    entry: Mapping[str, Any], there: Mapping[str, Any], users: Sequence[str]
+    entry: FileEntry, there: FileStat | block_volumes.VolumeStat, users: Sequence[str]
 ) -> str | None:
     """Return the reason to keep a file at the destination after a failed move; None if this move
     has made the file.
@@ -452,7 +455,7 @@ def why_copy_stays(
         return f"the domain {users[0]} there uses it"
     if entry["made"] not in ("yes", "intent", "leftover"):
         return "nothing proves that a move of this instance has made it"
-    if entry.get("block_pool"):
+    if "key" in there:
         return _why_volume_stays(entry, there)
     if entry["made"] == "intent" and there["allocation"] > EMPTY:
         return "it holds data, and nothing proves that a move of this instance has made it"
@@ -463,7 +466,7 @@ def why_copy_stays(
     return None
 
 
-def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
+def _why_volume_stays(entry: FileEntry, there: block_volumes.VolumeStat) -> str | None:
     """Return the reason to keep a volume that is a block device; None if this move has made the
     volume.
 

@@ -26,7 +26,7 @@ from .needs import Needs, look
 LIMIT = 120
 
 
-def read(conn: Any, name: str) -> dict[str, Any]:
+def read(conn: Any, name: str) -> dict[str, object]:
     """Return a dict: needed and others, lists of dicts path and reason; doubts, sentences about
     unknown needs.
 

@@ -28,6 +28,7 @@ from .._storage.kinds import Form, Move
 from .._storage.shared_storage import pool_id
 from . import ownership
 from .folder import Folder, folder_is_seen
+from .move_record import MoveRecord
 
 #: The mark of a device that the operator declares as shared; such a device needs no worldwide name.
 DECLARED = "declared"
@@ -43,7 +44,7 @@ class Sameness:
     """
 
     def __init__(
-        self, record: dict[str, Any], source: Any, destination: Any, save: Callable[[], object]
+        self, record: MoveRecord, source: Any, destination: Any, save: Callable[[], object]
     ) -> None:
         self.record, self.source, self.destination, self.save = record, source, destination, save
         self.where = record["move"]["destination"]

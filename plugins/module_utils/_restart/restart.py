@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import secrets
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from .._bindings import reading, table
 from .._bindings.there import reasons_here
 from .._devices import mdevs
 from .._domain import power
 from .._domain.definition import VNC_PASSWORD, is_locked_out, with_password
+from .._domain.facts import PowerState
 from .._files import access
 from .._host import distribution
 from .._libvirt import binding
@@ -28,27 +28,41 @@ from .._libvirt.xml import child_text, parse
 from .._orders import orders
 from .._orders.records import Records
 from .._ownership import ownership
-from .restart_images import Surroundings, newest, reasons
+from .restart_images import Restart, Surroundings, newest, reasons
 
 #: Seconds to wait for another call that works on the same domain.
 PATIENCE = 120
 
 
+class Restarted(TypedDict):
+    """The result of a restart."""
+
+    uuid: str
+    name: str
+    #: there: it was so already. failed: nothing of it is left here. uncertain: its state is unknown.
+    status: Literal["restarted", "there", "failed", "uncertain"]
+    state: PowerState | None
+    message: str
+
+
+class Forgotten(TypedDict):
+    """The result of the removal of a stale definition. A running domain is never touched."""
+
+    uuid: str
+    status: Literal["forgotten", "absent", "running", "failed"]
+    message: str
+
+
 def restart(
     conn: Any,
     records: Records,
-    order: Mapping[str, Any],
+    order: Restart,
     timeout: float,
     check_mode: bool,
     surroundings: Surroundings,
-) -> dict[str, Any]:
-    """Bring one domain to the state that it is to have here.
-
-    :param order: uuid, name, xml, running, autostart, files, images, pci_devices, mdevs, order.
-    :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it
-        is left here; uncertain: its state here is not known), state, message.
-    """
-    answer = {
+) -> Restarted:
+    """Bring one domain to the state that it is to have here."""
+    answer: Restarted = {
         "uuid": order["uuid"],
         "name": order["name"],
         "status": "uncertain",
@@ -65,11 +79,11 @@ def restart(
 
 def _restart_alone(
     conn: Any,
-    order: Mapping[str, Any],
+    order: Restart,
     timeout: float,
     check_mode: bool,
     surroundings: Surroundings,
-    answer: dict[str, Any],
+    answer: Restarted,
 ) -> None:
     try:
         changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings, answer)
@@ -83,12 +97,12 @@ def _restart_alone(
 
 def _bring(
     conn: Any,
-    order: Mapping[str, Any],
+    order: Restart,
     timeout: float,
     check_mode: bool,
     surroundings: Surroundings,
-    answer: dict[str, Any],
-) -> tuple[bool, str]:
+    answer: Restarted,
+) -> tuple[bool, PowerState]:
     domain = power.find(conn, uuid=order["uuid"])
     if domain is not None and domain.isActive():
         return False, power.state_of(domain)
@@ -115,11 +129,11 @@ def _bring(
 def _bring_over(
     conn: Any,
     domain: Any,
-    order: Mapping[str, Any],
+    order: Restart,
     timeout: float,
     check_mode: bool,
-    answer: dict[str, Any],
-) -> tuple[bool, str]:
+    answer: Restarted,
+) -> tuple[bool, PowerState]:
     """Start a domain that has a definition here already: of a call that was cut off, or of the time
     before an earlier evacuation.
 
@@ -161,11 +175,11 @@ def _bring_over(
         raise
 
 
-def _define(conn: Any, order: Mapping[str, Any]) -> Any:
+def _define(conn: Any, order: Restart) -> Any:
     return power.define(conn, _locked(_wanted(conn, order)))
 
 
-def _wanted(conn: Any, order: Mapping[str, Any]) -> str:
+def _wanted(conn: Any, order: Restart) -> str:
     return distribution.for_host(conn, order["xml"])
 
 
@@ -183,7 +197,7 @@ def _is_same(one: str, other: str) -> bool:
     return one == other
 
 
-def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:
+def _as_ordered(domain: Any, order: Restart, timeout: float) -> PowerState:
     """Start a domain that was defined, if it is to run: its state."""
     if bool(domain.autostart()) != bool(order["autostart"]):
         domain.setAutostart(bool(order["autostart"]))
@@ -192,7 +206,7 @@ def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:
     return power.state_of(domain)
 
 
-def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
+def _take_back(conn: Any, domain: Any, order: Restart) -> None:
     """Remove the objects that this evacuation has made here. The room was claimed for this domain
     alone.
     """
@@ -203,7 +217,7 @@ def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
     mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
 
 
-def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> None:
+def _refuse(conn: Any, order: Restart, surroundings: Surroundings) -> None:
     """Raise LibvirtProblem if this host cannot have the domain, before anything is done."""
     where, name = host_name(), order["name"]
     root = parse(order["xml"])
@@ -259,12 +273,11 @@ def _is_absent(conn: Any, uuid: str) -> bool:
         return False
 
 
-def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str, Any]:
-    """Remove a stale definition: one of a domain that was started elsewhere while this host was dead.
-
-    :returns: a dict: uuid, status (forgotten, absent, running: never touched, failed), message.
+def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> Forgotten:
+    """Remove a stale definition: one of a domain that was started elsewhere while this host was
+    dead.
     """
-    answer = {"uuid": uuid, "status": "failed", "message": ""}
+    answer: Forgotten = {"uuid": uuid, "status": "failed", "message": ""}
     try:
         with orders.alone(records, uuid, uuid, PATIENCE):
             answer["status"], answer["message"] = _forget_alone(conn, uuid, check_mode)
@@ -275,7 +288,9 @@ def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str
     return answer
 
 
-def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> tuple[str, str]:
+def _forget_alone(
+    conn: Any, uuid: str, check_mode: bool
+) -> tuple[Literal["forgotten", "absent", "running"], str]:
     """Return the status, and the words for the records that only libvirt has of the domain and that
     are lost with its definition.
     """

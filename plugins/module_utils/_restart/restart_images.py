@@ -13,14 +13,16 @@ from __future__ import annotations
 import os
 import shlex
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, TypedDict
 
 from .._domain.definition import parse_disk
+from .._domain.facts import DomainDisk
 from .._files import access, block_devices, digests
 from .._libvirt import binding
 from .._libvirt.binding import libvirt
 from .._libvirt.xml import parse
+from .._ownership.move_record import Mdev
 from .._ownership.needs import Needs, look, volume_path
 from .._snapshots import snapshots
 from .._storage import backing, kinds, sources
@@ -56,7 +58,52 @@ class Surroundings:
             return self._needs.user(path, found)
 
 
-def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+class Layer(TypedDict):
+    """An image behind a disk, as discovery has recorded it."""
+
+    path: str
+    shared: bool
+    #: The digest of its content; None if it was not recorded.
+    digest: str | None
+
+
+class _Target(TypedDict):
+    target: str
+
+
+class DiskImage(_Target, total=False):
+    """The storage of a disk, as discovery has recorded it."""
+
+    #: None if it was not recorded.
+    identity: str | None
+    behind: list[Layer] | None
+    #: The disk itself, if the guest starts from an image over it.
+    over: str
+
+
+class _Ordered(TypedDict):
+    uuid: str
+    name: str
+    xml: str
+    running: bool
+    autostart: bool
+    #: Paths that must exist.
+    files: list[str]
+    #: PCI addresses that are claimed here.
+    pci_devices: list[str]
+    mdevs: list[Mdev]
+    #: A snapshot was being made when the host died.
+    snapshotting: bool
+
+
+class Restart(_Ordered, total=False):
+    """The order to start a domain of a dead host here, as the module _domain_restart takes it."""
+
+    images: list[DiskImage] | None
+    order: str | None
+
+
+def newest(order: Restart) -> tuple[Restart, list[str]]:
     """Have a domain start from the images of a snapshot that was made when its host died.
 
     Such an image is beside the disk, is backed by it, and has the uuid of the domain and the target
@@ -66,7 +113,7 @@ def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     :returns: the order with these disks, and the paths of their images.
     """
     images: dict[str, tuple[str, str]] = {}
-    known = {image["target"]: dict(image) for image in order.get("images") or ()}
+    known = {image["target"]: image.copy() for image in order.get("images") or ()}
     for element in parse(order["xml"]).findall("devices/disk"):
         disk = parse_disk(element)
         path = disk["source"]
@@ -78,7 +125,7 @@ def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             images[disk["target"]] = (over[0], "qcow2")
             known.setdefault(disk["target"], {"target": disk["target"]})["over"] = path
     if not images:
-        return dict(order), []
+        return order, []
     text = snapshots.with_images(order["xml"], images)
     return {**order, "xml": text, "images": list(known.values())}, sorted(
         path for path, _format in images.values()
@@ -102,9 +149,7 @@ def _overlays(path: str, begin: str) -> list[str]:
     return found
 
 
-def reasons(
-    conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str
-) -> list[str]:
+def reasons(conn: Any, order: Restart, surroundings: Surroundings, where: str) -> list[str]:
     """Return the reasons why the disks of a domain are not the same as before: a list of sentences
     without a full stop.
 
@@ -125,7 +170,7 @@ def reasons(
                 )
         elif disk["source"] is not None and (kind.is_image or kind.source is Source.VOLUME):
             try:
-                image = known.get(disk["target"]) or {}
+                image = known.get(disk["target"]) or {"target": disk["target"]}
                 pool = _network_pool(conn, disk)
                 if pool is not None:
                     found += _of_volume(conn, order["uuid"], disk, image, pool, where)
@@ -142,19 +187,23 @@ def reasons(
     return found
 
 
-def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
+def _network_pool(conn: Any, disk: DomainDisk) -> Any:
     """Return the pool of a volume that QEMU reaches by the network; None for all other disks."""
     if kinds.of_disk(disk).source is not Source.VOLUME:
         return None
-    pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
+    pool = conn.storagePoolLookupByName((disk["source"] or "").partition("/")[0])
     return pool if kinds.of_pool(parse(pool.XMLDesc(0))).form is Form.NETWORK else None
 
 
 def _of_volume(
-    conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str
+    conn: Any, uuid: str, disk: DomainDisk, image: DiskImage, pool: Any, where: str
 ) -> list[str]:
     """Return the reasons in a disk that is a volume of a pool on the network."""
-    root, name, volume = parse(pool.XMLDesc(0)), disk["source"], disk["source"].partition("/")[2]
+    root, name, volume = (
+        parse(pool.XMLDesc(0)),
+        disk["source"],
+        (disk["source"] or "").partition("/")[2],
+    )
     share, wanted = pool_id(root), image.get("identity")
     if not wanted:
         return [
@@ -195,12 +244,12 @@ def _of_volume(
 
 def _of_disk(
     conn: Any,
-    disk: Mapping[str, Any],
-    image: Mapping[str, Any],
+    disk: DomainDisk,
+    image: DiskImage,
     surroundings: Surroundings,
     where: str,
 ) -> list[str]:
-    path = disk["source"]
+    path = disk["source"] or ""
     if kinds.of_disk(disk).source is Source.VOLUME:
         pool, dummy, volume = path.partition("/")
         path = volume_path(conn, pool, volume)
@@ -208,7 +257,8 @@ def _of_disk(
         return [f"{where} does not have {path}: mount that storage there"]
     wanted, seen, base = image.get("identity"), image.get("behind"), image.get("over")
     if base and seen is not None:
-        seen = [{"path": base, "shared": True, "digest": None}, *seen]
+        below: Layer = {"path": base, "shared": True, "digest": None}
+        seen = [below, *seen]
     if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, base or path, wanted):
         return [f"{path} is on {where} not what it was, {wanted}: mount that storage there"]
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
@@ -220,13 +270,13 @@ def _of_disk(
     return _behind(conn, disk, path, seen, where)
 
 
-def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
+def _is_on(conn: Any, disk: DomainDisk, path: str, wanted: str) -> bool:
     """Return True if a disk is on the same storage here as before."""
     if wanted.startswith("device:"):
         return f"device:{block_devices.identity(path)}" == wanted
     if kinds.of_disk(disk).source is Source.VOLUME:
         pool = pool_id(
-            parse(conn.storagePoolLookupByName(disk["source"].partition("/")[0]).XMLDesc(0))
+            parse(conn.storagePoolLookupByName((disk["source"] or "").partition("/")[0]).XMLDesc(0))
         )
         if pool is not None:
             return wanted.startswith(f"{pool.rstrip('/')}/")
@@ -235,9 +285,9 @@ def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:
 
 def _behind(
     conn: Any,
-    disk: Mapping[str, Any],
+    disk: DomainDisk,
     path: str,
-    seen: Sequence[Mapping[str, Any]] | None,
+    seen: Sequence[Layer] | None,
     where: str,
 ) -> list[str]:
     """Return the reasons in the images behind a disk.
@@ -266,7 +316,7 @@ def _list(paths: Iterable[str]) -> str:
     return ", ".join(paths) or "nothing"
 
 
-def _content(layer: Mapping[str, Any], path: str, where: str) -> list[str]:
+def _content(layer: Layer, path: str, where: str) -> list[str]:
     if layer["digest"] is None:
         return [
             f"whether {layer['path']} behind its disk {path} is the same on {where} as on its host cannot be told, as its content was not "

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from .._domain.definition import has_written_image, parse_disk, state_name
+from .._domain.facts import DomainDisk
 from .._files import access, qemu_img
 from .._images import contents, layers
 from .._libvirt import binding
@@ -73,7 +74,7 @@ def not_copied(domain: Any) -> list[str]:
         if not is_file or disk["format"] != "qcow2":
             continue
         try:
-            names = contents.snapshots(contents.read(disk["source"], "qcow2"))
+            names = contents.snapshots(contents.read(disk["source"] or "", "qcow2"))
         except LibvirtProblem as exc:
             found.append(
                 f"whether its disk {disk['target']} has snapshots inside is not known: {exc}"
@@ -91,7 +92,7 @@ def targets(domain: Any) -> list[str]:
     return [disk["target"] for _element, disk in _written(parse(domain.XMLDesc(0)))]
 
 
-def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
+def _written(root: ET.Element) -> list[tuple[ET.Element, DomainDisk]]:
     """Return the disks that a domain writes to, each as its element and its facts."""
     disks = [(each, parse_disk(each)) for each in root.findall("devices/disk")]
     return [(element, disk) for element, disk in disks if has_written_image(disk)]

@@ -24,7 +24,7 @@ import json
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypedDict, cast
 from xml.etree.ElementTree import Element
 
 from .._domain import metadata
@@ -143,7 +143,7 @@ class Checkpoints:
             ET.SubElement(disks, "disk", {"name": target, "checkpoint": "bitmap", "bitmap": name})
         return ET.tostring(root, encoding="unicode")
 
-    def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
+    def _write(self, record: Mapping[str, Images]) -> None:
         for place in metadata.places(self._domain) if record != self._record else ():
             kept = (
                 record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
@@ -151,7 +151,17 @@ class Checkpoints:
             metadata.change(
                 self._domain, place, ELEMENT, json.dumps(kept, sort_keys=True) if kept else ""
             )
-        self._record = {name: dict(images) for name, images in record.items()}
+        self._record = {name: images.copy() for name, images in record.items()}
+
+
+class Images(TypedDict, total=False):
+    """The identity of the images of disks; empty in the definition of a running domain."""
+
+    host: str
+    #: By target: the active image first, then those behind it.
+    images: dict[str, list[str | None]]
+    #: libvirt's numbers of the active images.
+    numbers: dict[str, str | None]
 
 
 def let_go(domain: Any) -> None:
@@ -163,7 +173,7 @@ def let_go(domain: Any) -> None:
             ownership.drop_checkpoint(domain, name, record_alone=True)
 
 
-def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
+def _now(disks: Mapping[str, Element]) -> Images:
     """Return the identity of the images of disks: the host, the images by target (the active image
     first), and libvirt's numbers of the active images.
 
@@ -183,7 +193,7 @@ def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
     }
 
 
-def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+def _are_same(then: Images | None, now: Images) -> bool:
     """Return True if the images are the same as before. A bitmap in a lower image of the chain
     lacks the writes to the images above it.
     """
@@ -192,7 +202,7 @@ def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
     return then.get("host") != now["host"] or then.get("numbers") == now["numbers"]
 
 
-def _read(domain: Any) -> dict[str, dict[str, Any]]:
+def _read(domain: Any) -> dict[str, Images]:
     place = metadata.places(domain)[0]
     try:
         found = json.loads(metadata.text(domain, place, ELEMENT) or "{}")
@@ -201,7 +211,7 @@ def _read(domain: Any) -> dict[str, dict[str, Any]]:
     if not isinstance(found, dict):
         return {}
     return {
-        name: each
+        name: cast(Images, each)
         for name, each in found.items()
         if name.startswith(ownership.CHECKPOINT) and isinstance(each, dict)
     }

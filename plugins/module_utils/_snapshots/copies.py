@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, TypedDict
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -18,7 +18,16 @@ from .._orders.records import Records
 from . import backup
 
 
-def copy_all(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
+class Result(TypedDict):
+    """The result of the module."""
+
+    changed: bool
+    copies: list[dict[str, str]]
+    left_out: list[dict[str, str]]
+    lines: list[str]
+
+
+def copy_all(module: AnsibleModule, conn: Any, result: Result) -> None:
     """Copy the disks of each domain, and add each copy to the result of the module."""
     folder = module.params["folder"]
     if not os.path.isabs(folder) or not access.call(os.path.isdir, folder):

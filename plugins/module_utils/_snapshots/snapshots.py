@@ -16,7 +16,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 from xml.etree.ElementTree import Element
 
 from .._domain import carried_snapshots
@@ -32,6 +32,28 @@ NAME_RULE = "1 to 64 letters, digits, -, _ and ., with a letter or digit at both
 
 #: (path, format) of an image.
 Image = tuple[str, str]
+
+
+class ImageFacts(TypedDict):
+    """The image that the guest wrote to before a snapshot."""
+
+    target: str
+    path: str
+    format: str
+
+
+class SnapshotFacts(TypedDict):
+    """A snapshot, as modules return it."""
+
+    name: str
+    kind: str
+    #: Seconds since 1970.
+    created_at: int
+    state: str | None
+    parent: str | None
+    description: str | None
+    current: bool
+    disks: list[ImageFacts]
 
 
 @dataclass
@@ -55,8 +77,8 @@ class Snapshot:
     bases: dict[str, Image] = field(default_factory=dict)
     overlays: dict[str, str] = field(default_factory=dict)
 
-    def facts(self) -> dict[str, Any]:
-        """Return the snapshot as a dict of plain types, for the result of a module."""
+    def facts(self) -> SnapshotFacts:
+        """Return the snapshot for the result of a module."""
         return {
             "name": self.name,
             "kind": self.kind,

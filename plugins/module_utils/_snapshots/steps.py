@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypedDict
 from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
@@ -27,6 +27,7 @@ from .._images import images as _images
 from .._libvirt import binding
 from .._libvirt.binding import LibvirtProblem, host_name, libvirt
 from .._ownership import ownership as _ownership
+from .._ownership.move_record import KeptFile
 from .._ownership.needs import Needs, look
 from .._ownership.ownership import Candidate, Ownership
 from .._storage import kinds
@@ -49,6 +50,30 @@ MERGED_BEFORE = "no disk has it any more, and nothing proves that its content wa
 DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
 
 
+class Told(TypedDict):
+    """The part of the result of a call about its completed work."""
+
+    #: None if no snapshot was made.
+    consistency: Literal["off", "quiesced", "crash"] | None
+    #: The reason why the file systems of the guest were not quiesced.
+    consistency_reason: str | None
+    removed_files: list[str]
+    kept_files: list[KeptFile]
+
+
+class Merge(TypedDict):
+    """The images of a disk to merge."""
+
+    target: str
+    base: Image
+    #: Paths.
+    chain: list[str]
+    #: None if it is already merged.
+    overlay: str | None
+    #: The image above the overlay.
+    upper: str | None
+
+
 class Steps:
     """The work of one call on one domain.
 
@@ -62,13 +87,13 @@ class Steps:
         self._module, self._conn, self._params = module, conn, module.params
         self.domain: Any = None
         self.begun = False
-        self.told: dict[str, Any] = {
+        self.told: Told = {
             "consistency": None,
             "consistency_reason": None,
             "removed_files": [],
             "kept_files": [],
         }
-        self.foreseen: list[dict[str, Any]] = []
+        self.foreseen: list[_snapshots.SnapshotFacts] = []
         self._deadline = time.monotonic() + self._params["timeout"]
 
     def carry_out(self, state: str, snapshots: Sequence[Snapshot]) -> bool:
@@ -137,7 +162,7 @@ class Steps:
         self.told["consistency"] = "off" if live is None else "quiesced" if why is None else "crash"
         self.told["consistency_reason"] = why
         bases = [
-            {"target": target, "path": image[0], "format": image[1]}
+            _snapshots.ImageFacts(target=target, path=image[0], format=image[1])
             for target, image in sorted(disks.items())
         ]
         parent = next((each["name"] for each in self.foreseen if each["current"]), None)
@@ -189,7 +214,7 @@ class Steps:
                 raise LibvirtProblem(
                     f"the disk {target} of {self._name} {what}. Nothing was changed"
                 )
-            found[target] = (disk["source"], disk["format"])
+            found[target] = (disk["source"] or "", disk["format"] or "")
         if not found:
             raise LibvirtProblem(
                 f"{self._name} has no disk that it writes to. Nothing was changed."
@@ -268,12 +293,11 @@ class Steps:
         merges = [self._merge_of(snapshot, target, config, live) for target in snapshot.bases]
         self._refuse_others(snapshot, snapshots, merges)
         merged = [each for each in merges if each["overlay"] is not None]
-        self._refuse_left_out(snapshot, [each["overlay"] for each in merged], live is not None)
-        candidates = [
-            found for each in merged if (found := _candidate(each["overlay"])) is not None
-        ]
+        overlays = [overlay for each in merged if (overlay := each["overlay"]) is not None]
+        self._refuse_left_out(snapshot, overlays, live is not None)
+        candidates = [found for each in overlays if (found := _candidate(each)) is not None]
         if not self._real_run:
-            self._foresee(merges, [each["overlay"] for each in merged])
+            self._foresee(merges, overlays)
             return True
         self.begun = True
         for each in merged:
@@ -289,12 +313,8 @@ class Steps:
 
     def _merge_of(
         self, snapshot: Snapshot, target: str, config: Element, live: Element | None
-    ) -> dict[str, Any]:
-        """Return the images of a disk to merge.
-
-        :returns: dict target, base (an Image), chain (paths), overlay (None if it is already
-            merged), upper (the image above the overlay; None without one).
-        """
+    ) -> Merge:
+        """Return the images of a disk to merge."""
         base = snapshot.bases[target]
         source = self._source(target, config, live)
         chain = layers.layers(*source)
@@ -304,7 +324,13 @@ class Steps:
                 f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]}, the image of the snapshot {snapshot.name}: somebody "
                 "has changed the disk. Nothing was merged. If nobody needs that image, drop the record with virsh snapshot-delete --metadata"
             )
-        found = {"target": target, "base": base, "chain": chain, "overlay": None, "upper": None}
+        found: Merge = {
+            "target": target,
+            "base": base,
+            "chain": chain,
+            "overlay": None,
+            "upper": None,
+        }
         if number:
             recorded = snapshot.overlays.get(target) or ""
             found["overlay"] = chain[number - 1]
@@ -316,7 +342,7 @@ class Steps:
                     each for each in _snapshots.read(self.domain) if each.name != snapshot.name
                 ]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
-                    found.update(overlay=None, upper=None)
+                    found.update({"overlay": None, "upper": None})
         return found
 
     def _source(self, target: str, config: Element, live: Element | None) -> Image:
@@ -330,14 +356,14 @@ class Steps:
             )
         return disk["source"], disk["format"] or "raw"
 
-    def _needs(self, merges: Sequence[Mapping[str, Any]]) -> Needs:
+    def _needs(self, merges: Sequence[Merge]) -> Needs:
         """Return all needs for the images of merges, without the needs of these images themselves."""
         own = [look(path).real for each in merges for path in each["chain"]]
         needs = Needs(self._conn, self._params["uuid"], self._params["used_elsewhere"], own)
         needs.look_around(sorted({os.path.dirname(look(each["base"][0]).real) for each in merges}))
         return needs
 
-    def _foresee(self, merges: Sequence[Mapping[str, Any]], paths: Iterable[str]) -> None:
+    def _foresee(self, merges: Sequence[Merge], paths: Iterable[str]) -> None:
         """Report the images that would be removed. Before the merge the images are still backing
         files of the domain's own images.
         """
@@ -350,7 +376,7 @@ class Steps:
                 self.told["kept_files"].append({"path": path, "reason": why})
 
     def _refuse_others(
-        self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]
+        self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Merge]
     ) -> None:
         """Refuse to write to an image that is a backing file of any other image or has other users."""
         needs = self._needs(merges)
@@ -386,13 +412,13 @@ class Steps:
                     f"the snapshot {snapshot.name} of {self._name} is not merged, as its image {path} {lost}, then run this again. Nothing was changed"
                 )
 
-    def _merge(self, each: Mapping[str, Any], active: bool) -> None:
-        target, base = each["target"], each["base"]
+    def _merge(self, each: Merge, active: bool) -> None:
+        target, base, overlay = each["target"], each["base"], each["overlay"] or ""
         if active:
-            layers.merge_live(self.domain, target, each["overlay"], base[0], self._deadline)
+            layers.merge_live(self.domain, target, overlay, base[0], self._deadline)
         else:
             limit = max(1.0, self._deadline - time.monotonic())
-            layers.merge_offline(self._module, each["upper"], each["overlay"], base, limit)
+            layers.merge_offline(self._module, each["upper"], overlay, base, limit)
             if each["upper"] is None:
                 self._define({target: base})
         live, config = forms_of(self.domain)
@@ -401,13 +427,11 @@ class Steps:
                 continue
             source = layers.file_of(layers.disk_of(root, target)) or ""
             if (
-                layers.position(
-                    layers.layers(source, None if each["upper"] else base[1]), each["overlay"]
-                )
+                layers.position(layers.layers(source, None if each["upper"] else base[1]), overlay)
                 is not None
             ):
                 raise LibvirtProblem(
-                    f"{each['overlay']} was merged into {base[0]}, but {self._name} still has it. No file was removed: run this again"
+                    f"{overlay} was merged into {base[0]}, but {self._name} still has it. No file was removed: run this again"
                 )
 
     def _define(self, images: Mapping[str, Image]) -> None:
@@ -419,7 +443,7 @@ class Steps:
         self._conn.defineXML(_snapshots.with_images(text, images))
 
     def _correct_records(
-        self, snapshot: Snapshot, merged: Sequence[Mapping[str, Any]], snapshots: Sequence[Snapshot]
+        self, snapshot: Snapshot, merged: Sequence[Merge], snapshots: Sequence[Snapshot]
     ) -> None:
         """Correct the records of later snapshots, so that they name the image with their content."""
         for other in snapshots:
@@ -543,7 +567,7 @@ class Steps:
                 path = _snapshots.overlay_path(
                     base, self._params["uuid"], target, snapshot.name, number
                 )
-                disk = {
+                disk: _images.NewDisk = {
                     "path": path,
                     "format": "qcow2",
                     "backing_file": base,

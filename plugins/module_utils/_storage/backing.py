@@ -66,10 +66,14 @@ class Chain:
     troubles: list[str] = field(default_factory=list)
 
 
+#: The references of each image, or the exception of the failed read.
+Known = dict[str, Any]
+
+
 def chain(
     path: str,
     image_format: str | None = None,
-    known: dict[str, Any] | None = None,
+    known: Known | None = None,
     ask: Callable[[str], list[Reference] | None] | None = None,
 ) -> Chain:
     """Return the Chain of an image.
@@ -111,7 +115,7 @@ def chain(
     return found
 
 
-def learn(images: Iterable[str], known: dict[str, Any], deep: bool = True) -> None:
+def learn(images: Iterable[str], known: Known, deep: bool = True) -> None:
     """Read the headers of images, and of all their backing files, with few calls.
 
     :param known: a dict that gets, for each image, a list of Reference, or the exception of the
@@ -314,7 +318,7 @@ def _of_json(name: str, path: str) -> Reference:
     return named
 
 
-def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
+def _collect(found: Mapping[str, object], path: str, named: Reference) -> bool:
     """Collect the names in QEMU's description of a block device. Return True if all of the
     description is understood.
     """
@@ -351,7 +355,7 @@ def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
     return understood
 
 
-def _is_socket(found: Mapping[str, Any], key: str) -> bool:
+def _is_socket(found: Mapping[str, object], key: str) -> bool:
     above, dummy, word = key.rpartition(".")
     above += "." if above else ""
     return (

@@ -16,7 +16,7 @@ import os
 import posixpath
 import shlex
 import subprocess
-from typing import Any
+from typing import Any, TypedDict, final
 
 from .._files import access, qemu_img
 from .._libvirt import binding, missing_drivers
@@ -160,6 +160,15 @@ def fill(path: str, file: str, file_format: str) -> None:
         raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {why}.")
 
 
+@final
+class VolumeStat(TypedDict):
+    """A volume, as libvirt reports it."""
+
+    #: Bytes.
+    capacity: int
+    key: str
+
+
 class Volumes:
     """The volumes of a pool of the hypervisor behind ``conn``, with access only through libvirt.
 
@@ -172,7 +181,7 @@ class Volumes:
     def __init__(self, conn: Any, pool: str, where: str) -> None:
         self._conn, self._name, self._where = conn, pool, where
 
-    def stat(self, name: str) -> dict[str, Any] | None:
+    def stat(self, name: str) -> VolumeStat | None:
         """Return ``{capacity, key}`` of a volume (capacity in bytes); None without the volume."""
         pool = self._pool()
         volume = self._volume(pool, name)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
-from typing import Any
 
 from .._files import access, block_devices
 from .._files.mounts import Mount, mount_of
@@ -53,7 +52,7 @@ def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
     return None if found is None or stat.S_ISBLK(found.st_mode) else f"{system}/{found.st_ino}"
 
 
-def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
+def names(path: str, mounts: Sequence[Mount]) -> dict[str, str | None]:
     """Return the names of a file of this host.
 
     :returns: a dict: path, real_path, shared_id, inode, device (the identity of a block device on

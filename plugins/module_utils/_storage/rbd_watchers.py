@@ -19,6 +19,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from .._files import programs
 from .._libvirt import binding
@@ -51,7 +52,7 @@ def watched(conn: Any, images: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _pools(conn: Any) -> dict[str, Any]:
+def _pools(conn: Any) -> dict[str, Element]:
     """Return the Ceph pools of this host: dict text from pool_id() -> <pool>."""
     found = {}
     try:
@@ -66,7 +67,7 @@ def _pools(conn: Any) -> dict[str, Any]:
     return found
 
 
-def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
+def _is_watched(conn: Any, pool: Element, image: str, seconds: float) -> bool:
     servers = [
         f"{bracketed(each.get('name') or '')}:{each.get('port') or '6789'}"
         for each in pool.findall("source/host")

@@ -16,7 +16,7 @@ import os
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 from xml.etree.ElementTree import Element
 
 from .._files import access
@@ -197,12 +197,16 @@ def real_path_id(path: str, mounts: Sequence[Mount]) -> str | None:
     return _joined(system.family, server, f"{folder}/{below}", system.mounted)
 
 
-def network_mounts(mounts: Sequence[Mount]) -> list[dict[str, Any]]:
-    """Return the mounts that other hosts may have too, and all mounts below these.
+class NetworkMount(TypedDict):
+    """A mount that other hosts may have too, or one below it; the id of a local mount is None."""
 
-    :returns: list of dicts path and shared_id (None for a local mount).
-    """
-    found: list[dict[str, Any]] = []
+    path: str
+    shared_id: str | None
+
+
+def network_mounts(mounts: Sequence[Mount]) -> list[NetworkMount]:
+    """Return the mounts that other hosts may have too, and all mounts below these."""
+    found: list[NetworkMount] = []
     for point, _dummy, kind, _dummy2 in mounts:
         # Containers have many other mounts, and each path_id() accesses a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypedDict, TypeVar
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -21,19 +21,30 @@ from .._common.validation import MOST, shown
 from .._store import Store
 from . import known_variables, options, run_identity, terminal, times
 from .machines import Machines
+from .options import OptionSpec, Variables
 from .remote_module import Hand
 
-STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
+STORE_SPEC: dict[str, OptionSpec] = {"store_url": {"type": "str", "no_log": True}}
 
 
-def variables_of(task_vars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+class StoreArgs(TypedDict):
+    """The values of the options of STORE_SPEC."""
+
+    store_url: str | None
+
+
+def variables_of(task_vars: Variables, host: str) -> Variables:
     """Return the variables of a host in the inventory; none if the inventory does not have it."""
     # Ansible's hostvars has no get(): for an unknown host it returns a value that fails in use.
-    known = task_vars.get("hostvars") or {}
+    known: Any = task_vars.get("hostvars") or {}
     return known[host] if host in known else {}  # noqa: SIM401
 
 
-class DroverAction(ActionBase):
+#: The TypedDict of the arguments of an action.
+Args = TypeVar("Args", bound=Mapping[str, object])
+
+
+class DroverAction(ActionBase, Generic[Args]):
     """Validate the arguments, call ``act`` and show each DroverError as a message.
 
     A subclass sets ARGUMENT_SPEC and defines ``act``, which returns plain types. It may set
@@ -41,8 +52,8 @@ class DroverAction(ActionBase):
     the name of its variable without ``drover_``.
     """
 
-    ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
-    REQUIREMENTS: dict[str, Any] = {}
+    ARGUMENT_SPEC: Mapping[str, Mapping[str, object]] = {}
+    REQUIREMENTS: Mapping[str, object] = {}
     VARIABLES: Sequence[str | tuple[str, str]] = ()
     #: Options that a playbook sets from typed variables of other names: {option: variable}.
     TYPED: Mapping[str, str] = {}
@@ -55,9 +66,10 @@ class DroverAction(ActionBase):
         # All imported objects stay until the process ends. Without this, the garbage collection at
         # the end of ansible-playbook and of each forked process takes a tenth of the time of a
         # short command.
+        super().__init_subclass__()
         gc.freeze()
 
-    def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def run(self, tmp: Any = None, task_vars: Variables | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
         # A misspelt variable on the command line, or a misspelt value, must not begin a real run,
@@ -86,10 +98,10 @@ class DroverAction(ActionBase):
         result.setdefault("changed", False)
         return result
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         raise NotImplementedError
 
-    def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
+    def store(self, args: Mapping[str, object], task_vars: Variables) -> Store:
         """Open the store of this task. In check mode its writes are rolled back."""
         url = options.store_url(args, task_vars, self._templar)
         return Store.open(
@@ -98,21 +110,21 @@ class DroverAction(ActionBase):
             run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)),
         )
 
-    def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
+    def _reason(self, args: Mapping[str, object], task_vars: Variables) -> str:
         """Return the reason of the run, from the option ``reason`` or drover_reason; else empty."""
         reason = args.get("reason")
         if reason is None:
             reason = options.from_variable("reason", self.variables(task_vars), self._templar)
         return "" if reason is None else str(to_plain(reason))
 
-    def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
+    def machines(self, args: Mapping[str, object], task_vars: Variables) -> Machines:
         """Return the machines that the store of this task has for hosts."""
-        return Machines(lambda: self.store(dict(args), task_vars), self.exchanged)
+        return Machines(lambda: self.store(args, task_vars), self.exchanged)
 
     def hand(
         self,
-        args: Mapping[str, Any],
-        task_vars: Mapping[str, Any],
+        args: Mapping[str, object],
+        task_vars: Variables,
         go_on: Callable[[], None] = lambda: None,
         host: str | None = None,
     ) -> Hand:
@@ -128,15 +140,15 @@ class DroverAction(ActionBase):
         """Show a line in the terminal or job log, folded to its width."""
         terminal.show(line)
 
-    def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def variables(self, task_vars: Variables) -> Variables:
         """Return the variables that set the options of VARIABLES."""
         return task_vars
 
-    def target(self, task_vars: Mapping[str, Any]) -> str:
+    def target(self, task_vars: Variables) -> str:
         """Return the inventory host of this task."""
         return str(self._task.delegate_to or task_vars.get("inventory_hostname") or "localhost")
 
-    def _arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, task_vars: Variables) -> Args:
         arguments = dict(self._task.args)
         pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
         known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
@@ -174,7 +186,7 @@ class DroverAction(ActionBase):
                 )
         return args
 
-    def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
+    def _typed(self, message: str, task_vars: Variables) -> str:
         """Return a sentence with the variables behind the options of a message, or nothing."""
         named = [
             f"{variable} (option {option})"
@@ -187,14 +199,14 @@ class DroverAction(ActionBase):
             else ""
         )
 
-    def _typed_name(self, message: str, task_vars: Mapping[str, Any]) -> str:
+    def _typed_name(self, message: str, task_vars: Variables) -> str:
         """Replace the option at the begin of a sentence by its variable."""
         option, space, rest = message.partition(" ")
         if option not in self.ARGUMENT_SPEC or self._task.args.get(option) is None:
             return message
         return self._variable_of(option, self._task.args[option], task_vars) + space + rest
 
-    def _variable_of(self, option: str, value: Any, task_vars: Mapping[str, Any]) -> str:
+    def _variable_of(self, option: str, value: Any, task_vars: Variables) -> str:
         """Return the name of the variable that a person typed for an option, else its own name."""
         pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
         own = {known: f"{known_variables.PREFIX}{variable}" for known, variable in pairs}
@@ -212,7 +224,7 @@ class DroverAction(ActionBase):
         return next(typed, option)
 
     def _with_variables(
-        self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]
+        self, message: str, given: Mapping[str, object], task_vars: Variables
     ) -> str:
         """Replace an option in a message by its variable, because a person typed the variable."""
         for option, value in given.items():
@@ -236,7 +248,9 @@ _TYPES = {
 }
 
 
-def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+def _without_types(
+    message: str, given: Mapping[str, object], spec: Mapping[str, Mapping[str, object]]
+) -> str:
     """Return a message with words of people in place of the types of Python that Ansible names."""
     match = re.search(
         r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message
@@ -274,8 +288,8 @@ def _brief(details: Any) -> Any:
 
 
 def difference(
-    name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
-) -> dict[str, Any]:
+    name: str, before: Mapping[str, object] | None, after: Mapping[str, object] | None
+) -> dict[str, object]:
     """Return an entry of ``diff``; None stands for a thing that does not exist.
 
     The uuid is left out, because check mode cannot know the uuid of a real run.

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._files import probe
 
 from .._evacuation import host_answer
+from .options import Variables
 
 #: Time limit of the TCP connection, in seconds.
 PATIENCE = 5
@@ -19,7 +20,7 @@ PATIENCE = 5
 def answer(
     host: str,
     tried: Mapping[str, Any],
-    variables: Mapping[str, Any],
+    variables: Variables,
     tcp: Callable[[], probe.Reached] | None = None,
 ) -> host_answer.Answer:
     """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
@@ -39,10 +40,10 @@ def answer(
     )
 
 
-def by_tcp(host: str, variables: Mapping[str, Any]) -> probe.Reached:
+def by_tcp(host: str, variables: Variables) -> probe.Reached:
     """Find out if a host answers on its SSH port."""
     return probe.reach(
         str(variables.get("ansible_host") or host),
-        int(variables.get("ansible_port") or 22),
+        int(str(variables.get("ansible_port") or 22)),
         PATIENCE,
     )

@@ -17,13 +17,15 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from .._common.errors import DroverError, Late
 from . import waiting as waits
 
 #: Seconds beyond its limit after which a process is killed.
 SPARE = 5
+#: The answer of a host.
+Answer = TypeVar("Answer")
 
 
 class _Asked(NamedTuple):
@@ -34,8 +36,11 @@ class _Asked(NamedTuple):
 
 
 def ask_each(
-    questions: Mapping[str, Callable[[], Any]], most: int, limit: int, show: Callable[[str], None]
-) -> dict[str, Any]:
+    questions: Mapping[str, Callable[[], Answer]],
+    most: int,
+    limit: int,
+    show: Callable[[str], None],
+) -> dict[str, Answer | DroverError]:
     """Put its question to each host.
 
     :param most: the number of questions at a time.
@@ -46,7 +51,7 @@ def ask_each(
     """
     waiting = list(questions.items())
     pending: dict[int, _Asked] = {}
-    answers: dict[str, Any] = {}
+    answers: dict[str, Answer | DroverError] = {}
     began = said_at = time.monotonic()
     longest = math.ceil(len(questions) / max(1, most)) * limit
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .._common import sizes
 from .._common.errors import DroverError, RunOver, some
@@ -26,11 +26,12 @@ from .._scheduler.policy import Policy
 from .._store import Store
 from .._store.hosts import looks
 from . import interruption, own_known
-from .action import DroverAction
+from .action import Args, DroverAction
 from .delegation import AnsibleHosts
 from .lease_holder import Actor
-from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, policy_of
-from .selecting import SELECTOR_SPEC
+from .options import OptionSpec, Variables
+from .scheduler_options import SCHEDULER_SPEC, SCHEDULER_VARIABLES, SchedulerArgs, policy_of
+from .selecting import SELECTOR_SPEC, SelectorArgs
 
 #: The variables of ports.StartRules.
 ABSENT, MAX_AGE = "drover_absent_hosts", "drover_start_max_age"
@@ -39,16 +40,28 @@ ABSENT, MAX_AGE = "drover_absent_hosts", "drover_start_max_age"
 # also sets each option of LIMITS_SPEC.
 
 #: The limits of migrations at a time, and the seconds that one waits.
-LIMITS_SPEC: dict[str, dict[str, Any]] = {
+LIMITS_SPEC: dict[str, OptionSpec] = {
     "max_migrations": {"type": "int", "default": 2},
     "max_migrations_per_destination": {"type": "int"},
     "max_migrations_overall": {"type": "int"},
     "max_wait": {"type": "int", "default": PATIENCE},
     "shutdown_timeout": {"type": "int", "default": 300},
 }
+
+
+class LimitsArgs(TypedDict):
+    """The values of the options of LIMITS_SPEC."""
+
+    max_migrations: int
+    max_migrations_per_destination: int | None
+    max_migrations_overall: int | None
+    max_wait: int
+    shutdown_timeout: int
+
+
 #: The options of actions that drain hosts. Each module documents ``unmovable`` itself, because the
 #: choices differ.
-DRAIN_SPEC: dict[str, dict[str, Any]] = {
+DRAIN_SPEC: dict[str, OptionSpec] = {
     "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
     "plan_only": {"type": "bool", "default": False},
     "solver_seconds": {"type": "float", "default": 0},
@@ -56,6 +69,17 @@ DRAIN_SPEC: dict[str, dict[str, Any]] = {
     **LIMITS_SPEC,
     **SCHEDULER_SPEC,
 }
+
+
+class DrainArgs(LimitsArgs, SchedulerArgs):
+    """The values of the options of DRAIN_SPEC."""
+
+    unmovable: str
+    plan_only: bool
+    solver_seconds: float
+    migration: Any
+
+
 DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = (
     "solver_seconds",
     "migration",
@@ -63,21 +87,42 @@ DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = (
     *SCHEDULER_VARIABLES,
 )
 #: The options of actions that give instances a new size: a flavor, or sizes.
-SIZE_SPEC: dict[str, dict[str, Any]] = {
+SIZE_SPEC: dict[str, OptionSpec] = {
     "flavor": {"type": "str"},
     "vcpus": {"type": "int"},
     "memory_mb": {"type": "raw"},
     "disk_gb": {"type": "raw"},
 }
+
+
+class SizeArgs(TypedDict):
+    """The values of the options of SIZE_SPEC."""
+
+    flavor: str | None
+    vcpus: int | None
+    memory_mb: Any
+    disk_gb: Any
+
+
 #: The options of actions that shut instances down, resize or move them, and start them again.
-RESIZE_SPEC: dict[str, dict[str, Any]] = {
+RESIZE_SPEC: dict[str, OptionSpec] = {
     "timeout": {"type": "int", "default": 60},
     "force": {"type": "bool", "default": False},
     "despite_policy": {"type": "bool", "default": False},
     **SCHEDULER_SPEC,
 }
+
+
+class ResizeArgs(SchedulerArgs):
+    """The values of the options of RESIZE_SPEC."""
+
+    timeout: int
+    force: bool
+    despite_policy: bool
+
+
 #: The options of actions that move the instances of the operator's choice.
-INSTANCES_SPEC: dict[str, dict[str, Any]] = {
+INSTANCES_SPEC: dict[str, OptionSpec] = {
     "instances": {"type": "list", "elements": "raw", "default": []},
     **SELECTOR_SPEC,
     "migration": {"type": "dict", "default": {}},
@@ -85,10 +130,17 @@ INSTANCES_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
-class ConductorAction(DroverAction):
+class InstancesArgs(SelectorArgs, ResizeArgs):
+    """The values of the options of INSTANCES_SPEC."""
+
+    instances: list[Any]
+    migration: Any
+
+
+class ConductorAction(DroverAction[Args]):
     """An action that works on several hosts."""
 
-    def ports(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Ports:
+    def ports(self, args: Mapping[str, object], task_vars: Variables) -> Ports:
         """Return the ports of the conductor. They refuse new calls after the end of the playbook.
 
         :raises DroverError: the playbook has ended.
@@ -109,9 +161,7 @@ class ConductorAction(DroverAction):
             self._under_way,
         )
 
-    def _start_rules(
-        self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]
-    ) -> StartRules:
+    def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Variables) -> StartRules:
         """Return the rules of starts, from drover_absent_hosts and drover_start_max_age.
 
         :raises DroverError: a host is not known, or the age is no number.
@@ -146,7 +196,7 @@ class ConductorAction(DroverAction):
         """Add a warning to the result of this task."""
         self.warnings.append(sentence)
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         self.warnings: list[str] = []
         self._under_way = UnderWay()
         with interruption.saying(self._under_way.sentence):
@@ -160,14 +210,14 @@ class ConductorAction(DroverAction):
                 raise
         return {**result, "warnings": self.warnings} if self.warnings else result
 
-    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: Args, task_vars: Variables) -> Mapping[str, object]:
         raise NotImplementedError
 
 
 def drain_request(
     hosts: Sequence[str],
     policy: Policy,
-    args: Mapping[str, Any],
+    args: DrainArgs,
     reason: str,
     rounds: int,
     plan_only: bool = False,
@@ -186,30 +236,34 @@ def drain_request(
 
 
 def resize_settings(
-    args: Mapping[str, Any],
-    task_vars: Mapping[str, Any],
-    migration: dict[str, Any],
+    args: ResizeArgs,
+    task_vars: Variables,
+    migration: Any,
     check_mode: bool,
 ) -> ResizeSettings:
     """Return the ResizeSettings of a task with the options of RESIZE_SPEC.
 
     :param migration: the options of each move.
     """
-    options = {
-        name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")
-    }
     return ResizeSettings(
-        policy_of(args, task_vars), migration=migration, check_mode=check_mode, **options
+        policy_of(args, task_vars),
+        args["timeout"],
+        args["force"],
+        args["despite_policy"],
+        migration,
+        args["service_down_time"],
+        check_mode,
     )
 
 
-def new_size(args: Mapping[str, Any]) -> NewSize | None:
+def new_size(args: SizeArgs) -> NewSize | None:
     """Return the new size of a task with the options of SIZE_SPEC; None without a size.
 
     :raises DroverError: a flavor and sizes are given, or a size cannot be read.
     """
-    names = [name for name in SIZE_SPEC if args[name] not in (None, "")]
-    if "flavor" in names:
+    given: Mapping[str, object] = args
+    names = [name for name in SIZE_SPEC if given[name] not in (None, "")]
+    if args["flavor"]:
         if len(names) > 1:
             others = " and ".join(f"drover_{name}" for name in names[1:])
             raise DroverError(

@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .._placement import classes_and_traits
-from .action import STORE_SPEC, DroverAction
+from .action import STORE_SPEC, DroverAction, StoreArgs
+from .options import Variables
 
 
-class CustomNames(DroverAction):
+class CustomNamesArgs(StoreArgs):
+    """The arguments of these actions."""
+
+    names: list[str]
+    state: str
+
+
+class CustomNames(DroverAction[CustomNamesArgs]):
     """Create and delete custom names of a KIND, which a subclass sets."""
 
     ARGUMENT_SPEC = {
@@ -23,7 +30,7 @@ class CustomNames(DroverAction):
     KIND: classes_and_traits.Kind
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: CustomNamesArgs, task_vars: Variables) -> Mapping[str, object]:
         change = (
             classes_and_traits.ensure if args["state"] == "present" else classes_and_traits.delete
         )

@@ -32,7 +32,8 @@ from .._conductor.ports import Discovery
 from .._evacuation import host_answer
 from . import answering, at_once, ssh_ways, terminal
 from .action import variables_of
-from .remote_module import RemoteHand, plain_result
+from .options import Variables
+from .remote_module import RemoteHand, Result, plain_result
 
 #: Seconds that a living host needs at most to answer.
 ANSWER = 30
@@ -45,7 +46,7 @@ NEWEST_TESTED = (2, 21)
 #: The number of hosts that are read at the same time, if the task has no number of forks.
 FORKS = 5
 #: Keywords of the calling task that do not apply to the delegated tasks.
-RESET: dict[str, Any] = {
+RESET: dict[str, object] = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
     "ignore_errors": False, "ignore_unreachable": False, "run_once": False, "changed_when": [], "failed_when": [],
     # The time limit of the calling task continues to run.
@@ -60,7 +61,7 @@ class Delegation:
     :param task_vars: its variables.
     """
 
-    def __init__(self, action: Any, task_vars: Mapping[str, Any]) -> None:
+    def __init__(self, action: Any, task_vars: Variables) -> None:
         self._action, self.variables = action, task_vars
         sentence = _untested(__version__)
         if sentence:
@@ -73,12 +74,12 @@ class Delegation:
         self,
         host: str,
         name: str,
-        args: Mapping[str, Any],
+        args: Mapping[str, object],
         check_mode: bool | None = None,
         limit: int | None = None,
         environment: Mapping[str, str] | None = None,
         probe: bool = False,
-    ) -> dict[str, Any]:
+    ) -> Result:
         """Run a module or an action on a host.
 
         :param name: FQCN.
@@ -212,9 +213,9 @@ def _with_own_way(executor: Any, probe: bool) -> None:
     executor._set_connection_options = prepared
 
 
-def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> dict[str, Any]:
+def _execute(action: Any, task: Any, variables: dict[str, object], probe: bool) -> Result:
     """Run a task in this process."""
-    hostvars = variables["hostvars"]
+    hostvars: Any = variables["hostvars"]
     arguments = {
         "host": hostvars._inventory.get_host(variables["inventory_hostname"]),
         "task": task,
@@ -238,7 +239,7 @@ def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> 
     return found if isinstance(found, dict) else found.as_result_dict()
 
 
-def _context(task: Any, variables: dict[str, Any], host: str) -> Any:
+def _context(task: Any, variables: dict[str, object], host: str) -> Any:
     """Return the context of the task that newer versions of ansible-core need."""
     from ansible._internal._task import TaskContext
 
@@ -257,10 +258,10 @@ class AnsibleHosts:
     def __init__(
         self,
         action: Any,
-        task_vars: Mapping[str, Any],
+        task_vars: Variables,
         go_on: Callable[[], None],
         warn: Callable[[str], None],
-        args: Mapping[str, Any],
+        args: Mapping[str, object],
     ) -> None:
         self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
@@ -288,14 +289,12 @@ class AnsibleHosts:
         return RemoteHand(self._delegation, host, self._machines, self._go_on, limit)
 
     def at_once(
-        self, questions: Mapping[str, Callable[[RemoteHand], dict[str, Any]]], limit: int
-    ) -> dict[str, dict[str, Any] | DroverError]:
+        self, questions: Mapping[str, Callable[[RemoteHand], Result]], limit: int
+    ) -> dict[str, Result | DroverError]:
         """Put a question to each of several hosts, as many at a time as the task may have forks."""
         self._go_on()
 
-        def asked(
-            host: str, question: Callable[[RemoteHand], dict[str, Any]]
-        ) -> Callable[[], dict[str, Any]]:
+        def asked(host: str, question: Callable[[RemoteHand], Result]) -> Callable[[], Result]:
             # go_on compares the parent of the process, and the new process has another parent.
             return lambda: question(
                 RemoteHand(self._delegation, host, self._machines, lambda: None, limit)
@@ -305,7 +304,7 @@ class AnsibleHosts:
         self._machines.learn(questions)
         given = {host: asked(host, question) for host, question in questions.items()}
         return at_once.ask_each(
-            given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show
+            given, int(str(self._task_vars.get("ansible_forks") or FORKS)), limit, terminal.show
         )
 
     def answer(self, host: str) -> host_answer.Answer:
@@ -322,7 +321,7 @@ class AnsibleHosts:
         return answered
 
     def _answer(
-        self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]
+        self, host: str, variables: Variables, tcp: Callable[[], Any]
     ) -> host_answer.Answer:
         try:
             hand = RemoteHand(
@@ -340,12 +339,12 @@ class AnsibleHosts:
 
     def names(self) -> list[str]:
         """Return the names of all hypervisors of the inventory, whatever ``--limit`` says."""
-        hostvars = self._task_vars.get("hostvars")
+        hostvars: Any = self._task_vars.get("hostvars")
         inventory = getattr(hostvars, "_inventory", None)
         if inventory is None:
             return []
         pattern = (
-            self.variables(self._task_vars["inventory_hostname"]).get("drover_hypervisors")
+            self.variables(str(self._task_vars["inventory_hostname"])).get("drover_hypervisors")
             or "hypervisors"
         )
         return [

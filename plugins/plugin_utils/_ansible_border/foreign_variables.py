@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 from .._common.validation import shown
 from .known_variables import KNOWN, PREFIX
@@ -65,7 +64,7 @@ def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
     return warnings
 
 
-def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) -> str:
+def refusal(playbook: str, names: Collection[str], values: Mapping[str, object]) -> str:
     """Return the sentences that refuse variables, each with another way for their user.
 
     :param values: the values for the message.
@@ -77,7 +76,7 @@ def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) ->
     return f"{' '.join(sentences)} Leave {'it' if len(sentences) == 1 else 'them'} out. Nothing was done."
 
 
-def _value(name: str, values: Mapping[str, Any]) -> str:
+def _value(name: str, values: Mapping[str, object]) -> str:
     value = values.get(name)
     text = (
         ", ".join(map(str, value))

@@ -7,30 +7,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar
 
 from .._definitions import keeping
-from .action import STORE_SPEC, DroverAction, difference
+from .action import STORE_SPEC, DroverAction, StoreArgs, difference
+from .options import OptionSpec, Variables
 
 #: The options of all these actions.
-KEPT_SPEC: dict[str, dict[str, Any]] = {
+KEPT_SPEC: dict[str, OptionSpec] = {
     "name": {"type": "str", "required": True},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     **STORE_SPEC,
 }
 
 
-class KeptItem(DroverAction):
+class KeptArgs(StoreArgs):
+    """The values of the options of KEPT_SPEC."""
+
+    name: str
+    state: str
+
+
+#: The TypedDict of the arguments of an action.
+Kept = TypeVar("Kept", bound=KeptArgs)
+
+
+class KeptItem(DroverAction[Kept]):
     """Create, change or delete one item of a SECTION of the definitions file; a subclass sets it."""
 
     SECTION: str
     _requires_connection = False
 
-    def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
+    def item(self, args: Kept) -> Mapping[str, object]:
         """Return the item of the checked arguments in the form of keeping.keep_item()."""
         return args
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def act(self, args: Kept, task_vars: Variables) -> Mapping[str, object]:
         name, item, after = args["name"], self.item(args), None
         with self.store(args, task_vars).write() as connection:
             before = keeping.find(connection, self.SECTION, name)
@@ -38,7 +50,7 @@ class KeptItem(DroverAction):
                 changed = keeping.remove(connection, self.SECTION, name)
             else:
                 after, changed = keeping.keep_item(connection, self.SECTION, item, time.time())
-        result: dict[str, Any] = {"changed": changed}
+        result: dict[str, object] = {"changed": changed}
         if after is not None:
             result[self.SECTION.removesuffix("s")] = after
         if self._task.diff:

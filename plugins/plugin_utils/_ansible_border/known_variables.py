@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -16,6 +16,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from .._common.plain import to_plain
 from .._common.validation import did_you_mean, shown
 from . import variable_names
+from .options import Variables
 
 PREFIX = "drover_"
 KNOWN = frozenset(PREFIX + name for name in variable_names.NAMES.split())
@@ -38,7 +39,7 @@ def unknown(names: Iterable[str]) -> list[str]:
     ]
 
 
-def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
+def neither_yes_nor_no(variables: Variables, template: Callable[[Any], Any]) -> list[str]:
     """Return a sentence for each variable that must be true or false and is neither.
 
     A misspelt ``drover_plan_only=ture`` would count as false, and begin a real run.
@@ -62,7 +63,7 @@ def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], A
 
 
 def no_numbers(
-    variables: Mapping[str, Any], template: Callable[[Any], Any], wanted: Callable[[str], bool]
+    variables: Variables, template: Callable[[Any], Any], wanted: Callable[[str], bool]
 ) -> list[str]:
     """Return a sentence for each variable that must be a whole number and is none.
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -19,6 +19,7 @@ from .._scheduler import policy_file
 from .._scheduler.policy import Policy
 from .._store import Store
 from . import options, own_known
+from .options import Variables
 
 
 def flat(terms: Iterable[Any]) -> list[Any]:
@@ -36,9 +37,7 @@ class DroverLookup(LookupBase):
     VARIABLES: dict[str, str] = {}
     OPTIONS: Sequence[str] = ()
 
-    def run(
-        self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any
-    ) -> list[Any]:
+    def run(self, terms: Any, variables: Variables | None = None, **kwargs: Any) -> list[Any]:
         try:
             self._collect(variables or {}, to_plain(kwargs))
             options.refuse_odd({"A term of this lookup": to_plain(terms)})
@@ -62,11 +61,13 @@ class DroverLookup(LookupBase):
         """Return the controller and the server of the store, if they are in this fleet."""
         return own_known.machines(store, self._variables, self._templar)
 
-    def _collect(self, variables: Mapping[str, Any], given: dict[str, Any]) -> None:
+    def _collect(self, variables: Variables, given: dict[str, object]) -> None:
         known = sorted({*self.VARIABLES, "store_url", *self.OPTIONS})
         validation.check_keys("This lookup", given, known, "option")
         options.refuse_odd(given)
-        self._playbook_folder, self._variables = variables.get("playbook_dir"), variables
+        folder = variables.get("playbook_dir")
+        self._playbook_folder = None if folder is None else str(folder)
+        self._variables = variables
         self._store_url = options.store_url(given, variables, self._templar)
         # Ansible does not template values that it takes from a variable.
         for option, variable in self.VARIABLES.items():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
 
@@ -52,7 +51,7 @@ class Machines:
         expected = self.expected(host)
         return {_machine.EXPECTED: json.dumps(expected)} if expected else {}
 
-    def refusal(self, host: str, result: Mapping[str, Any]) -> str | None:
+    def refusal(self, host: str, result: Mapping[str, object]) -> str | None:
         """Return the reason why a result does not come from a host, or None.
 
         :param result: the result of a module on the host; a module of Ansible names no machine.

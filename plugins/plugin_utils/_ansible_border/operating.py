@@ -14,32 +14,44 @@ from .._common.errors import DroverError
 from .._conductor.instance_operations import InstanceOperations
 from .._conductor.operations import Operations
 from .._store.instances import instance_lookup
+from .action import Args
 from .conducting import ConductorAction
-from .selecting import SELECTOR_SPEC
+from .options import OptionSpec, Variables
+from .selecting import SELECTOR_SPEC, SelectorArgs
 
 #: The options that choose the instances of such a task.
-CHOICE_SPEC: dict[str, dict[str, Any]] = {
+CHOICE_SPEC: dict[str, OptionSpec] = {
     "name": {"type": "str"},
     "uuid": {"type": "str"},
     "instances": {"type": "list", "elements": "raw"},
     **SELECTOR_SPEC,
 }
-CHOICE_REQUIREMENTS: dict[str, Any] = {
+
+
+class ChoiceArgs(SelectorArgs):
+    """The values of the options of CHOICE_SPEC."""
+
+    name: str | None
+    uuid: str | None
+    instances: list[Any] | None
+
+
+CHOICE_REQUIREMENTS: dict[str, object] = {
     "required_one_of": [["name", "uuid", "instances", "selector"]],
     "mutually_exclusive": [["name", "instances"], ["uuid", "instances"]],
 }
 
 
-class OperatingAction(ConductorAction):
+class OperatingAction(ConductorAction[Args]):
     """An action that brings instances to a state."""
 
     def operate(
         self,
         wanted: Sequence[Any],
         state: str,
-        args: dict[str, Any],
-        options: Mapping[str, Any],
-        task_vars: Mapping[str, Any],
+        args: Args,
+        options: Mapping[str, object],
+        task_vars: Variables,
     ) -> dict[str, Any]:
         """Work on instances of this host, or on localhost for instances of any host.
 

@@ -13,8 +13,8 @@ import configparser
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict
 
 from ansible import constants as C
 
@@ -26,8 +26,29 @@ from .._common.validation import MOST
 _ODD = re.compile("[\0\ud800-\udfff]")
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
+#: The variables of a task or a host. Each value is checked where it is read.
+Variables = Mapping[str, object]
 
-def from_variable(option: str, variables: Mapping[str, Any], templar: Any) -> Any:
+
+class OptionSpec(TypedDict, total=False):
+    """The specification of an option, as Ansible has it."""
+
+    type: str
+    required: bool
+    default: object
+    choices: Sequence[object]
+    elements: str
+    no_log: bool
+    aliases: list[str]
+    options: Mapping[str, Mapping[str, object]]
+    required_together: list[list[str]]
+    mutually_exclusive: list[list[str]]
+    required_one_of: list[list[str]]
+    required_if: list[list[object]]
+    required_by: Mapping[str, object]
+
+
+def from_variable(option: str, variables: Variables, templar: Any) -> Any:
     """Return the templated value of ``drover_<option>``, or None if it is not set."""
     name = f"drover_{option}"
     if name not in variables:
@@ -36,7 +57,7 @@ def from_variable(option: str, variables: Mapping[str, Any], templar: Any) -> An
 
 
 def add_variables(
-    args: dict[str, Any], options: Mapping[str, str], variables: Mapping[str, Any], templar: Any
+    args: dict[str, object], options: Mapping[str, str], variables: Variables, templar: Any
 ) -> None:
     """Set missing options from their variables.
 
@@ -51,7 +72,7 @@ def add_variables(
 
 
 def refuse_odd(
-    args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None
+    args: Mapping[str, object], spec: Mapping[str, Mapping[str, object]] | None = None
 ) -> None:
     """Refuse values that would cause an error of Python in Ansible, a database or the file system.
 
@@ -76,10 +97,9 @@ def refuse_odd(
             raise DroverError(f"{name} must be a number of at most {MOST}, not {value}.")
         items = value if isinstance(value, list) else [value]
         keys = [key for each in items if isinstance(each, Mapping) for key in each]
-        if option_spec.get("options") and not all(isinstance(key, str) for key in keys):
-            raise DroverError(
-                f"{name} must have keys that are texts: {', '.join(sorted(option_spec['options']))}."
-            )
+        known = option_spec.get("options")
+        if isinstance(known, Mapping) and known and not all(isinstance(key, str) for key in keys):
+            raise DroverError(f"{name} must have keys that are texts: {', '.join(sorted(known))}.")
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -94,7 +114,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def store_url(args: Mapping[str, Any], variables: Mapping[str, Any], templar: Any) -> str:
+def store_url(args: Mapping[str, object], variables: Variables, templar: Any) -> str:
     """Return the URL of the store. It may contain a password, so do not show it."""
     return str(
         args.get("store_url")

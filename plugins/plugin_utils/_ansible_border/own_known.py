@@ -10,16 +10,16 @@ import glob
 import ipaddress
 import os
 import socket
-from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_addresses, machine
 
 from .._conductor.own_machines import VARIABLES, Known, OwnMachines
 from .._store.engine import Store
+from .options import Variables
 
 
-def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMachines:
+def machines(store: Store, variables: Variables, templar: Any) -> OwnMachines:
     """Return the machines that a run itself needs. They are looked up at their first use.
 
     :param variables: the variables of the task.

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from .options import Variables
 
 #: The most hypervisors for the check of one host, so that a check takes no longer in a large fleet.
 MOST_PEERS = 32
@@ -25,9 +26,9 @@ def ring(hosts: list[str], of: str, most: int) -> list[str]:
     return found[:most] if most else found
 
 
-def of_inventory(task_vars: Mapping[str, Any], host: str) -> list[str]:
+def of_inventory(task_vars: Variables, host: str) -> list[str]:
     """Return the hypervisors of the inventory that a host must reach for migrations."""
-    group = (task_vars.get("groups") or {}).get(
-        str(task_vars.get("drover_hypervisors") or "hypervisors")
-    )
-    return ring(list(group or task_vars.get("ansible_play_hosts_all") or ()), host, MOST_PEERS)
+    groups: Any = task_vars.get("groups") or {}
+    group = groups.get(str(task_vars.get("drover_hypervisors") or "hypervisors"))
+    hosts: Any = group or task_vars.get("ansible_play_hosts_all") or ()
+    return ring(list(hosts), host, MOST_PEERS)

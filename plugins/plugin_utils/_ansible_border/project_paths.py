@@ -9,15 +9,14 @@ A user of a job must not read or run any file of its container.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from .._common.errors import DroverError
 from .._common.validation import shown
+from .options import Variables
 from .run_identity import job_of
 
 
-def refuse_outside(path: str, variable: str, extra_vars: Mapping[str, Any]) -> None:
+def refuse_outside(path: str, variable: str, extra_vars: Variables) -> None:
     """Refuse a path outside of the project in a job of AWX, with links followed.
 
     The current folder of a job is its project.

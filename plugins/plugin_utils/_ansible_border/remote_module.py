@@ -22,9 +22,13 @@ from .._common.plain import to_plain
 from .._records.outcomes import DomainLook
 from . import ssh_ways, terminal, waiting
 from .machines import Machines
+from .options import Variables
 
 #: This module runs no Python there, and only shows that something answers.
 _RAW = "ansible.builtin.raw"
+
+#: The result of a module on a host. It is JSON, which has no types.
+Result = dict[str, Any]
 
 
 class Hand:
@@ -39,7 +43,7 @@ class Hand:
         self,
         action: Any,
         host: str,
-        task_vars: Mapping[str, Any] | None,
+        task_vars: Variables | None,
         machines: Machines,
         go_on: Callable[[], None] = lambda: None,
     ) -> None:
@@ -64,7 +68,7 @@ class Hand:
                 self.host, _in_inventory(self.host, problem, self.task_vars)
             ) from None
 
-    def read(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self, module: str, args: Mapping[str, object]) -> Result:
         """Run a module that changes nothing; also return the result of a failure.
 
         :raises Unreachable: the host cannot be reached.
@@ -72,14 +76,14 @@ class Hand:
         """
         return self._run(module, args)
 
-    def task(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    def task(self, module: str, args: Mapping[str, object]) -> Result:
         """Run a module for a task of a play.
 
         The play decides by the result; the rest is as in read().
         """
         return self._run(module, args)
 
-    def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    def foretell(self, module: str, args: Mapping[str, object]) -> Result:
         """Run a module in check mode, whatever the mode of the task.
 
         :raises Unreachable: the host cannot be reached.
@@ -91,7 +95,7 @@ class Hand:
         finally:
             self.action._task.check_mode = before
 
-    def act(self, module: str, args: Mapping[str, Any]) -> certainty.Answer:
+    def act(self, module: str, args: Mapping[str, object]) -> certainty.Answer:
         """Run a module that may change the hypervisor. Return an Answer also if it is lost."""
         try:
             result = self._run(module, args)
@@ -121,8 +125,8 @@ class Hand:
         return {uuid: found.get(uuid) for uuid in orders}
 
     def _run(
-        self, module: str, args: Mapping[str, Any], check_mode: bool | None = None
-    ) -> dict[str, Any]:
+        self, module: str, args: Mapping[str, object], check_mode: bool | None = None
+    ) -> Result:
         self._go_on()
         self._see_that_it_is_the_host(module)
         task = self.action._task
@@ -152,7 +156,7 @@ class Hand:
         if module.startswith("ansible.builtin.") and module != _RAW:
             self._run("_boot_info", {})
 
-    def _of_this_host(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _of_this_host(self, result: Result) -> Result:
         """Return a result of the host.
 
         :raises NotThisHost: the result comes from another machine.
@@ -166,7 +170,7 @@ class Hand:
         return result
 
 
-def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
+def plain_result(result: Mapping[str, Any]) -> Result:
     """Convert a result to plain types; omit objects of ansible-core 2.19, or make text of them."""
     plain = {
         key: value for key, value in result.items() if key not in ("exception", "deprecations")
@@ -198,15 +202,15 @@ class RemoteHand(Hand):
         super().__init__(None, host, None, machines, go_on)
         self._delegation, self._limit, self._probe = delegation, limit, probe
 
-    def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    def foretell(self, module: str, args: Mapping[str, object]) -> Result:
         return self._run(module, args, check_mode=True)
 
     def reach(self) -> None:
         self._run(_RAW, {"_raw_params": "true"})
 
     def _run(
-        self, module: str, args: Mapping[str, Any], check_mode: bool | None = None
-    ) -> dict[str, Any]:
+        self, module: str, args: Mapping[str, object], check_mode: bool | None = None
+    ) -> Result:
         self._go_on()
         self._see_that_it_is_the_host(module)
         environment = self._machines.environment(self.host)
@@ -230,11 +234,12 @@ class RemoteHand(Hand):
         return self._of_this_host(result)
 
 
-def _in_inventory(host: str, problem: Exception, variables: Mapping[str, Any] | None) -> Exception:
+def _in_inventory(host: str, problem: Exception, variables: Variables | None) -> Exception:
     """Return the reason why a host cannot be reached, with advice if the inventory does not have
     the host.
     """
-    names = ((variables or {}).get("groups") or {}).get("all")
+    groups: Any = (variables or {}).get("groups") or {}
+    names = groups.get("all")
     if not names or host in names or host == "localhost":
         return problem
     return AnsibleConnectionFailure(
@@ -248,5 +253,5 @@ def full_name(module: str) -> str:
     return module if "." in module else f"drover.compute.{module}"
 
 
-def _given(args: Mapping[str, Any]) -> dict[str, Any]:
+def _given(args: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in args.items() if value is not None}

@@ -9,7 +9,6 @@ import getpass
 import os
 import shlex
 import socket
-from collections.abc import Mapping
 from typing import Any
 
 from ansible import context
@@ -17,6 +16,7 @@ from ansible import context
 from .._common.plain import to_plain
 from .._records.runs import Run
 from .known_variables import YES_OR_NO
+from .options import Variables
 
 #: The variables of the command line that are recorded with their values. For other variables the
 #: store has only the name, because any value may be a secret.
@@ -103,7 +103,7 @@ def user() -> str:
     return f"{before} as {name}" if before and before != name else name
 
 
-def of_task(extra_vars: Mapping[str, Any], reason: str) -> Run:
+def of_task(extra_vars: Variables, reason: str) -> Run:
     """Return the run of this task.
 
     :param extra_vars: the variables of the command line, not evaluated.
@@ -111,7 +111,7 @@ def of_task(extra_vars: Mapping[str, Any], reason: str) -> Run:
     return Run(user(), socket.gethostname(), command(extra_vars), reason, job_of(extra_vars))
 
 
-def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
+def job_of(extra_vars: Variables) -> dict[str, str]:
     """Return the job of AWX, by the keys of JOB; empty outside of AWX."""
     job = {}
     for key, name in JOB.items():
@@ -128,7 +128,7 @@ def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
     return job if "id" in job else {}
 
 
-def command(extra_vars: Mapping[str, Any]) -> str:
+def command(extra_vars: Variables) -> str:
     """Return the command without possible secrets.
 
     These are arguments of a module, and values of variables that are not in SHOWN.

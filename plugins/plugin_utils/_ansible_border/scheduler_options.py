@@ -5,17 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from .._scheduler import policy_file
 from .._scheduler.policy import Policy
+from .options import OptionSpec, Variables
 
-SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
+SCHEDULER_SPEC: dict[str, OptionSpec] = {
     "policy": {"type": "dict", "default": {}},
     "policy_file": {"type": "path"},
     "service_down_time": {"type": "int", "default": 0},
 }
+
+
+class SchedulerArgs(TypedDict):
+    """The values of the options of SCHEDULER_SPEC."""
+
+    policy: Any
+    policy_file: str | None
+    service_down_time: int
+
+
 #: The variables that also set these options, see action.DroverAction.
 SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = (
     "service_down_time",
@@ -40,9 +50,12 @@ REBALANCE_VARIABLES = {
 }
 
 
-def policy_of(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Policy:
+def policy_of(args: SchedulerArgs, task_vars: Variables) -> Policy:
     """Return the Policy of a task with the options of SCHEDULER_SPEC.
 
     :raises PolicyError: the policy is not valid.
     """
-    return policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))
+    folder = task_vars.get("playbook_dir")
+    return policy_file.combined(
+        args["policy"], args["policy_file"], None if folder is None else str(folder)
+    )

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from .._common import labels
 from .._common.errors import DroverError
 from .._records.labels import Selector
 from .._store.engine import Store
 from .._store.instances import labels as label_rows
+from .options import OptionSpec
 
-SELECTOR_SPEC: dict[str, dict[str, Any]] = {"selector": {"type": "str"}}
+SELECTOR_SPEC: dict[str, OptionSpec] = {"selector": {"type": "str"}}
+
+
+class SelectorArgs(TypedDict):
+    """The values of the options of SELECTOR_SPEC."""
+
+    selector: str | None
+
+
 #: A name that needs no quotes in a shell or in a list with commas.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
-def selector_of(args: Mapping[str, Any], *others: str) -> Selector | None:
+def selector_of(args: Mapping[str, object], *others: str) -> Selector | None:
     """Return the selector of a task.
 
     :param others: options that may not be set with it.

@@ -35,7 +35,7 @@ class Answer:
     message: str = ""
 
 
-def judge(result: dict[str, Any]) -> Answer:
+def judge(result: dict[str, object]) -> Answer:
     """Return the Answer of a module's result.
 
     A failure proves that nothing was begun only if the module reports that itself: ``begun`` is
@@ -131,7 +131,7 @@ def is_new(host: str, uuid: str) -> StartProof:
     return StartProof("It is new, and the hosts were read when it was placed.", host, uuid)
 
 
-def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
+def is_absent(host: str, look: Mapping[str, object] | None) -> Proof | None:
     """Return a Proof that an instance is not on a host and that nothing will bring it there, or
     None.
 
@@ -179,7 +179,7 @@ def unable(host: str, answer: Answer) -> Proof | None:
     return Proof(f"{host} says that nothing of it is there: {answer.message}")
 
 
-def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | None:
+def has_arrived(order: Mapping[str, object], result: Mapping[str, object]) -> Proof | None:
     """Return a Proof that a move is done, or None: it is at its destination and gone from its
     source.
 
@@ -197,7 +197,7 @@ def has_arrived(order: Mapping[str, Any], result: Mapping[str, Any]) -> Proof | 
 
 
 def has_stayed(
-    order: Mapping[str, Any], result: Mapping[str, Any], opened_here: bool = False
+    order: Mapping[str, object], result: Mapping[str, object], opened_here: bool = False
 ) -> Proof | None:
     """Return a Proof that a move did not happen, or None: the instance is at its source, and its
     destination has nothing of it.
@@ -213,14 +213,14 @@ def has_stayed(
     return Proof(f"It is {here} on {order['source']}, and its move is over.")
 
 
-def is_nowhere(result: Mapping[str, Any]) -> bool:
+def is_nowhere(result: Mapping[str, object]) -> bool:
     """Return True if the module _domain_migration saw both ends of a move, and neither has the
     instance.
     """
     return result.get("source_state") == result.get("destination_state") == "absent"
 
 
-def runs_there(result: Mapping[str, Any]) -> bool:
+def runs_there(result: Mapping[str, object]) -> bool:
     """Return True if the module _domain_migration saw the instance run at its destination, and saw
     it gone from its source.
     """

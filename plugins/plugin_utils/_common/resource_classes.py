@@ -119,7 +119,7 @@ def label_of(name: str) -> str:
 RUNNING = "running_"
 
 
-def of_domain(facts: Mapping[str, Any]) -> dict[str, int]:
+def of_domain(facts: Mapping[str, object]) -> dict[str, int]:
     """Return the amounts of each resource class that a domain takes: the larger of its amount now,
     while it runs, and its amount at its next start.
 

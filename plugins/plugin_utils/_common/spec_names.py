@@ -147,7 +147,7 @@ _OFF = ("", "0", "f", "false", "off", "n", "no", "none")
 
 
 def refuse_unknown(
-    extra_specs: Mapping[str, Any], properties: Mapping[str, Any], where: str
+    extra_specs: Mapping[str, object], properties: Mapping[str, object], where: str
 ) -> None:
     """Refuse a name without an effect in a namespace of the collection.
 

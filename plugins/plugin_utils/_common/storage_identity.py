@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage.kinds impo
 DEVICE, RBD = "device:", f"{kinds.RBD.family}:"
 
 
-def of_path(path: str, node: Mapping[str, Any]) -> str | None:
+def of_path(path: str, node: Mapping[str, object]) -> str | None:
     """Return the text of a file by a node's mounts and pools; None if only the node has it, as far
     as is known.
 
@@ -63,7 +63,7 @@ def folders_above(text: str) -> list[str]:
     return [text[: end + 1] for end, letter in enumerate(text) if letter == "/"]
 
 
-def of_folder(path: str, node: Mapping[str, Any]) -> str | None:
+def of_folder(path: str, node: Mapping[str, object]) -> str | None:
     """Return the text of a folder in the form of as_folder(); None if only the node is known to
     have it.
     """
@@ -71,7 +71,7 @@ def of_folder(path: str, node: Mapping[str, Any]) -> str | None:
     return within and within[: -len("x")]
 
 
-def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
+def shares_in(path: str, node: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return the shared folders below a folder of a node, each with its text, both in the form of
     as_folder().
     """
@@ -138,7 +138,7 @@ def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
 
 
 def names_on_network(
-    disk: Mapping[str, Any], node: Mapping[str, Any]
+    disk: Mapping[str, object], node: Mapping[str, object]
 ) -> set[tuple[str, str | None]]:
     """Return the names of a disk that is no file of its host, each with its text: the name in its
     domain, and for Ceph also the pool and image alone.
@@ -237,7 +237,7 @@ def may_see(
     )
 
 
-def folders(node: Mapping[str, Any]) -> list[str]:
+def folders(node: Mapping[str, object]) -> list[str]:
     """Return the folders of pools and of instances of a node."""
     return sorted({folder for folder, _known in _numbered(node)})
 
@@ -258,7 +258,7 @@ def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     return [(str(folder), known) for folder, known in found if folder]
 
 
-def file_systems(node: Mapping[str, Any]) -> dict[str, str]:
+def file_systems(node: Mapping[str, object]) -> dict[str, str]:
     """Return the file systems of the folders of pools and of instances of a node, by folder, if
     they are known.
     """

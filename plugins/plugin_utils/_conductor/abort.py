@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from .._migrations import orders as migration_orders
 from .._records.orders import MoveOrder
 from .._records.outcomes import MoveAnswer, MoveOutcome
+from .._records.statuses import MigrationStatus
 from .._store.instances import instance_lookup
 from .._store.runs import leases
 from .host_moves import HostMoves, refuse_unknown_whereabouts
@@ -75,7 +76,7 @@ class Abort:
         refuse_unknown_whereabouts(outcomes)
         return outcomes
 
-    def _closed(self, orders: Iterable[MoveOrder]) -> dict[str, tuple[str, str | None]]:
+    def _closed(self, orders: Iterable[MoveOrder]) -> dict[str, tuple[MigrationStatus, str | None]]:
         """Return the ends of the migrations that are closed: dict uuid -> (status, message)."""
         with self._store.read() as connection:
             return migration_orders.closed(connection, [order["migration"] for order in orders])

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage.kinds impo
 
 from .._common.errors import DroverError, TimeOver
 from .._definitions import differences, hardware_fields
+from .._definitions.definition import Resolved
 from .._definitions.devices_there import (
     DISK,
     GIB,
@@ -27,6 +28,8 @@ from .._definitions.devices_there import (
     Change,
     Difference,
 )
+from .._records.domains import ReportedDomain
+from .._records.flavors import FlavorFields
 from .._records.instances import ListedInstance, NamedInstance
 from .._records.orders import NewSize
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -52,7 +55,7 @@ class _Known(NamedTuple):
 
     named: NamedInstance
     listed: ListedInstance
-    kept: Mapping[str, Any]
+    kept: Mapping[str, object]
 
 
 class Alignment:
@@ -65,13 +68,13 @@ class Alignment:
     def __init__(self, ports: Ports, settings: ResizeSettings, apply: bool) -> None:
         self._ports, self._settings, self._apply = ports, settings, apply
         #: The changes: (name of an instance, before, after).
-        self.changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        self.changes: list[tuple[str, dict[str, object], dict[str, object]]] = []
         #: The failures, one sentence for each.
         self.failed: list[str] = []
         #: The CPU of the fleet, by host, for instances that use it; in the form of definitions.
-        self._fleet_cpus: dict[str, dict[str, Any]] = {}
+        self._fleet_cpus: dict[str, object] = {}
 
-    def run(self, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def run(self, definitions: Sequence[Resolved]) -> dict[str, object]:
         """Compare the instances, and change them with ``apply``. A failure of one stops no other.
 
         :param definitions: as identity.resolve() returns them.
@@ -121,7 +124,7 @@ class Alignment:
             lines.append(differences.APPLY)
         return {"changed": changed, "lines": lines, "problems": self.failed}
 
-    def _known(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, dict[str, Any]]]:
+    def _known(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, Any]]:
         """Return the records of instances, by uuid, and the flavors of the store, by name."""
         with self._ports.store.read() as connection:
             gone: list[Any] = []
@@ -144,12 +147,12 @@ class Alignment:
         if hosts:
             self._fleet_cpus.update(FleetCpus(self._ports.store, self._ports.hosts).kept_for(hosts))
 
-    def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[dict[str, Any] | None, str]]:
+    def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[ReportedDomain | None, str]]:
         """Look at instances, with one call for each host.
 
         :returns: by uuid the facts of the domain, or None with the reason why it was not seen.
         """
-        facts: dict[str, tuple[dict[str, Any] | None, str]] = {}
+        facts: dict[str, tuple[ReportedDomain | None, str]] = {}
         for place in dict.fromkeys(
             (each["host"] or "", each["uri"] or DEFAULT_URI) for each in named
         ):
@@ -185,10 +188,10 @@ class Alignment:
 
     def _compare(
         self,
-        definition: Mapping[str, Any],
+        definition: Resolved,
         known: _Known,
-        facts: Mapping[str, Any] | None,
-        of_store: Mapping[str, Mapping[str, Any]],
+        facts: ReportedDomain | None,
+        of_store: Mapping[str, FlavorFields],
     ) -> list[Difference]:
         folder = FOLDER
         if _asks_for_fleet_cpu(definition):
@@ -203,10 +206,10 @@ class Alignment:
 
     def _bring(
         self,
-        definition: Mapping[str, Any],
+        definition: Resolved,
         known: _Known,
         found: Sequence[Difference],
-        facts: Mapping[str, Any],
+        facts: ReportedDomain,
     ) -> bool:
         """Make the changes of an instance. Return True if one of them changed something."""
         name = definition["name"]
@@ -214,8 +217,8 @@ class Alignment:
         # it.
         begun = [self._open_resize(definition, known.named), _open_order(known.named, facts)]
         todo = [*(each for each in begun if each is not None), *_steps(found)]
-        before: dict[str, Any] = {}
-        after: dict[str, Any] = {}
+        before: dict[str, object] = {}
+        after: dict[str, object] = {}
         changed, failed = False, len(self.failed)
         for keys, change in todo:
             if change.kind == RESIZE and len(self.failed) > failed:
@@ -239,7 +242,7 @@ class Alignment:
         return changed
 
     def _open_resize(
-        self, definition: Mapping[str, Any], named: NamedInstance
+        self, definition: Resolved, named: NamedInstance
     ) -> tuple[list[str], Change] | None:
         """Return the change that ends a resize of an earlier run to the sizes of the definition."""
         if named["migration"] is None:
@@ -247,20 +250,17 @@ class Alignment:
         _instance, resize = ResizeSteps(self._ports, self._settings).find({"uuid": named["uuid"]})
         if resize is None or has_arrived(resize):
             return None
-        old, new = (
-            {size: of[size] for size in ("vcpus", "memory_mb")}
-            for of in (resize["old"], resize["new"])
+        old, new, wanted = (
+            (of["vcpus"], of["memory_mb"]) for of in (resize["old"], resize["new"], definition)
         )
-        if new == old or any(new[size] != definition[size] for size in new):
+        if new == old or new != wanted:
             return None
-        sizes: Mapping[str, Any] = (
+        sizes: Mapping[str, object] = (
             dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
         )
         return ["the resize that an earlier run began"], Change(RESIZE, sizes)
 
-    def _say(
-        self, name: str, keys: Sequence[str], change: Change, facts: Mapping[str, Any]
-    ) -> None:
+    def _say(self, name: str, keys: Sequence[str], change: Change, facts: ReportedDomain) -> None:
         text = f"{name}: {'would change' if self._settings.check_mode else 'changed'} {', '.join(keys)}"
         if change.kind == RESIZE:
             running = facts["state"] not in ("shutoff", "crashed")
@@ -297,7 +297,7 @@ class Alignment:
         )
 
 
-def _asks_for_fleet_cpu(definition: Mapping[str, Any]) -> bool:
+def _asks_for_fleet_cpu(definition: Resolved) -> bool:
     return (definition.get("cpu") or {}).get("mode") == hardware_fields.FLEET
 
 
@@ -306,7 +306,7 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
 
     Settings are one change together, and so are sizes.
     """
-    joined: dict[str, tuple[list[str], dict[str, Any]]] = {SETTINGS: ([], {}), RESIZE: ([], {})}
+    joined: dict[str, tuple[list[str], dict[str, object]]] = {SETTINGS: ([], {}), RESIZE: ([], {})}
     devices = []
     for difference in found:
         if difference.change is None:
@@ -323,7 +323,7 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
     return [*settings, *devices, *resize]
 
 
-def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[str], Change] | None:
+def _open_order(named: NamedInstance, facts: ReportedDomain) -> tuple[list[str], Change] | None:
     """Return the change that closes an open order of an earlier run.
 
     The earlier run attached a device or made a disk larger. The change has the present device or
@@ -334,12 +334,10 @@ def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[st
         for disk in facts["disks"]:
             if (
                 disk.get("device", "disk") == "disk"
-                and disk.get("capacity_bytes")
-                and disk["capacity_bytes"] % GIB == 0
+                and (size := disk.get("capacity_bytes"))
+                and size % GIB == 0
             ):
-                return keys, Change(
-                    GROWTH, {"target": disk["target"], "size_gb": disk["capacity_bytes"] // GIB}
-                )
+                return keys, Change(GROWTH, {"target": disk["target"], "size_gb": size // GIB})
     if named["task_state"] != orders.ATTACHING:
         return None
     for disk in facts["disks"]:

@@ -62,7 +62,7 @@ def ask(
     return answers, silent
 
 
-def _reason(answer: DroverError | dict[str, Any]) -> str:
+def _reason(answer: DroverError | dict[str, object]) -> str:
     if isinstance(answer, DroverError):
         return str(answer)
     said = str(answer.get("msg"))

@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
     is_source,
     parse_disk,
 )
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import DomainDisk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import parse
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 from ansible_collections.drover.compute.plugins.module_utils._storage.kinds import Source
@@ -27,6 +28,7 @@ from .._common import certainty, resource_classes
 from .._common.errors import DroverError, Uncertain, as_sentence
 from .._placement import claims
 from .._records.claims import Alternate, Claim
+from .._records.domains import ReportedDomain
 from .._store.database import bulk
 from .._store.hosts import compute_nodes
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -47,10 +49,6 @@ BUILT = ("running", "blocked")
 UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its room."
 #: The number of times that an order of another run is settled before this run gives up.
 TRIES = 3
-
-
-#: A domain as its host shows it.
-Facts = dict[str, Any]
 
 
 class Settled(TypedDict):
@@ -78,7 +76,7 @@ def _paths(wanted: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _existing(xml: str) -> list[dict[str, Any]]:
+def _existing(xml: str) -> list[DomainDisk]:
     """Return the disks of a domain that existed before the build, by the XML of the domain."""
     try:
         elements = parse(xml).findall("devices/disk")
@@ -137,7 +135,7 @@ class Building:
         self._under_way, self._removing = ports.under_way, Removing(ports)
         self.left: list[str] = []
 
-    def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def build(self, wanted: Mapping[str, Any]) -> dict[str, object]:
         """Build an instance on the host of its claim.
 
         :param wanted: the arguments of the module domain: uuid, name, xml, disks and so on.
@@ -186,7 +184,7 @@ class Building:
             return {"changed": True, "domain": seen}
         raise self._unsettled(name, seen, answer.message)
 
-    def refuse_miscounted(self, name: str, disks: Sequence[Mapping[str, Any]]) -> None:
+    def refuse_miscounted(self, name: str, disks: Sequence[Mapping[str, object]]) -> None:
         """Refuse disks of a definition that discovery would count on another pool than the claim.
 
         The scheduler has not checked the room in that other pool.
@@ -206,7 +204,7 @@ class Building:
                     uncertain=False,
                 )
 
-    def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def foretell(self, wanted: Mapping[str, Any]) -> dict[str, object]:
         """Return the result that build() would have; change nothing."""
         self._refuse_taken(wanted)
         options = self._given(wanted)
@@ -354,7 +352,7 @@ class Building:
         )
 
     def _order(
-        self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof
+        self, wanted: Mapping[str, object], order: str, proof: certainty.StartProof
     ) -> certainty.Answer:
         """Order the build at the hypervisor."""
         options = {**self._given(wanted), "order": order}
@@ -368,10 +366,10 @@ class Building:
             answer = starting.order(self.hand, self.host, "domain", options, [proof])
         return answer
 
-    def _given(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    def _given(self, wanted: Mapping[str, object]) -> dict[str, object]:
         return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
 
-    def _with_links(self, given: Mapping[str, Any], links: Mapping[Any, Any]) -> dict[str, Any]:
+    def _with_links(self, given: Mapping[str, Any], links: Mapping[Any, Any]) -> dict[str, object]:
         """Return the arguments, after proof that no other instance uses the files behind its links.
 
         :param links: dict path -> real path, from the answer of the host.
@@ -386,9 +384,9 @@ class Building:
         """Refuse a path that an instance of any host uses."""
         paths = _paths(wanted) if paths is None else paths
         existing = [
-            disk["source"]
+            source
             for disk in _existing(wanted["xml"])
-            if kinds.of_disk(disk).source is not Source.SERVER
+            if kinds.of_disk(disk).source is not Source.SERVER and (source := disk["source"])
         ]
         images = [
             each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")
@@ -432,7 +430,7 @@ class Building:
 
     def _look(
         self, uuid: str, uri: str | None, order: str
-    ) -> tuple[certainty.Proof | None, Facts | None]:
+    ) -> tuple[certainty.Proof | None, ReportedDomain | None]:
         """Withdraw an order and look at its host.
 
         :returns: the Proof that nothing of the instance is there, or None; and the domain that is
@@ -447,7 +445,7 @@ class Building:
         ]
         return proof, None if entry is None or entry["busy"] else entry["domain"]
 
-    def _record(self, uuid: str, order: str, facts: Facts) -> None:
+    def _record(self, uuid: str, order: str, facts: ReportedDomain) -> None:
         """Record the built instance. It runs, even if this record fails."""
         refuse_other_domain(self.host, uuid, facts)
         try:
@@ -475,7 +473,7 @@ class Building:
         except DroverError as problem:
             raise Uncertain(f"{problem} {proof.sentence}", host=self.host) from None
 
-    def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
+    def _unsettled(self, name: str, seen: ReportedDomain | None, message: str) -> DroverError:
         """Return the error of a build with an uncertain end."""
         title = f"Instance {name} on {self.host}: "
         # The sentence of an earlier look has the same end; do not repeat it.

@@ -29,7 +29,7 @@ def count(
     policy: Policy,
     loss: bool,
     service_down_time: int = 0,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Count the further instances of each flavor or request that fit.
 
     :param wanted: names of flavors, and requests as the lookup schedule takes them, with or without
@@ -71,7 +71,7 @@ def named_plans(
     specs: Sequence[RequestSpec],
     policy: Policy,
     instances: Sequence[InstanceAmounts] | None,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return for each spec a CapacityPlan with its name, see plan_capacities()."""
     return [
         {"name": spec.name, **plan}
@@ -113,7 +113,7 @@ def flavors_by_size(connection: Connection) -> list[str]:
     )
 
 
-def _request(wanted: Any) -> dict[str, Any]:
+def _request(wanted: Any) -> dict[str, object]:
     """Return a request. It takes a request, or the name of a flavor."""
     if isinstance(wanted, dict):
         flavor = wanted.get("flavor")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import is_written
@@ -350,7 +350,7 @@ def sort_out(
         return LEAVE, None, cause
     if instance.get("bindings") is None and instance["xml"]:
         # An older version of drover read its host and did not report the bindings.
-        found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))
+        found: list[Binding] = reading.as_facts(reading.read(instance["xml"]))
         instance = {**instance, "bindings": found}
     reason = why_lost(instance, node)
     if reason:

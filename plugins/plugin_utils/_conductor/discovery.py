@@ -80,7 +80,7 @@ class HostDiscovery:
         self._warnings: list[str] = []
         #: The domains that libvirt cannot describe.
         self._untold: list[Occupant] = []
-        self._evacuated: Mapping[str, Mapping[str, Any]] = {}
+        self._evacuated: Mapping[str, Mapping[str, object]] = {}
         self._absent: Mapping[str, Proof] = {}
 
     def run(self) -> dict[str, Any]:

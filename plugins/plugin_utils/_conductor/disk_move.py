@@ -10,17 +10,20 @@ reports that nothing of the move is unfinished. Until then the next run continue
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import DomainDisk
 from ansible_collections.drover.compute.plugins.module_utils._migration import (
     options as move_options,
 )
+from ansible_collections.drover.compute.plugins.module_utils._ownership import move_record
 
 from .._common import certainty
 from .._common.errors import DroverError, Uncertain
 from .._migrations.options import Options
-from .._records.instances import NamedInstance
+from .._records.domains import ReportedDomain
+from .._records.instances import Disk, NamedInstance
 from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.hosts import continuity
@@ -61,7 +64,7 @@ class DiskMoveRequest(NamedTuple):
     instance: str
     disk: str
     pool: str
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     abort: bool
     whole: bool = False
     wait: int | None = None
@@ -77,9 +80,9 @@ class DiskMove(InstanceOrder):
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
         super().__init__(ports, check_mode)
         self._request, self._under_way = request, ports.under_way
-        self._options: dict[str, Any] = {}
+        self._options = move_record.Options()
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Make all steps, see steps()."""
         steps = self.steps()
         while True:
@@ -118,14 +121,18 @@ class DiskMove(InstanceOrder):
             "device",
             "diff",
         )
-        outcome: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
+        outcome: dict[str, object] = {
+            "host": host,
+            "uuid": instance["uuid"],
+            "name": instance["name"],
+        }
         for each in result.get("kept") or []:
             self._say(
                 f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}."
             )
         return {**outcome, **{key: value for key, value in result.items() if key in shown}}
 
-    def _checked_options(self) -> dict[str, Any]:
+    def _checked_options(self) -> move_record.Options:
         try:
             return Options(self._request.options).of({"uuid": "", "name": self._request.instance})
         except DroverError as problem:
@@ -139,7 +146,7 @@ class DiskMove(InstanceOrder):
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
-    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+    def _given(self, instance: NamedInstance) -> dict[str, object]:
         return {**named_domain(instance), "target": self._request.disk}
 
     # -- the move --------------------------------------------------------------------------------
@@ -166,9 +173,9 @@ class DiskMove(InstanceOrder):
             continuity.refuse_unread(
                 connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names()
             )
-            self._refuse_used(connection, instance, foreseen)
+            self._refuse_used(connection, instance, names, foreseen["device"])
         options["used_elsewhere"] = self._removing.look(uuid, host, _both(foreseen))
-        limit = self._limit(foreseen)
+        limit = self._limit(foreseen.get("device"))
         options.update(
             timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names
         )
@@ -184,18 +191,26 @@ class DiskMove(InstanceOrder):
                 instead_of=earlier,
             )
             # From now on no other run gets the file.
-            self._refuse_used(connection, instance, foreseen)
+            self._refuse_used(connection, instance, names, foreseen["device"])
             record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time())
         if self._check_mode:
             return foreseen
         self._leasing.extend(host, limit + SPARE)
         with self._under_way.known(COPIES, lambda: [instance["name"]]):
             return (
-                yield from self._follow(instance, host, hand, {**options, "order": order}, limit)
+                yield from self._follow(
+                    instance, host, hand, order, {**options, "order": order}, limit
+                )
             )
 
     def _follow(
-        self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int
+        self,
+        instance: NamedInstance,
+        host: str,
+        hand: Hand,
+        order: str,
+        given: dict[str, object],
+        limit: int,
     ) -> Steps:
         """Order step after step from the host, until the disk is in its new place."""
         deadline, looked_at, shown = self._clock.monotonic() + limit, self._clock.monotonic(), None
@@ -205,13 +220,11 @@ class DiskMove(InstanceOrder):
         while answer.outcome == certainty.DONE and answer.result["status"] in (COPYING, READY):
             if answer.result["status"] == READY:
                 with self._store.write() as connection:
-                    orders.begin(
-                        connection, instance["uuid"], orders.SWITCHING_DISK, given["order"]
-                    )
+                    orders.begin(connection, instance["uuid"], orders.SWITCHING_DISK, order)
                 answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
                 continue
             if self._clock.monotonic() > deadline:
-                return self._too_late(instance, host, hand, given, limit)
+                return self._too_late(instance, host, hand, order, limit)
             percent = answer.result.get("percent")
             if percent != shown:
                 shown = percent
@@ -226,17 +239,17 @@ class DiskMove(InstanceOrder):
                 )
             answer = hand.act("_domain_disk_move", {**given, "goes_on": True, "hold": True})
         if answer.outcome == certainty.DONE:
-            self._close(instance, host, given["order"], answer.result["domain"])
+            self._close(instance, host, order, answer.result["domain"])
             return answer.result
-        self._failed(instance, host, hand, given["order"], answer)
+        self._failed(instance, host, hand, order, answer)
 
     def _too_late(
-        self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int
+        self, instance: NamedInstance, host: str, hand: Hand, order: str, limit: int
     ) -> NoReturn:
         answer = self._order_abort(instance, hand)
         if answer.outcome != certainty.DONE:
-            self._failed(instance, host, hand, given["order"], answer)
-        self._close(instance, host, given["order"], answer.result["domain"])
+            self._failed(instance, host, hand, order, answer)
+        self._close(instance, host, order, answer.result["domain"])
         raise DroverError(
             sentence_of(
                 instance,
@@ -271,7 +284,7 @@ class DiskMove(InstanceOrder):
         host: str,
         hand: Hand,
         earlier: str | None,
-        foreseen: Mapping[str, Any],
+        foreseen: dict[str, object],
     ) -> NoReturn:
         """Fail with the refusal of the host.
 
@@ -281,26 +294,30 @@ class DiskMove(InstanceOrder):
         """
         if (
             earlier is not None
-            and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING
+            and certainty.judge(foreseen).outcome == certainty.NOTHING
             and not self._check_mode
         ):
             self._close(instance, host, earlier, self._look(hand, instance, earlier))
         raise DroverError(sentence_of(instance, str(foreseen.get("msg"))), host=host)
 
-    def _limit(self, foreseen: Mapping[str, Any]) -> int:
+    def _limit(self, device: Disk | None) -> int:
         """Return the seconds that the move may take, by the size of the disk."""
-        size = ((foreseen.get("device") or {}).get("capacity_bytes") or 0) / GIB
+        size = ((device or Disk()).get("capacity_bytes") or 0) / GIB
         return round(
             (self._options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size)
         )
 
     def _refuse_used(
-        self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]
+        self,
+        connection: Connection,
+        instance: NamedInstance,
+        names: Sequence[str],
+        device: DomainDisk | None,
     ) -> None:
         """Refuse a file that an instance of any host uses."""
         where = (instance["uuid"], instance["name"], self._host(instance))
-        used_files.refuse_taken(connection, *where, _names(foreseen))
-        used_files.refuse_taken_origins(connection, *where, [foreseen["device"] or {}])
+        used_files.refuse_taken(connection, *where, names)
+        used_files.refuse_taken_origins(connection, *where, [device] if device else [])
 
     # -- an abort --------------------------------------------------------------------------------
 
@@ -351,7 +368,7 @@ class DiskMove(InstanceOrder):
 
     # -- the record ------------------------------------------------------------------------------
 
-    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: str) -> dict[str, Any] | None:
+    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: str) -> ReportedDomain | None:
         return self._withdraw(
             hand,
             instance,
@@ -364,7 +381,7 @@ class DiskMove(InstanceOrder):
         )
 
 
-def _both(result: Mapping[str, Any]) -> list[str]:
+def _both(result: Mapping[str, object]) -> list[str]:
     """Return the old and the new file of a move."""
     return [str(result[key]) for key in ("source", "destination") if result.get(key)]
 

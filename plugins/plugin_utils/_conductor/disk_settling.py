@@ -30,7 +30,7 @@ class DiskSettling:
     :param options: of migrations, as in disk_move.DiskMoveRequest.
     """
 
-    def __init__(self, ports: Ports, options: Mapping[str, Any]) -> None:
+    def __init__(self, ports: Ports, options: Mapping[str, object]) -> None:
         self._ports, self._options = ports, options
 
     def settle(self, host: str, pool: str) -> bool:

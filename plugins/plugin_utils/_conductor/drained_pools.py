@@ -19,6 +19,7 @@ from .._common.validation import did_you_mean
 from .._placement import allocations, pool_drains, providers
 from .._placement.shared_pools import DISK
 from .._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
+from .._records.hosts import PoolFacts
 from .._store.engine import Connection
 from .._store.hosts import pool_domains
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -115,13 +116,13 @@ def refuse_stopped(pools: Iterable[HostPool]) -> None:
     """Refuse a pool that does not run, because its contents and its size are unknown."""
     stopped = []
     for host_pool in pools:
-        facts: Mapping[str, Any] = next(
+        facts = next(
             (
                 pool
                 for pool in host_pool.node.facts.get("pools") or ()
                 if pool["name"] == host_pool.name
             ),
-            {},
+            PoolFacts(),
         )
         if facts.get("state", "running") not in _RUNNING:
             stopped.append(f"{host_pool.name} on {host_pool.node.host}")
@@ -233,7 +234,7 @@ class Contents:
                 way = f"have all data in that disk, while the guest runs: virsh blockpull {shlex.quote(domain.name)} {target} --wait"
                 self._add_other(domain, target, behind[0], what, way)
         for file in domain.facts.get("other_files") or ():
-            needed_file: Mapping[str, Any] = next(
+            needed_file: Mapping[str, object] = next(
                 (each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {}
             )
             path = str(needed_file.get("source") or needed_file.get("path"))
@@ -274,7 +275,7 @@ class Contents:
         host = self.nodes[domain.node_id].host
         self.others.append(Other(domain.uuid, domain.name, target, host, path, reason, way_out))
 
-    def _is_in(self, file: Mapping[str, Any], node: NodeFacts) -> bool:
+    def _is_in(self, file: Mapping[str, object], node: NodeFacts) -> bool:
         return storage_pools.pool_of(file, node.facts) in self._names[node.id]
 
     def _spaces(self, connection: Connection) -> list[PoolSpace]:
@@ -294,8 +295,9 @@ class Contents:
         spaces = []
         for node, pool in counted:
             place = next((each for each in pool.places if each in inventories), None)
-            facts: Mapping[str, Any] = next(
-                (each for each in node.facts.get("pools") or () if each["name"] == pool.name), {}
+            facts = next(
+                (each for each in node.facts.get("pools") or () if each["name"] == pool.name),
+                PoolFacts(),
             )
             if place is None or place in drained:
                 continue
@@ -319,7 +321,7 @@ class Contents:
             )
         return spaces
 
-    def _refused(self, node: NodeFacts, pool: Mapping[str, Any], reason: str | None) -> str | None:
+    def _refused(self, node: NodeFacts, pool: PoolFacts, reason: str | None) -> str | None:
         if reason is not None:
             return f"it is drained itself ({reason})"
         if kinds.of_pool(pool).maker is None:
@@ -371,7 +373,7 @@ class Contents:
         return Taken(size, claimed)
 
 
-def _folders(pool: Mapping[str, Any]) -> set[str]:
+def _folders(pool: PoolFacts) -> set[str]:
     """Return the paths of the folder of a pool: its name and its real path."""
     return {posixpath.normpath(path) for path in (pool.get("path"), pool.get("real_path")) if path}
 

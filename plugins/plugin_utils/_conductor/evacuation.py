@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from .._common import certainty
 from .._common.errors import Answers, DroverError, as_sentence, counted
@@ -94,11 +93,11 @@ class Evacuation:
         #: The time of the last look that found the host silent, by the clock of the run.
         self._silent_at: float | None = None
         #: The fences of its storage, if they are the proof.
-        self._fences: list[dict[str, Any]] = []
+        self._fences: list[dict[str, object]] = []
 
     # Before its power is cut
 
-    def judge(self, power_state: str) -> dict[str, Any]:
+    def judge(self, power_state: str) -> dict[str, object]:
         """Check that the host is dead, and decide if its power must be cut.
 
         The run keeps the lease.
@@ -118,7 +117,7 @@ class Evacuation:
             self._leasing.release([self.host])
             raise
 
-    def _judge(self, power_state: str) -> dict[str, Any]:
+    def _judge(self, power_state: str) -> dict[str, object]:
         answer = self._hosts.answer(self.host)
         self._refuse_alive(self._answers())
         if power_state != "off":
@@ -147,7 +146,7 @@ class Evacuation:
         # before.
         return self._judged(not self.request.said, decision.sentence)
 
-    def _judged(self, fence: bool, sentence: str, refused: str = "") -> dict[str, Any]:
+    def _judged(self, fence: bool, sentence: str, refused: str = "") -> dict[str, object]:
         return {"changed": self.changed, "fence": fence, "message": sentence, "refused": refused}
 
     def _refuse_request(self) -> None:

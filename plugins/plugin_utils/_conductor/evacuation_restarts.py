@@ -10,10 +10,12 @@ has shown the instance.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Devices
 
 from .._common import certainty
 from .._common.errors import DroverError, some
@@ -25,6 +27,7 @@ from .._records.instances import EvacuatedInstance
 from .._records.orders import RestartOrder
 from .._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
 from .._records.plans import DrainMove, EvacuationPlan, FoundInstance, Restart
+from .._records.statuses import RestartStatus
 from .._scheduler.policy import Policy
 from .._store.database import bulk, clock
 from .._store.instances import evacuations, orders
@@ -268,10 +271,9 @@ class EvacuationRestarts:
                 places = looked.places(order["uuid"])
                 self.elsewhere |= places - {destination}
                 # A domain that an earlier run defined there keeps its room there.
-                status = "uncertain" if destination in places else "failed"
                 answer: RestartAnswer = {
                     "uuid": order["uuid"],
-                    "status": status,
+                    "status": "uncertain" if destination in places else "failed",
                     "message": stay[order["uuid"]],
                 }
                 self._record(destination, order, answer, result)
@@ -346,13 +348,11 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
     """Return the answers of the module _domain_restart, one for each instance."""
     if answer.outcome == certainty.DONE:
         return answer.result["instances"]
-    status = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
+    status: RestartStatus = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(
-    order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]
-) -> dict[str, Any]:
+def _instance(order: RestartOrder, numa: NumaBinding | None, devices: Devices) -> dict[str, object]:
     """Return an instance as the module _domain_restart takes it.
 
     :param numa: the CPUs and cells of its claim there. The old domain has CPUs and cells of the dead host.
@@ -373,9 +373,7 @@ def _instance(
     }
 
 
-def _xml_there(
-    text: str | None, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]
-) -> str | None:
+def _xml_there(text: str | None, numa: NumaBinding | None, devices: Devices) -> str | None:
     if text is None:
         return None
     try:

@@ -172,7 +172,7 @@ def uptime(seconds: Any = time) -> float | None:
         return None
 
 
-def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) -> list[str]:
+def _addresses(connection: Connection, host: str, variables: Mapping[str, object]) -> list[str]:
     """Return the addresses of a host for other hypervisors, the address of migrations first.
 
     Use only addresses from the operator: the name that a host gives itself may belong to another

@@ -9,7 +9,7 @@ libvirt of one host determines it once; the store keeps it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from .._common.errors import DroverError, Unreachable
 from .._common.validation import which_name
@@ -43,7 +43,7 @@ class FleetCpus:
     def __init__(self, store: Store, hosts: Hosts) -> None:
         self._store, self._hosts = store, hosts
 
-    def of_guest(self, host: str, uri: str | None, domain_type: str | None) -> dict[str, Any]:
+    def of_guest(self, host: str, uri: str | None, domain_type: str | None) -> dict[str, object]:
         """Return the CPU of a new guest on a host, and record it for the other guests of its group.
 
         :param uri: the URI of libvirt there, if the host has several.
@@ -82,13 +82,13 @@ class FleetCpus:
             raise DroverError(f"{host} {planning.what(fleet_cpu, missing)}. {planning.REMEDY}.")
         return as_definition(fleet_cpu["cpu"])
 
-    def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
+    def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, object]]:
         """Return the recorded CPUs for guests of hosts, as in definitions, by host.
 
         Omit hosts without one.
         """
         kept, models = self._read(*hosts)
-        by_host: dict[str, dict[str, Any]] = {}
+        by_host: dict[str, dict[str, object]] = {}
         for each in models:
             if each["group"] in kept:
                 by_host.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
@@ -190,7 +190,7 @@ def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostMod
     return matching
 
 
-def as_definition(cpu: Cpu) -> dict[str, Any]:
+def as_definition(cpu: Cpu) -> dict[str, object]:
     """Return a CPU as in definitions, with its vendor."""
     features = {"features": cpu["policies"]} if cpu["policies"] else {}
     return {"mode": "custom", "model": cpu["model"], "vendor": cpu["vendor"], **features}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._common.errors import DroverError
 from .ports import Hosts
@@ -42,7 +42,7 @@ def needs_reboot(hosts: Hosts, host: str, sentinels: Iterable[str]) -> Need:
     )
 
 
-def _ask(hosts: Hosts, host: str, module: str, args: dict[str, Any]) -> dict[str, Any]:
+def _ask(hosts: Hosts, host: str, module: str, args: dict[str, object]) -> dict[str, object]:
     answer = hosts.hand(host).read(module, args)
     if answer.get("failed"):
         raise DroverError(

@@ -205,7 +205,7 @@ class HostMoves:
             )
         return answers
 
-    def _begun(self, order: UnopenedOrder, options: Options | None) -> dict[str, Any]:
+    def _begun(self, order: UnopenedOrder, options: Options | None) -> dict[str, object]:
         """Return a move that begins, with its options, as the module _domain_migration takes it."""
         return {
             **_move(order),
@@ -243,7 +243,7 @@ class HostMoves:
 
         The source does it also at the destination, because it reaches the libvirt there.
         """
-        options = {
+        options: dict[str, object] = {
             "uri": order["destination_uri"] if there else order["source_uri"],
             "uuid": order["uuid"],
             "state": "running" if on else "stopped",
@@ -279,7 +279,7 @@ class HostMoves:
             return str(problem)
         return None
 
-    def _module(self, given: dict[str, Any]) -> list[Any]:
+    def _module(self, given: dict[str, object]) -> list[Any]:
         # The host has its own record of a move, and the next call reads it. A failed call thus ends
         # no move.
         answer = self._hand.act("_domain_migration", given)
@@ -321,7 +321,7 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
     return dict(sorted(by_uri.items()))
 
 
-def _move(order: UnopenedOrder) -> dict[str, Any]:
+def _move(order: UnopenedOrder) -> dict[str, object]:
     """Return a move without options as the module _domain_migration takes it."""
     values: Mapping[str, Any] = order
     keys = (

@@ -101,7 +101,7 @@ class HostReading:
             }
         return questions
 
-    def _peers(self, names: Sequence[str]) -> list[dict[str, Any]]:
+    def _peers(self, names: Sequence[str]) -> list[dict[str, object]]:
         """Return other hypervisors, each with host and uri.
 
         The last discovery recorded that URI.

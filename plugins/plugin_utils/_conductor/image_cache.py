@@ -67,7 +67,11 @@ class ImageCache:
             raise DroverError(
                 f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image."
             )
-        options = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
+        options: dict[str, Any] = {
+            "folder": self._folder,
+            "name": name,
+            "checksum": image["checksum"],
+        }
         kind = "url" if "://" in source else "path"
         if kind == "path" and not os.path.isabs(source):
             raise DroverError(
@@ -126,7 +130,7 @@ class ImageCache:
         names = sorted(up, key=lambda host: (natural(host) < natural(self._host), natural(host)))
         return {host: (uri, paths[host]) for host in names[:PEERS] if (uri := uris.get(host))}
 
-    def _bring(self, given: dict[str, Any], name: str) -> tuple[bool, str | None]:
+    def _bring(self, given: dict[str, object], name: str) -> tuple[bool, str | None]:
         if self._check_mode:
             foreseen = self._hand.foretell("_image_file", given)
             if foreseen.get("failed"):
@@ -158,7 +162,7 @@ class ImageCache:
                 return changed, result["image"]
             self._say(f"{name} -> {self._host}: {_progress(result['size'], result['total'])}")
 
-    def _upload(self, given: dict[str, Any], name: str, source: str) -> tuple[bool, str | None]:
+    def _upload(self, given: dict[str, object], name: str, source: str) -> tuple[bool, str | None]:
         """Copy a file of the controller to the host, and bring it from there into the cache."""
         if self._check_mode:
             return True, None
@@ -173,7 +177,9 @@ class ImageCache:
             )
         return self._bring({**given, "path": path, "uploaded": True}, name)
 
-    def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
+    def _problem(
+        self, name: str, message: str | None, details: Mapping[str, object]
+    ) -> DroverError:
         """Return the error of a failed call, with what it says of the source in the details."""
         marks: dict[str, object] = {
             key: details[key] for key in ("absent", "unread", "other_content") if details.get(key)
@@ -185,7 +191,7 @@ class ImageCache:
             kind = OtherContent
         return kind(f"Image {name} on {self._host}: {message}", host=self._host, **marks)
 
-    def clean(self, uri: str) -> dict[str, Any]:
+    def clean(self, uri: str) -> dict[str, object]:
         """Remove the images that no host needs.
 
         :returns: a dict: changed, removed (paths), kept (dicts path and reason), lines (the same
@@ -193,7 +199,7 @@ class ImageCache:
         :raises DroverError: a host was not read since the store was made, so its needs are not
             known.
         """
-        options: dict[str, Any] = {"uri": uri, "folder": self._folder, "state": "clean"}
+        options: dict[str, object] = {"uri": uri, "folder": self._folder, "state": "clean"}
         foreseen = self._hand.foretell("_image_file", options)
         if foreseen.get("failed"):
             raise DroverError(f"The cache of {self._host}: {foreseen.get('msg')}", host=self._host)

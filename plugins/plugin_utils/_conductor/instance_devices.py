@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from .._common import certainty
 from .._common.errors import DroverError
 from .._planner.movability import LIVE_STATES
-from .._records.instances import NamedInstance
+from .._records.domains import ReportedDomain
+from .._records.instances import Disk, NamedInstance
 from .._store.database import bulk
 from .._store.engine import Connection
 from .._store.hosts import continuity
@@ -71,7 +72,7 @@ class InstanceDevices(InstanceOrder):
         super().__init__(ports, check_mode)
         self._request = request
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Attach, detach or enlarge the device.
 
         :returns: a dict: changed, host, uuid, name, device (None without a device), created_disks
@@ -87,7 +88,7 @@ class InstanceDevices(InstanceOrder):
             instance = self._find()
             refuse_moved(instance, host, "Nothing was done")
             result = self._work(instance, host)
-        of_instance: dict[str, Any] = {
+        of_instance: dict[str, object] = {
             "host": host,
             "uuid": instance["uuid"],
             "name": instance["name"],
@@ -109,7 +110,7 @@ class InstanceDevices(InstanceOrder):
         # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
-    def _work(self, instance: NamedInstance, host: str) -> dict[str, Any]:
+    def _work(self, instance: NamedInstance, host: str) -> dict[str, object]:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
         # Any other kind of order is refused below.
         earlier = instance["order_uuid"] if instance["task_state"] in orders.DEVICES else None
@@ -120,12 +121,12 @@ class InstanceDevices(InstanceOrder):
         if self._request.given.get("path"):
             # The store has the name of the instance that uses the file. A hypervisor sees only that
             # it is in use.
-            named = {
+            named: Disk = {
                 "path": self._request.given["path"],
                 "readonly": bool(self._request.given.get("readonly")),
             }
             with self._store.read() as connection:
-                self._refuse_used(connection, instance, {"device": named})
+                self._refuse_used(connection, instance, named)
         foreseen = hand.foretell("_domain_device", options)
         self._refuse_unread(instance, foreseen)
         if foreseen.get("failed"):
@@ -142,7 +143,7 @@ class InstanceDevices(InstanceOrder):
             orders.begin(connection, uuid, self._request.task_state, order, instead_of=earlier)
             if self._request.present and foreseen["changed"]:
                 # From now on no other run gets the file.
-                self._refuse_used(connection, instance, foreseen)
+                self._refuse_used(connection, instance, foreseen["device"])
                 record_device.claim(
                     connection,
                     uuid,
@@ -154,7 +155,7 @@ class InstanceDevices(InstanceOrder):
         if self._check_mode:
             return foreseen
         answer = hand.act(
-            "_domain_device", {**options, "order": order, "looked_up": _names(foreseen)}
+            "_domain_device", {**options, "order": order, "looked_up": _names(foreseen["device"])}
         )
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
@@ -162,7 +163,7 @@ class InstanceDevices(InstanceOrder):
         self._close(instance, host, order, self._look(hand, instance, order, answer.message))
         raise DroverError(sentence_of(instance, answer.message), host=host)
 
-    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+    def _given(self, instance: NamedInstance) -> dict[str, object]:
         return {
             **named_domain(instance),
             "state": "present" if self._request.present else "absent",
@@ -199,14 +200,14 @@ class InstanceDevices(InstanceOrder):
             continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
     def _refuse_used(
-        self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]
+        self, connection: Connection, instance: NamedInstance, device: Disk | None
     ) -> None:
         """Refuse a file that an instance of any host uses."""
-        device, kind = foreseen["device"], self._request.kind
+        kind = self._request.kind
         if not self._request.present or kind in (INTERFACE, GROWTH) or device is None:
             return
         owner = (instance["uuid"], instance["name"], instance["host"] or "")
-        names, behind = _names(foreseen), [layer["path"] for layer in device.get("chain") or ()]
+        names, behind = _names(device), [layer["path"] for layer in device.get("chain") or ()]
         if kind == CDROM or device["readonly"]:
             used_files.refuse_read(connection, *owner, [*names, *behind])
             return
@@ -232,13 +233,13 @@ class InstanceDevices(InstanceOrder):
             instance["uuid"],
             instance["name"],
             instance["host"] or "",
-            _names(foreseen),
+            _names(device),
             written=reads,
         )
 
     def _look(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
-    ) -> dict[str, Any] | None:
+    ) -> ReportedDomain | None:
         text = sentence_of(instance, message)
         return self._withdraw(
             hand,
@@ -252,7 +253,7 @@ class InstanceDevices(InstanceOrder):
         )
 
 
-def _names(foreseen: Mapping[str, Any]) -> list[str]:
+def _names(device: Disk | None) -> list[str]:
     """Return the paths of the file of a device."""
-    device = foreseen["device"] or {}
+    device = device or {}
     return sorted({path for path in (device.get("path"), device.get("real_path")) if path})

@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 
 from .._common.errors import DroverError, TimeOver, as_sentence
 from .._planner import movability
-from .._records.instances import HeldMigration, NamedInstance
+from .._records.instances import HeldMigration, MovePolicy, NamedInstance
 from .._records.outcomes import MoveOutcome, PrecheckReport
 from .._records.plans import Move
 from .._store.database import clock
@@ -61,7 +61,7 @@ class PolicyOnMove(TypedDict):
 
 def by_policy(instance: NamedInstance) -> PolicyOnMove:
     """Return the policy of an instance on its migration."""
-    policy, state = instance["policy"] or {}, instance["state"]
+    policy, state = instance["policy"] or MovePolicy(), instance["state"]
     move = policy.get("move")
     return {
         "moves_cold": move == "cold" and state in movability.LIVE_STATES,
@@ -93,7 +93,7 @@ class InstanceMigrations:
         """Return the changes of the instances that were shut down for their move."""
         return self._colds.differences
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Migrate the instances.
 
         :returns: a dict: changed, migrations, resizes (of instances that were shut down for their
@@ -289,7 +289,7 @@ class InstanceMigrations:
             if each["host"] is not None and each["node"] is not None
         ]
 
-    def _result(self) -> dict[str, Any]:
+    def _result(self) -> dict[str, object]:
         result = {
             "changed": self.changed or self._colds.changed,
             "migrations": self.migrations,

@@ -44,12 +44,12 @@ class InstanceOperations:
         #: The outcomes of all instances; the differences that modules returned; sentences on
         #: failures.
         self.outcomes: list[InstanceOutcome] = []
-        self.differences: list[dict[str, Any]] = []
+        self.differences: list[dict[str, object]] = []
         self.failed: list[str] = []
 
     def run(
         self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+    ) -> tuple[dict[str, object], list[dict[str, object]], list[str]]:
         """Bring the instances to a state.
 
         :param wanted: names, uuids, or mappings of both.
@@ -95,7 +95,7 @@ class InstanceOperations:
                     self._work(
                         host, [instance_lookup.as_named(each) for each in on_host], state, options
                     )
-        result: dict[str, Any] = {
+        result: dict[str, object] = {
             "changed": any(each["changed"] for each in self.outcomes),
             "instances": self.outcomes,
         }

@@ -10,10 +10,11 @@ result. Until then the next run withdraws it, reads the host and continues.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from .._common.errors import DroverError, Uncertain, as_sentence
+from .._records.domains import ReportedDomain
 from .._records.instances import NamedInstance
 from .._store.hosts.compute_nodes import DEFAULT_URI
 from .._store.instances import instance_lookup, orders
@@ -66,7 +67,7 @@ class InstanceOrder:
         withdrawn: str,
         patience: int,
         unknown: Callable[[str], str],
-    ) -> dict[str, Any] | None:
+    ) -> ReportedDomain | None:
         """Withdraw an order, and read the present domain of the instance.
 
         :param patience: seconds to wait for a running call.
@@ -88,7 +89,7 @@ class InstanceOrder:
         instance: NamedInstance,
         host: str,
         order: str | None,
-        facts: Mapping[str, Any] | None,
+        facts: ReportedDomain | None,
     ) -> None:
         """Close the order, and record the domain on the host.
 
@@ -106,7 +107,7 @@ class InstanceOrder:
                 )
 
 
-def named_domain(instance: NamedInstance) -> dict[str, Any]:
+def named_domain(instance: NamedInstance) -> dict[str, object]:
     """Return the arguments of a module that name the domain of an instance."""
     return {
         "uri": instance["uri"] or DEFAULT_URI,
@@ -126,7 +127,7 @@ def refuse_moved(instance: NamedInstance, host: str, not_done: str) -> None:
         )
 
 
-def refuse_other_domain(host: str, uuid: str, facts: Mapping[str, Any]) -> None:
+def refuse_other_domain(host: str, uuid: str, facts: ReportedDomain) -> None:
     """Refuse an answer of a host about another domain than the one of the order."""
     if facts.get("uuid") != uuid:
         raise Uncertain(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from .._common import certainty
 from .._common.errors import DroverError, TimeOver
+from .._records.domains import ReportedDomain
 from .._records.instances import NamedInstance
 from .._records.outcomes import SnapshotOutcome
 from .._store.database import bulk
@@ -71,11 +72,11 @@ class InstanceSnapshots(InstanceOrder):
     def __init__(self, ports: Ports, request: SnapshotRequest, check_mode: bool = False) -> None:
         super().__init__(ports, check_mode)
         self._request, self._proofs = request, Starting(ports)
-        self._differences: list[dict[str, Any]] = []
+        self._differences: list[dict[str, object]] = []
 
     def run(
         self, wanted: Sequence[Any]
-    ) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
+    ) -> tuple[list[SnapshotOutcome], list[dict[str, object]], list[str]]:
         """Make, delete, revert to or list the snapshots.
 
         :param wanted: names, uuids, or mappings of both.
@@ -139,7 +140,7 @@ class InstanceSnapshots(InstanceOrder):
             )
         return snapshots
 
-    def _work(self, instance: NamedInstance) -> dict[str, Any]:
+    def _work(self, instance: NamedInstance) -> dict[str, object]:
         hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
         earlier = instance["order_uuid"] if instance["task_state"] in orders.SNAPSHOTS else None
         if earlier is not None and not self._check_mode:
@@ -176,12 +177,12 @@ class InstanceSnapshots(InstanceOrder):
         self._close(instance, host, order, self._look(hand, instance, order, answer.message))
         raise DroverError(sentence_of(instance, answer.message), host=host)
 
-    def _noted(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _noted(self, result: dict[str, Any]) -> dict[str, object]:
         if "diff" in result:
             self._differences.append(result["diff"])
         return result
 
-    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+    def _given(self, instance: NamedInstance) -> dict[str, object]:
         request = self._request
         options = {
             "state": request.state,
@@ -211,7 +212,7 @@ class InstanceSnapshots(InstanceOrder):
 
     def _look(
         self, hand: Hand, instance: NamedInstance, order: str, message: str
-    ) -> dict[str, Any] | None:
+    ) -> ReportedDomain | None:
         text = sentence_of(instance, message)
         return self._withdraw(
             hand,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from .._placement import quotas
 from .._placement.audit import audit
@@ -27,7 +26,7 @@ WINDOW = 86400
 
 def read(
     connection: Connection, policy: Policy, now: float, service_down_time: float = 0
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Collect the figures of one moment, see metrics.text().
 
     :param policy: the policy that would place the instances of a lost host.

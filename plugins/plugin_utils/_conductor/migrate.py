@@ -266,7 +266,7 @@ class Mover:
         :param stops: True if the instance is shut down for the move, by the records of the store.
         :returns: its order, and all moves that are open then.
         """
-        notes: dict[str, Any] = {"for_hosts": move["for_hosts"]} if move.get("for_hosts") else {}
+        notes: dict[str, object] = {"for_hosts": move["for_hosts"]} if move.get("for_hosts") else {}
         if stops:
             with self.store.read() as connection:
                 unopened = migration_orders.unopened(connection, move)

@@ -17,6 +17,7 @@ from .._migrations import claims as migration_claims
 from .._records.orders import MoveEnds, MoveOrder
 from .._records.outcomes import Copies, MoveAnswer, MoveOutcome
 from .._records.plans import Move
+from .._records.statuses import MoveResult, MoveStatus
 from .._store.engine import Store
 from .ports import Clock
 from .progress import Progress
@@ -94,7 +95,7 @@ class MoveEndings:
         self._end(order, "lost", message)
 
     def refuse(
-        self, move: Move, message: str, status: str = "failed", provider: str | None = None
+        self, move: Move, message: str, status: MoveStatus = "failed", provider: str | None = None
     ) -> None:
         """End a move that was not begun.
 
@@ -131,8 +132,8 @@ class MoveEndings:
             self.silent_hosts.add(order["destination"])
 
     def _restarted(
-        self, order: MoveOrder, status: str, message: str, answer: MoveAnswer
-    ) -> tuple[str, str, MoveAnswer]:
+        self, order: MoveOrder, status: MoveStatus, message: str, answer: MoveAnswer
+    ) -> tuple[MoveStatus, str, MoveAnswer]:
         """Start an instance that was shut down for its move again, at its present place.
 
         If the start fails, the migration stays open, and the next run tries again.
@@ -160,7 +161,7 @@ class MoveEndings:
     def _end(
         self,
         ends: MoveEnds,
-        status: str,
+        status: MoveStatus,
         message: str,
         answer: MoveAnswer | None = None,
         hidden: bool = False,
@@ -175,7 +176,7 @@ class MoveEndings:
 
 
 def outcome_of(
-    ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None
+    ends: MoveEnds, status: MoveResult, message: str, answer: MoveAnswer | None = None
 ) -> MoveOutcome:
     """Return the outcome of a move.
 

@@ -14,6 +14,7 @@ from .._common.errors import DroverError, as_sentence
 from .._placement import claims
 from .._records.instances import NamedInstance
 from .._records.outcomes import InstanceOutcome
+from .._records.statuses import OperationStatus
 from .._store.database import bulk
 from .._store.hosts import continuity
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -76,8 +77,8 @@ class Operations:
         self._removing = Removing(ports)
 
     def carry_out(
-        self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
-    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]], list[str]]:
+        self, wanted: Sequence[Any], state: str, options: Mapping[str, object]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, object]], list[str]]:
         """Bring instances of this host to a state.
 
         :param wanted: names, uuids, or mappings of both.
@@ -131,7 +132,7 @@ class Operations:
         return instances
 
     def _refuse_unread(
-        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
+        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, object]
     ) -> None:
         """Refuse a state while an unread host may run an instance, or may need its disks."""
         removes = state == "absent" and not options["keep_disks"]
@@ -155,8 +156,8 @@ class Operations:
                 continuity.refuse_unread(connection, refused, self.fleet, unknown, advice)
 
     def power(
-        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
-    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, object]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, object]]]:
         """Bring instances to a power state.
 
         :param options: timeout (seconds), force, hard.
@@ -188,8 +189,8 @@ class Operations:
         return [*(_outcome(each, "domain") for each in answers), *refused], differences
 
     def settle(
-        self, found: Sequence[NamedInstance], settings: Mapping[str, Any]
-    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        self, found: Sequence[NamedInstance], settings: Mapping[str, object]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, object]]]:
         """Change settings of instances without work in their guests.
 
         :param settings: labels and policy (texts by key; a key without a value is removed, other
@@ -203,15 +204,15 @@ class Operations:
         self,
         module: str,
         found: Sequence[NamedInstance],
-        options: Mapping[str, Any],
+        options: Mapping[str, object],
         proofs: Iterable[certainty.StartProof] = (),
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    ) -> tuple[list[InstanceOutcome], list[dict[str, object]]]:
         """Let a module change domains, and record the domains that it shows afterwards.
 
         :returns: (the entries of the module, differences).
         """
-        answers: list[dict[str, Any]] = []
-        differences: list[dict[str, Any]] = []
+        answers: list[InstanceOutcome] = []
+        differences: list[dict[str, object]] = []
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
             at_uri = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
             domains = [
@@ -226,13 +227,14 @@ class Operations:
                     f"Host {self.host}: {as_sentence(answer.message)} {UNCHECKED if self.check_mode else LOST}"
                 )
             self._write_down(
-                answer.result["domains"], options.get("state") if module == "domain_power" else None
+                answer.result["domains"],
+                str(options["state"]) if module == "domain_power" else None,
             )
             answers += answer.result["domains"]
             differences += [answer.result["diff"]] if "diff" in answer.result else []
         return answers, differences
 
-    def _write_down(self, answers: Sequence[dict[str, Any]], power_state: str | None) -> None:
+    def _write_down(self, answers: Sequence[InstanceOutcome], power_state: str | None) -> None:
         """Record domains as their host shows them.
 
         :param power_state: the power state that the operator ordered; an undrain then does not
@@ -263,27 +265,27 @@ class Operations:
 
     def remove(
         self, found: Iterable[NamedInstance], options: Mapping[str, Any]
-    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+    ) -> tuple[list[InstanceOutcome], list[dict[str, object]]]:
         """Remove instances: domain, disks that provably belong to them, room and record.
 
         :param options: timeout (seconds), force, remove_disks.
         :returns: (outcomes, differences).
         """
         outcomes: list[InstanceOutcome] = []
-        differences: list[dict[str, Any]] = []
+        differences: list[dict[str, object]] = []
         for instance in found:
-            changed, status, message = True, "done", ""
-            result: dict[str, Any] = {}
+            status: OperationStatus = "done"
+            message, result = "", {}
             try:
                 result = self._remove(instance, options)
                 differences += [result["diff"]] if "diff" in result else []
             except DroverError as problem:
-                changed, status, message = False, "failed", str(problem)
+                status, message = "failed", str(problem)
             outcomes.append(
                 {
                     "uuid": instance["uuid"],
                     "name": instance["name"],
-                    "changed": changed,
+                    "changed": status == "done",
                     "status": status,
                     "message": message,
                     "removed_disks": result.get("removed_disks", []),
@@ -299,7 +301,7 @@ class Operations:
         next run thus finds an unfinished removal.
         """
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
-        arguments: dict[str, Any] = {**options, **named_domain(instance), "state": "absent"}
+        arguments: dict[str, object] = {**options, **named_domain(instance), "state": "absent"}
         arguments["used_elsewhere"] = self._removing.recorded(uuid, self.host)
         foreseen = self.hand.foretell("domain", arguments)
         if foreseen.get("failed"):
@@ -356,12 +358,12 @@ class Operations:
         raise DroverError(f"{as_sentence(answer.message)} It may be removed in part. {AGAIN}")
 
 
-def starts(state: str, options: Mapping[str, Any]) -> bool:
+def starts(state: str, options: Mapping[str, object]) -> bool:
     """Return True if a start leads to the state.
 
     A soft reboot needs a running guest, so it does not.
     """
-    return state == "running" or (state == "rebooted" and options["hard"])
+    return state == "running" or (state == "rebooted" and bool(options["hard"]))
 
 
 def refuse(instance: NamedInstance, state: str) -> None:
@@ -379,7 +381,7 @@ def refuse(instance: NamedInstance, state: str) -> None:
     )
 
 
-def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> InstanceOutcome:
+def _outcome(entry: InstanceOutcome, more: Literal["domain", "labels"]) -> InstanceOutcome:
     """Return the outcome of an instance from the answer of a module.
 
     :param more: the key of the answer that the outcome also has.
@@ -392,5 +394,8 @@ def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> Ins
         "message": entry["message"]
         + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
     }
-    outcome[more] = entry[more]
+    if more == "domain":
+        outcome["domain"] = entry["domain"]
+    else:
+        outcome["labels"] = entry["labels"]
     return outcome

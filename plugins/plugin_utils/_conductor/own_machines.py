@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import machine as _machine
 
@@ -217,7 +217,7 @@ class OwnMachines:
                     f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME (or {OUTSIDE})"
                 )
 
-    def keep_up(self, uuid: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def keep_up(self, uuid: str, options: Mapping[str, object]) -> dict[str, object]:
         """Return the options of a live move, without a time limit that would stop one of the machines.
 
         At the limit it is not moved, as without the option.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from .._common.errors import DroverError
 
@@ -16,7 +15,7 @@ from .._common.errors import DroverError
 _KEYS = ("uuid", "live", "from_host", "from_node", "host", "node", "provider")
 
 
-def read_moves(path: str) -> list[dict[str, Any]]:
+def read_moves(path: str) -> list[dict[str, object]]:
     """Return the moves of a plan that was saved as JSON.
 
     :raises DroverError: the file cannot be read, or contains no plan.
@@ -39,7 +38,7 @@ def read_moves(path: str) -> list[dict[str, Any]]:
     return list(plan["moves"])
 
 
-def is_same(moves: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
+def is_same(moves: Iterable[Mapping[str, object]], others: Iterable[Mapping[str, object]]) -> bool:
     """Return True if two lists have the same moves in the same order. Their costs may differ."""
     return [{key: move[key] for key in _KEYS} for move in moves] == [
         {key: move[key] for key in _KEYS} for move in others

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Literal, TypedDict
 
 from .._common.errors import DroverError, RunOver, Uncertain, natural
 from .._placement import pool_drains
@@ -57,7 +57,20 @@ class PoolDrainRequest:
     plan_only: bool = False
     limit: int = 2
     rounds: int = 3
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, object] = dataclasses.field(default_factory=dict)
+
+
+class MovedDisk(TypedDict):
+    """A move that was tried."""
+
+    uuid: str
+    name: str
+    disk: str
+    host: str
+    source: str
+    destination: str | None
+    status: Literal["moved", "failed"]
+    message: str
 
 
 class PoolDrain:
@@ -75,20 +88,20 @@ class PoolDrain:
         self._refused: dict[DiskKey, dict[str, str]] = {}
         #: Pairs of a disk and a pool; a hypervisor has foretold that this move is possible.
         self._foretold: set[tuple[DiskKey, str]] = set()
-        #: The moves that were tried: a dict uuid, name, disk, host, source, destination, status
-        #: (moved or failed), message for each.
-        self.disks: list[dict[str, Any]] = []
+        #: The moves that were tried.
+        self.disks: list[MovedDisk] = []
         #: The disks and files that cannot move: dicts uuid, name, disk (None for another file),
         #: host, reason, way_out.
-        self.staying: list[dict[str, Any]] = []
+        self.staying: list[dict[str, object]] = []
         self.moves: list[PoolMove] = []
-        self.plan: dict[str, Any] = {}
-        self.kept: list[dict[str, Any]] = []
+        self.plan: dict[str, object] = {}
+        self._lines: list[str] = []
+        self.kept: list[dict[str, object]] = []
         self.changed = False
         #: The value of ``changed`` that a plan foresees.
         self.would_change = False
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Drain the pool.
 
         :returns: a dict: changed, pool, hosts, plan, disks, staying, kept, message.
@@ -147,7 +160,7 @@ class PoolDrain:
                 )
             return pools
 
-    def _carry_out(self, hosts: Sequence[str]) -> dict[str, Any]:
+    def _carry_out(self, hosts: Sequence[str]) -> dict[str, object]:
         settling = DiskSettling(self._ports, self.request.options)
         for host in hosts:
             self.changed |= settling.settle(host, self.request.pool)
@@ -165,7 +178,7 @@ class PoolDrain:
             pools = self._look_and_plan(hosts, show=False)
             if not self.moves and not failed:
                 break
-            for line in self.plan["lines"] if self.moves else ():
+            for line in self._lines if self.moves else ():
                 self._say(line)
         return self._verify(pools)
 
@@ -196,15 +209,15 @@ class PoolDrain:
         self.staying += [each._asdict() for each in contents.others]
         off = {each.uuid for each in contents.domains if each.state in ("shutoff", "crashed")}
         shown = [_shown(each, each.disk.uuid not in off) for each in self.moves]
-        lines = report.lines(self.request.pool, hosts, shown, self.staying)
+        self._lines = report.lines(self.request.pool, hosts, shown, self.staying)
         self.plan = {
             "pool": self.request.pool,
             "hosts": list(hosts),
             "moves": shown,
             "unmovable": self.staying,
-            "lines": lines,
+            "lines": self._lines,
         }
-        for line in lines if show else ():
+        for line in self._lines if show else ():
             self._say(line)
         return pools
 
@@ -280,18 +293,21 @@ class PoolDrain:
         )
         return DiskMove(self._ports, request).steps()
 
-    def _advance(self, move: PoolMove, steps: Steps) -> dict[str, Any] | None:
+    def _advance(self, move: PoolMove, steps: Steps) -> MovedDisk | None:
         """Make the next step of a move.
 
         :returns: the result of the move; None while it is under way.
         """
         disk = move.disk
-        outcome: dict[str, Any] = {
+        outcome: MovedDisk = {
             "uuid": disk.uuid,
             "name": disk.name,
             "disk": disk.target,
             "host": disk.host,
             "source": disk.source,
+            "destination": None,
+            "status": "failed",
+            "message": "",
         }
         try:
             next(steps)
@@ -299,7 +315,7 @@ class PoolDrain:
         except StopIteration as end:
             result = end.value
             self.changed |= bool(result["changed"])
-            outcome.update(destination=result["destination"], status="moved", message="")
+            outcome["destination"], outcome["status"] = result["destination"], "moved"
             self.kept += [{**each, "host": disk.host} for each in result.get("kept") or ()]
             self._say(
                 f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]"
@@ -307,7 +323,7 @@ class PoolDrain:
         except RunOver:
             raise
         except DroverError as problem:
-            outcome.update(destination=None, status="failed", message=str(problem))
+            outcome["message"] = str(problem)
             if not isinstance(problem, Uncertain):
                 self._refused.setdefault(disk.key, {})[move.space.name] = str(problem)
             self._say(str(problem))
@@ -323,7 +339,7 @@ class PoolDrain:
 
     # -- the proof ---------------------------------------------------------------------------------
 
-    def _verify(self, pools: Sequence[HostPool]) -> dict[str, Any]:
+    def _verify(self, pools: Sequence[HostPool]) -> dict[str, object]:
         """Check with the lists of its hosts that the pool is empty.
 
         :raises DroverError: it is not empty, or that is not known.
@@ -366,14 +382,14 @@ class PoolDrain:
             "hosts": ends,
         }
 
-    def _has_moved(self, failed: Mapping[str, Any]) -> bool:
+    def _has_moved(self, failed: MovedDisk) -> bool:
         return any(
             each["status"] == "moved"
             and (each["uuid"], each["disk"]) == (failed["uuid"], failed["disk"])
             for each in self.disks
         )
 
-    def _result(self, pools: Sequence[HostPool], status: str, message: str) -> dict[str, Any]:
+    def _result(self, pools: Sequence[HostPool], status: str, message: str) -> dict[str, object]:
         return {
             "changed": self.changed,
             "pool": self.request.pool,
@@ -392,7 +408,7 @@ def _hosts(pools: Sequence[HostPool]) -> list[str]:
     return sorted({each.node.host for each in pools}, key=natural)
 
 
-def _shown(move: PoolMove, live: bool) -> dict[str, Any]:
+def _shown(move: PoolMove, live: bool) -> dict[str, object]:
     disk = move.disk
     return {
         "uuid": disk.uuid,
@@ -407,7 +423,7 @@ def _shown(move: PoolMove, live: bool) -> dict[str, Any]:
     }
 
 
-def _staying(each: Unmovable) -> dict[str, Any]:
+def _staying(each: Unmovable) -> dict[str, object]:
     disk = each.disk
     return {
         "uuid": disk.uuid,

@@ -12,7 +12,7 @@ that its host does not show may have its disk there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._common.errors import Late, Unreachable
 from .._placement import allocations, providers
@@ -32,8 +32,8 @@ class Left(NamedTuple):
     """
 
     pool: HostPool
-    needed: list[dict[str, Any]]
-    others: list[dict[str, Any]]
+    needed: list[dict[str, str]]
+    others: list[dict[str, str]]
     doubts: list[str]
 
     @property

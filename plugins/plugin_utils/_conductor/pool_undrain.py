@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .._common.errors import natural
 from .._placement import pool_drains
@@ -16,7 +15,7 @@ from .ports import Ports
 
 def bring_back(
     ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Give a pool its state from before its drain, on the given hosts or on all its hosts.
 
     :returns: a dict: changed, pool, hosts (their names), started (always empty), message.

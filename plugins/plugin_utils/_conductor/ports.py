@@ -46,7 +46,7 @@ class Hand(Protocol):
         :raises Unreachable: it does not answer.
         """
 
-    def read(self, module: str, args: dict[str, Any]) -> dict[str, Any]:
+    def read(self, module: str, args: Mapping[str, object]) -> dict[str, Any]:
         """Run a module that changes nothing.
 
         :returns: its result, also of a failure.
@@ -54,10 +54,10 @@ class Hand(Protocol):
         :raises Late: it did not answer in time.
         """
 
-    def foretell(self, module: str, args: dict[str, Any]) -> dict[str, Any]:
+    def foretell(self, module: str, args: Mapping[str, object]) -> dict[str, Any]:
         """Run a module in check mode; returns and errors as in read()."""
 
-    def act(self, module: str, args: dict[str, Any]) -> Answer:
+    def act(self, module: str, args: Mapping[str, object]) -> Answer:
         """Run a module that may change the host."""
 
     def look(

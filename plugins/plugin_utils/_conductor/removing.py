@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .._common import storage_identity
 from .._common.errors import DroverError, natural, some
@@ -23,6 +23,19 @@ from . import asking, used_files
 from .ports import Ports
 
 MODULE = "_file_users"
+
+
+class FileName(TypedDict):
+    """The names of a file or folder on its host, from the module _file_users."""
+
+    path: str
+    real_path: str | None
+    shared_id: str | None
+    inode: str | None
+    device: str | None
+    mount: str | None
+
+
 #: An entry of used_elsewhere: a path, or a path with the words for its user and its use.
 Need = Any
 
@@ -155,16 +168,19 @@ class Removing:
         reported = set(storage_identity.folders(nodes[host])) - set(paths)
         folders = reported | {os.path.dirname(path) for path in paths if os.path.isabs(path)}
         names = self._names(host, {*paths, *folders})
-        looked_into = sorted({names[folder]["inode"] for folder in folders} - {None})
-        questions_by_host: dict[str, list[dict[str, Any]]] = {}
+        looked_into = sorted(
+            {inode for folder in folders if (inode := names[folder]["inode"]) is not None}
+        )
+        questions_by_host: dict[str, list[dict[str, object]]] = {}
         seen: dict[str, set[str]] = {}
         for path in sorted(paths):
             name, text = names[path], _text(names[path], nodes[host])
             near = {
-                names[folder]["inode"]
+                inode
                 for folder in reported
                 if names[folder]["mount"] == name["mount"]
-            } - {None}
+                and (inode := names[folder]["inode"]) is not None
+            }
             for other in others:
                 sees = other not in known_hosts or storage_identity.may_see(
                     name, text, nodes[host], nodes[other], near
@@ -198,7 +214,7 @@ class Removing:
             {other: seen.get(other, set()) for other in silent if other not in self._rules.absent}
         )
 
-    def _names(self, host: str, paths: Collection[str]) -> dict[str, dict[str, Any]]:
+    def _names(self, host: str, paths: Collection[str]) -> dict[str, FileName]:
         """Return the names of files and folders of a host, from the host itself.
 
         :raises DroverError: the host does not answer.
@@ -232,7 +248,7 @@ class Removing:
         return needs
 
 
-def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
+def _text(name: FileName, node: NodeStorage) -> str | None:
     """Return the text of a file, from the new answer of its host or from a declaration."""
     for path in (name["path"], name["real_path"]):
         identity = path and (
@@ -240,14 +256,13 @@ def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
         )
         if identity:
             return str(identity)
-    text: str | None = name["shared_id"]
-    return text
+    return name["shared_id"]
 
 
-def _question(name: Mapping[str, Any], text: str | None, there: NodeStorage) -> dict[str, Any]:
+def _question(name: FileName, text: str | None, there: NodeStorage) -> dict[str, object]:
     """Return a file as an argument of the module for another host."""
     path = name["path"]
-    question: dict[str, Any] = {
+    question: dict[str, object] = {
         "name": path,
         "shared_id": name["shared_id"],
         "inode": name["inode"],

@@ -13,8 +13,10 @@ from typing import Any
 
 from .._placement import quotas
 from .._planner.capacity import plan_capacities
+from .._records.overview import Overview
 from .._report.growth import growth_lines
 from .._report.host_loss import host_losses, sizes
+from .._report.parts import ReportView, WantedSize
 from .._report.plan import plan_view
 from .._report.projects import projects_view
 from .._report.view import view
@@ -36,7 +38,7 @@ def read(
     service_down_time: float = 0,
     plans: Iterable[Mapping[str, Any]] = (),
     own: Iterable[Own] = (),
-) -> dict[str, Any]:
+) -> ReportView:
     """Collect the data of the fleet at one moment, with capacity and plans.
 
     :param policy: the policy that would place more instances.
@@ -56,12 +58,15 @@ def read(
         plan_capacities(columns, specs, policy, placed),
         evacuations.with_local_disks(connection),
     )
-    seen = {
+    seen: Overview = {
         **overview.read(connection, now, service_down_time, columns),
         "instances": listed,
-        "own": [each._asdict() for each in own],
+        "own": [
+            {"what": each.what, "host": each.host, "uuid": each.uuid, "name": each.name}
+            for each in own
+        ],
+        "further_pools": pools_listing.of_fleet(connection),
     }
-    seen["further_pools"] = pools_listing.of_fleet(connection)
     fleet_view = view(seen, losses["fatal"])
     return {
         **fleet_view,
@@ -73,7 +78,7 @@ def read(
 
 
 def _specs(
-    connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: Policy
+    connection: Connection, wanted: Sequence[WantedSize], policy: Policy
 ) -> list[RequestSpec]:
     """Return the requests to count for sizes.
 
@@ -90,13 +95,22 @@ def _specs(
             except RequestError:
                 specs += scheduling.read_specs(
                     connection,
-                    [_request({key: size[key] for key in size if key != "flavor"})],
+                    [_size(size)],
                     policy,
                 )
         return specs
 
 
-def _request(size: Mapping[str, Any]) -> dict[str, Any]:
+def _request(size: WantedSize) -> dict[str, object]:
     if "flavor" in size:
         return {"name": size["name"], "flavor": size["flavor"]}
-    return {key: size[key] for key in ("name", "vcpus", "memory_mb", "disk_gb")}
+    return _size(size)
+
+
+def _size(size: WantedSize) -> dict[str, object]:
+    return {
+        "name": size["name"],
+        "vcpus": size["vcpus"],
+        "memory_mb": size["memory_mb"],
+        "disk_gb": size["disk_gb"],
+    }

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, NoReturn, ParamSpec
 
 from .._common import certainty
@@ -39,7 +39,7 @@ NOT_DONE = {
 SPARE = 300
 
 #: A change: (name of an instance, before, after).
-Difference = tuple[str, dict[str, Any], dict[str, Any]]
+Difference = tuple[str, Mapping[str, object], Mapping[str, object]]
 More = ParamSpec("More")
 
 
@@ -86,7 +86,7 @@ class Resize:
         self.differences: list[Difference] = []
         self.changed = False
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Resize the instances, and end their resizes.
 
         :returns: a dict: changed, resizes.
@@ -105,7 +105,10 @@ class Resize:
             self.resize(instances)
         if self.request.ending is not None:
             self.end(instances)
-        result: dict[str, Any] = {"changed": self.changed, "resizes": list(self.resizes.values())}
+        result: dict[str, object] = {
+            "changed": self.changed,
+            "resizes": list(self.resizes.values()),
+        }
         if self.failed:
             raise DroverError(" ".join(self.failed), **result)
         return result
@@ -241,7 +244,7 @@ class Resize:
         if step.changed and step.difference is not None:
             self.differences.append((name, *step.difference))
 
-    def _move(self, order: dict[str, Any], source: str, uri: str) -> None:
+    def _move(self, order: Mapping[str, Any], source: str, uri: str) -> None:
         """Move a domain that is off, with its unshared disks, and follow the move to its end.
 
         The worker on the hypervisor continues by itself. A move that is under way or done is only

@@ -25,7 +25,7 @@ from .scheduling import decide, read_specs
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
-def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
+def request(connection: Connection, instance: NamedInstance) -> dict[str, object]:
     """Return the scheduler's request for an instance in its present state."""
     columns = {
         "name": instance["name"],
@@ -38,7 +38,7 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
         "project": instance["project"],
         "user": instance["user"],
     }
-    fields: dict[str, Any] = {key: value for key, value in columns.items() if value is not None}
+    fields: dict[str, object] = {key: value for key, value in columns.items() if value is not None}
     if instance["flavor"] and flavors.find(connection, instance["flavor"]) is not None:
         fields["flavor"] = instance["flavor"]
     if instance["extra_specs"]:

@@ -20,7 +20,8 @@ from .._migrations import claims as migration_claims
 from .._migrations import resizes
 from .._migrations.options import Options
 from .._planner import movability
-from .._records.instances import NamedInstance
+from .._records.domains import ReportedDomain
+from .._records.instances import MovePolicy, NamedInstance
 from .._records.orders import NewSize, Resize, ResizeTarget, Size
 from .._records.outcomes import DomainLook
 from .._store.engine import Connection
@@ -51,7 +52,7 @@ class Step(NamedTuple):
 
     changed: bool
     resize: Resize | None
-    difference: tuple[dict[str, Any], dict[str, Any]] | None = None
+    difference: tuple[Mapping[str, object], Mapping[str, object]] | None = None
 
 
 class Absent(DroverError):
@@ -171,7 +172,7 @@ class ResizeSteps:
                 instance["name"],
                 f"Instance {instance['name']}: Nothing was done",
             )
-        old = {key: facts[key] for key in ("vcpus", "memory_mb")}
+        old = {"vcpus": facts["vcpus"], "memory_mb": facts["memory_mb"]}
         new_size = {
             "vcpus": size["vcpus"],
             "memory_mb": size["memory_mb"],
@@ -237,7 +238,7 @@ class ResizeSteps:
         facts = foreseen.get("domain") or {}
         return not foreseen.get("failed") and (facts.get("vcpus"), facts.get("memory_mb")) == old
 
-    def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> dict[str, Any]:
+    def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> ReportedDomain:
         """Check that the hypervisor has the instance and could give it that size; change nothing.
 
         :returns: the facts of its domain.
@@ -250,7 +251,8 @@ class ResizeSteps:
         }
         _foretell(hand, options, sentence)
         options = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
-        return _foretell(hand, options, sentence)["domain"]
+        found: ReportedDomain = _foretell(hand, options, sentence)["domain"]
+        return found
 
     def leave(self, resize: Resize) -> Step:
         """Shut the instance down at its host, and give it the new size there if it stays."""
@@ -378,7 +380,7 @@ class ResizeSteps:
                 f"Instance {resize['name']} on {host} has the size of before, {_size_text(resize['old'])}: somebody has taken its resize back, so it is not "
                 f"confirmed. Nothing was done. {_again(resize)} Or revert it with drover_resize=revert."
             )
-        options: dict[str, Any] = {
+        options: dict[str, object] = {
             "uri": resize["destination_uri"],
             "uuid": resize["uuid"],
             "name": resize["name"],
@@ -516,7 +518,7 @@ class ResizeSteps:
                 )
         return Step(bool(result["changed"]), resize)
 
-    def _back(self, hand: Hand, resize: Resize) -> dict[str, Any]:
+    def _back(self, hand: Hand, resize: Resize) -> ReportedDomain:
         """Give the instance the old size at its source, and start it if it ran.
 
         :returns: the facts of its domain.
@@ -533,7 +535,7 @@ class ResizeSteps:
             hand, host, uri, resize, "It has its old size there; the resize stays open."
         )
 
-    def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> dict[str, Any]:
+    def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> ReportedDomain:
         options = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
@@ -543,13 +545,15 @@ class ResizeSteps:
                 if resize["running"]
                 else []
             )
-            return self._domain(hand, host, {**options, "state": state}, resize, proofs)["domain"]
+            done = self._domain(hand, host, {**options, "state": state}, resize, proofs)
+            found: ReportedDomain = done["domain"]
+            return found
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
     def _sized(
         self, instance: NamedInstance | Resize, uri: str | None, size: Size
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Return the arguments of the module domain that give an instance a size."""
         in_cells = {"numa": size["numa"]} if "numa" in size else {}
         return {
@@ -560,7 +564,7 @@ class ResizeSteps:
             "flavor": size["flavor"] or "",
         }
 
-    def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, Any]:
+    def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, object]:
         """Return the arguments of the module domain on the instance and its shutdown."""
         return {
             "uri": uri,
@@ -574,7 +578,7 @@ class ResizeSteps:
     def _domain(
         hand: Hand,
         host: str,
-        given: dict[str, Any],
+        given: dict[str, object],
         resize: Resize,
         proofs: Sequence[certainty.StartProof] = (),
     ) -> dict[str, Any]:
@@ -587,7 +591,7 @@ class ResizeSteps:
         return answer.result
 
 
-def _refuse_stale(instance: NamedInstance, facts: Mapping[str, Any]) -> None:
+def _refuse_stale(instance: NamedInstance, facts: ReportedDomain) -> None:
     """Refuse a partial new size if the domain has another size than the store by now.
 
     :param facts: the facts of its domain.
@@ -613,7 +617,7 @@ def has_arrived(resize: Resize) -> bool:
 def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
     """Return True if an open resize has the requested size; None is a cold migration."""
     if new is not None and new.sizes:
-        there: Mapping[str, Any] = resize["new"]
+        there: Mapping[str, object] = resize["new"]
         return bool(resize["given"]) and all(
             there[name] == size for name, size in new.sizes.items()
         )
@@ -638,7 +642,7 @@ def _command(resize: Resize) -> str:
 
 
 def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
-    policy = instance["policy"] or {}
+    policy = instance["policy"] or MovePolicy()
     kept = movability.why_policy_keeps(
         policy.get("move"), policy.get("error"), instance["state"], cold=True
     )
@@ -649,7 +653,7 @@ def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
         )
 
 
-def _refuse_bound(instance: NamedInstance, host: str, facts: Mapping[str, Any]) -> None:
+def _refuse_bound(instance: NamedInstance, host: str, facts: ReportedDomain) -> None:
     """Refuse an instance that a person bound to its host by hand, before it is shut down."""
     bound = rebinding.reasons(facts["xml"], {})
     if bound:
@@ -658,7 +662,7 @@ def _refuse_bound(instance: NamedInstance, host: str, facts: Mapping[str, Any]) 
         )
 
 
-def _foretell(hand: Hand, given: dict[str, Any], sentence: str) -> dict[str, Any]:
+def _foretell(hand: Hand, given: dict[str, object], sentence: str) -> dict[str, Any]:
     foreseen = hand.foretell("domain", given)
     if foreseen.get("failed"):
         raise DroverError(sentence.format(foreseen.get("msg")))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from .._records.orders import UnopenedOrder
+from .._records.statuses import MoveStatus
 from .ports import Clock
 
 ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended")
@@ -30,7 +31,7 @@ class StillUp(Exception):
     of the domain at the source.
     """
 
-    def __init__(self, message: str, status: str, state: str | None) -> None:
+    def __init__(self, message: str, status: MoveStatus, state: str | None) -> None:
         super().__init__(message)
         self.status, self.state = status, state
 

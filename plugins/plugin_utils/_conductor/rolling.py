@@ -25,7 +25,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._common.errors import DroverError, Unreachable, said_once, some
 from .._records.outcomes import Home, RollingRecord
@@ -102,7 +102,7 @@ class Rolling:
 
     # The steps for all hosts
 
-    def begin(self) -> dict[str, Any]:
+    def begin(self) -> dict[str, object]:
         """Check the settings, and take the lease of the only rolling maintenance.
 
         :returns: a dict: changed, finished (False).
@@ -119,7 +119,7 @@ class Rolling:
             self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
         return {"changed": self.request.restart and self._records.forget(), "finished": False}
 
-    def plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+    def plan(self, seen: Sequence[Seen]) -> dict[str, object]:
         """Choose the hosts, form the batches, show the plan, and record the hosts.
 
         :returns: a dict: changed, plan, left_out [{host, reason}], work (False for a plan only),
@@ -134,7 +134,7 @@ class Rolling:
                 self._ports.leasing.release([LEASE])
             raise
 
-    def _plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+    def _plan(self, seen: Sequence[Seen]) -> dict[str, object]:
         records = self._records.read()
         if records:
             self._say(
@@ -167,7 +167,7 @@ class Rolling:
             "rounds": rounds(len(self._records.left(self._records.read()))),
         }
 
-    def next(self) -> dict[str, Any]:
+    def next(self) -> dict[str, object]:
         """Plan the next batch; begun hosts come first (rule S6).
 
         :returns: a dict: finished (no host is left), hosts of the batch, and their steps in order.
@@ -197,7 +197,7 @@ class Rolling:
         ]
         return {"finished": False, "hosts": batch, "steps": named_steps}
 
-    def close(self, batch: list[str]) -> dict[str, Any]:
+    def close(self, batch: list[str]) -> dict[str, object]:
         """End a batch: check its hosts, bring their instances back, and record the hosts as done.
 
         :returns: a dict: changed.
@@ -211,7 +211,7 @@ class Rolling:
             self._bring_back([each for host in batch for each in records[host]["instances"] or ()])
         return {"changed": self._records.write(batch, {"stage": "done", "message": ""})}
 
-    def report(self, left_out: list[BlockedHost]) -> dict[str, Any]:
+    def report(self, left_out: list[BlockedHost]) -> dict[str, object]:
         """Give the lease back, and report the state of the fleet.
 
         Delete the records if all hosts are done.
@@ -254,7 +254,7 @@ class Rolling:
             )
             return {"host": host, "unread": reason, "needed": None, "why": ""}
 
-    def step(self, host: str, name: str) -> dict[str, Any]:
+    def step(self, host: str, name: str) -> dict[str, object]:
         """Begin a step of a host if it is due; do it, or return the work for the role.
 
         :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot)
@@ -272,7 +272,7 @@ class Rolling:
             }
         return getattr(self, f"_{name}")(host, records[host])
 
-    def fail(self, host: str, task: str, message: str) -> dict[str, Any]:
+    def fail(self, host: str, task: str, message: str) -> dict[str, object]:
         """Record a failure; the host stays at its stage.
 
         :param task: the name of the task, may be empty.
@@ -294,7 +294,7 @@ class Rolling:
             return record["stage"] == "reboot" and bool(record["boot_id"])
         return self._is_ahead(step, record)
 
-    def _disable(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _disable(self, host: str, record: RollingRecord) -> dict[str, object]:
         with self._store.write() as connection:
             # Instances that an earlier run recorded belong to this host.
             drained = record["instances"] or [
@@ -309,19 +309,19 @@ class Rolling:
             )
         return {"changed": changed or before != after}
 
-    def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _drain(self, host: str, record: RollingRecord) -> dict[str, object]:
         result = Drain(self._ports, dataclasses.replace(self.request.drain, hosts=[host])).run()
         self._say(result["message"])
         return {"changed": result["changed"]}
 
-    def _startup(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _startup(self, host: str, record: RollingRecord) -> dict[str, object]:
         try:
             host_boot.boot_id(self._hosts, host)
         except Unreachable:
             return {"changed": False, "power": "startup"}
         return {"changed": False}
 
-    def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _reboot(self, host: str, record: RollingRecord) -> dict[str, object]:
         """Decide if a host must be rebooted.
 
         Only its boot id proves a reboot, not its answer (rule S14).
@@ -340,10 +340,10 @@ class Rolling:
             raise DroverError(rolling_text.reboot_by_hand(host, self._own.hosts()[host]))
         return {"changed": begun, "power": "reboot"}
 
-    def _enable(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _enable(self, host: str, record: RollingRecord) -> dict[str, object]:
         return {"changed": self._records.begin(host, "enable"), "undrain": True}
 
-    def _back(self, host: str, record: RollingRecord) -> dict[str, Any]:
+    def _back(self, host: str, record: RollingRecord) -> dict[str, object]:
         return {"changed": self._records.begin(host, "back")}
 
     # Parts of the steps

@@ -209,7 +209,7 @@ def read_all_columns(
 
 def decide(
     connection: Connection,
-    requests: Iterable[Mapping[str, Any]],
+    requests: Iterable[Mapping[str, object]],
     policy: Policy,
     now: float,
     service_down_time: float = 0,

@@ -50,7 +50,7 @@ def order(
     hand: Hand,
     host: str,
     module: str,
-    given: dict[str, Any],
+    given: dict[str, object],
     proofs: Iterable[certainty.StartProof] = (),
 ) -> certainty.Answer:
     """Call a module that may start domains on a host.

@@ -112,7 +112,7 @@ class StorageFencing:
     def __init__(self, ports: Ports, host: str) -> None:
         self.host, self._ports = host, ports
 
-    def begin(self, fence: str, declared: Collection[str] = ()) -> dict[str, Any]:
+    def begin(self, fence: str, declared: Collection[str] = ()) -> dict[str, object]:
         """Record that the host is about to be shut out.
 
         :param fence: the name or the path of the tasks.
@@ -234,7 +234,7 @@ class StorageFencing:
             return set()
         return set(seen.get("in_use") or ())
 
-    def returned(self) -> list[dict[str, Any]]:
+    def returned(self) -> list[dict[str, object]]:
         """Read the host, and check that it may be let in again.
 
         Return the fences of the host, the oldest first.

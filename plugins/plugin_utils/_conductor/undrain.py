@@ -57,11 +57,11 @@ class Undrain:
         )
         self._proofs, self.changed = Starting(ports), False
         #: The states of the hosts that are back: a dict host and host_state.FIELDS for each.
-        self.states: list[dict[str, Any]] = []
+        self.states: list[dict[str, object]] = []
         #: Instances that were started.
         self.started: list[dict[str, str]] = []
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> dict[str, object]:
         """Bring the hosts back.
 
         :returns: a dict: changed, hosts (see states), started (instances, each uuid and name),
@@ -168,7 +168,7 @@ class Undrain:
         except DroverError as problem:
             self._say(f"{problem} {host} is brought back all the same.")
 
-    def _restore(self, host: str) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    def _restore(self, host: str) -> tuple[dict[str, object], list[dict[str, str]]]:
         """Give a host its state from before the drain.
 
         :returns: (its state, the instances that the drain shut down and that must be started).

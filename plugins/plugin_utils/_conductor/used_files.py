@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import DomainDisk
 
 from .._common import storage_identity
 from .._common.errors import DroverError
@@ -46,7 +47,7 @@ def refuse_taken(
 
 
 def refuse_taken_origins(
-    connection: Connection, uuid: str, name: str, host: str, disks: Collection[Mapping[str, Any]]
+    connection: Connection, uuid: str, name: str, host: str, disks: Collection[DomainDisk]
 ) -> None:
     """Refuse to build an instance with a disk on the network that another instance has.
 
@@ -55,7 +56,7 @@ def refuse_taken_origins(
     for disk in disks:
         if disk.get("origin"):
             user = files.user_of_origin(
-                connection, disk["origin"], str(disk["source"]).partition(":")[2], uuid
+                connection, str(disk["origin"]), str(disk["source"]).partition(":")[2], uuid
             )
             if user is not None:
                 raise _nothing_begun(
@@ -134,7 +135,7 @@ def on_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
 
 def of_ways(
     connection: Connection, ways: Mapping[str, tuple[str, str]]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, object]]:
     """Collect the facts on the storage of both ends that the sources of moves need.
 
     :param ways: dict uuid of an instance -> (source, destination).
@@ -143,16 +144,16 @@ def of_ways(
     """
     needed = files.of_instances(connection, list(ways))
     hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
-    facts = {}
+    facts: dict[str, dict[str, object]] = {}
     for uuid, (source, destination) in ways.items():
         source_storage, destination_storage = hosts[(source, None)], hosts[(destination, None)]
         paths = {path for path, _identity in needed[uuid]}
         facts[uuid] = {
             "shared_folders": sorted(
                 {
-                    pool["path"]
+                    path
                     for pool in source_storage["pools"]
-                    if pool.get("path") and pool.get("shared_id")
+                    if (path := pool.get("path")) and pool.get("shared_id")
                 }
             ),
             "devices_there": _devices(paths, source_storage, destination_storage),
@@ -187,7 +188,7 @@ def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]
     }
 
 
-def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) -> list[str]:
+def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, object]], uuid: str) -> list[str]:
     """Return the paths of the names that another instance needs.
 
     :param rows: rows of store.files.needed().

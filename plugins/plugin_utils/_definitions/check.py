@@ -12,8 +12,10 @@ from .._common import spec_names, validation
 from .._common.errors import DroverError, natural, some
 from .._migrations import policy as move_policy
 from .._placement import server_groups as placement_groups
+from .._records.flavors import FlavorFields, ImageFields
 from .._scheduler import request_fields
 from . import disk_files, disk_sources, fields, hardware, hardware_fields, requests, tables
+from .definition import DefinedDisk, Definition, GroupFields, Resolved
 
 #: A function that returns the place of an item of a section.
 Where = Callable[[Any], str]
@@ -30,7 +32,7 @@ WORDS = {
 OF_ONE = ("uuid", "host")
 
 
-def instances(items: Any, where: Where) -> list[dict[str, Any]]:
+def instances(items: Any, where: Where) -> list[Definition]:
     """Check a list of instance definitions.
 
     :param where: a function item -> text about the place of the item.
@@ -38,11 +40,12 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         requests.complete(), unless their flavor is only named.
     :raises DroverError: the first thing that is wrong, in words.
     """
-    checked: list[dict[str, Any]] = []
+    checked: list[Definition] = []
     names: dict[str, str] = {}
     uuids: dict[str, str] = {}
     paths: dict[str, str] = {}
     macs: dict[str, str] = {}
+    item: Definition
     for item, place in _read("instances", items, where):
         for name in names_of(item):
             _unique(names, name, place, "name")
@@ -74,42 +77,40 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         item = {"labels": {}, "networks": [], **item}
         if not requests.names_flavor(item):
             item = requests.complete(item, None, place)
-        checked.extend(
-            {**{key: value for key, value in item.items() if key != "count"}, "name": name}
-            for name in names_of(item)
-        )
+        for name in names_of(item):
+            one: Definition = {**item, "name": name}
+            one.pop("count", None)
+            checked.append(one)
     return checked
 
 
-def names_of(item: Mapping[str, Any]) -> list[str]:
+def names_of(item: Definition) -> list[str]:
     """Return the names of the instances of a definition."""
     name, count = item["name"], item.get("count")
     return [name] if count is None else [f"{name}-{number}" for number in range(1, count + 1)]
 
 
-def server_groups(items: Any, where: Where) -> list[dict[str, Any]]:
+def server_groups(items: Any, where: Where) -> list[GroupFields]:
     """Check a list of server groups."""
     return _section("server_groups", items, where, _group)
 
 
-def flavors(items: Any, where: Where) -> list[dict[str, Any]]:
+def flavors(items: Any, where: Where) -> list[FlavorFields]:
     """Check a list of flavors."""
     return _section("flavors", items, where, _flavor)
 
 
-def images(items: Any, where: Where) -> list[dict[str, Any]]:
+def images(items: Any, where: Where) -> list[ImageFields]:
     """Check a list of images."""
     return _section("images", items, where, _image)
 
 
-def aggregates(items: Any, where: Where) -> list[dict[str, Any]]:
+def aggregates(items: Any, where: Where) -> list[Mapping[str, object]]:
     """Check a list of host aggregates."""
     return _section("aggregates", items, where, lambda item, place: None)
 
 
-def _section(
-    name: str, items: Any, where: Where, rule: Callable[[dict[str, Any], str], None]
-) -> list[dict[str, Any]]:
+def _section(name: str, items: Any, where: Where, rule: Callable[[Any, str], None]) -> list[Any]:
     names: dict[str, str] = {}
     checked = []
     for item, place in _read(name, items, where):
@@ -119,7 +120,7 @@ def _section(
     return checked
 
 
-def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, Any], str]]:
+def _read(section: str, items: Any, where: Where) -> Iterator[tuple[Any, str]]:
     """Read the items of a section by its table; yield each with the beginning of a sentence about
     it.
     """
@@ -153,7 +154,7 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
         yield fields.read(tables.SECTIONS[section], item, place), place
 
 
-def _one_of_many(item: Mapping[str, Any], place: str) -> None:
+def _one_of_many(item: Definition, place: str) -> None:
     """Refuse keys that several instances of one definition cannot share."""
     if item.get("count") is None:
         return
@@ -179,13 +180,13 @@ def _one_of_many(item: Mapping[str, Any], place: str) -> None:
         )
 
 
-def _source(disk: Mapping[str, Any]) -> str:
+def _source(disk: DefinedDisk) -> str:
     """Return the text that identifies an existing disk, so that no two instances get it."""
     text = disk_sources.text_of(disk)
     return disk_files.normal(text) if text.startswith("/") else text
 
 
-def _group(item: dict[str, Any], place: str) -> None:
+def _group(item: GroupFields, place: str) -> None:
     if (
         item.get("max_server_per_host") is not None
         and item["policy"] != placement_groups.ANTI_AFFINITY
@@ -206,7 +207,7 @@ def _flavor(item: dict[str, Any], place: str) -> None:
     item["extra_specs"] = extra_specs(item.get("extra_specs") or {}, place)
 
 
-def _image(item: dict[str, Any], place: str) -> None:
+def _image(item: ImageFields, place: str) -> None:
     source = item.get("source")
     if source and not source.startswith(("/", "http://", "https://")):
         raise DroverError(
@@ -219,10 +220,10 @@ def _image(item: dict[str, Any], place: str) -> None:
 
 
 def with_flavors(
-    items: Iterable[dict[str, Any]],
-    flavors: Mapping[str, Mapping[str, Any]],
+    items: Iterable[Definition],
+    flavors: Mapping[str, FlavorFields],
     places: Mapping[str, str],
-) -> list[dict[str, Any]]:
+) -> list[Definition]:
     """Fill in the sizes of instances that name a flavor.
 
     :param items: the result of instances().
@@ -244,7 +245,7 @@ def with_flavors(
 
 def known_names(
     section: str,
-    instances: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    instances: Iterable[tuple[Definition, Resolved]],
     known: Collection[str],
     places: Mapping[str, str],
 ) -> None:
@@ -268,7 +269,7 @@ def known_names(
 
 
 def known_pools(
-    instances: Iterable[Mapping[str, Any]],
+    instances: Iterable[Resolved],
     known: Collection[str],
     places: Mapping[str, str],
     lacking: Mapping[str, Sequence[str]] | None = None,
@@ -300,7 +301,7 @@ def known_pools(
 
 
 def _unknown(
-    item: Mapping[str, Any],
+    item: Definition,
     section: str,
     name: str,
     known: Collection[str],

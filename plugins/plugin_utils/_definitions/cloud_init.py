@@ -13,6 +13,7 @@ import yaml
 
 from .._common.errors import DroverError
 from .._common.validation import shown
+from .definition import Definition
 
 #: The beginnings of user data that cloud-init or cloudbase-init runs, in small letters.
 _BEGINNINGS = (
@@ -28,7 +29,7 @@ _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.IGNORECASE)
 _LONGEST = 64
 
 
-def refuse(definition: Mapping[str, Any], place: str) -> None:
+def refuse(definition: Definition, place: str) -> None:
     """Refuse cloud_init of a definition that its guest would ignore.
 
     :param place: the beginning of each sentence.
@@ -57,7 +58,7 @@ def _refuse_user_data(text: str, place: str) -> None:
         _mapping(text, f"{place}: user_data")
 
 
-def _refuse_network(given: Mapping[str, Any], place: str) -> None:
+def _refuse_network(given: Mapping[str, object], place: str) -> None:
     """Refuse a network without a version: cloud-init leaves the network of the guest as it is then."""
     network = given.get("network", given)
     if not given or not isinstance(network, Mapping) or network.get("config") == "disabled":

@@ -76,7 +76,7 @@ def _pci(device: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "pci", "address": address, "managed": device.get("managed", True)}
 
 
-def _interface(device: Mapping[str, Any], place: str) -> str:
+def _interface(device: Mapping[str, object], place: str) -> str:
     if not device.get("interface"):
         raise DroverError(
             f"{place}: its device {device['address']} has no network interface on the host, which vnic macvtap needs. Bind it to its network "

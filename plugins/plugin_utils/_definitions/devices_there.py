@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
+from .._records.domains import InterfaceFacts, ReportedDomain
+from .._records.instances import Disk
 from . import disk_files, disk_sources, hardware, hardware_there
+from .definition import DefinedDisk, DefinedNetwork, Resolved
+from .hardware import Hardware
 
 GIB = 2**30
 #: The kinds of changes. The first four are kinds of _conductor.instance_devices.DeviceRequest, with
@@ -53,7 +57,7 @@ class Difference(NamedTuple):
 
 
 def disks(
-    definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element, folder: str
+    definition: Resolved, facts: ReportedDomain, root: Element, folder: str
 ) -> list[Difference]:
     """Compare disks.
 
@@ -87,9 +91,7 @@ def disks(
     return differences
 
 
-def _file_of(
-    definition: Mapping[str, Any], target: str, disk: Mapping[str, Any], folder: str
-) -> str:
+def _file_of(definition: Resolved, target: str, disk: DefinedDisk, folder: str) -> str:
     if disk.get("source"):
         return disk_sources.text_of(disk)
     base = posixpath.join(folder, disk_files.base(definition["name"], definition["uuid"]))
@@ -99,10 +101,10 @@ def _file_of(
 
 
 def _pairs(
-    wished: Sequence[tuple[str, Mapping[str, Any]]],
+    wished: Sequence[tuple[str, DefinedDisk]],
     files: Sequence[str],
-    there: Sequence[Mapping[str, Any]],
-) -> dict[int, Mapping[str, Any]]:
+    there: Sequence[Disk],
+) -> dict[int, Disk]:
     """Return the disk of the domain for each number of a disk of the definition that has one.
 
     By its file; one without a path by the name of its file in any folder, since the instance may have been built elsewhere, else the first
@@ -110,7 +112,7 @@ def _pairs(
     """
     unmatched, pairs = list(there), {}
 
-    def take(number: int, matching: list[Mapping[str, Any]]) -> None:
+    def take(number: int, matching: list[Disk]) -> None:
         if matching and number not in pairs:
             pairs[number] = matching[0]
             unmatched[:] = [each for each in unmatched if each is not matching[0]]
@@ -137,11 +139,9 @@ def _pairs(
     return pairs
 
 
-def _missing_disk(
-    definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str
-) -> Difference:
+def _missing_disk(definition: Resolved, number: int, disk: DefinedDisk, path: str) -> Difference:
     # The module attaches only a disk with the defaults of place.
-    odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
+    odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk.get(key) != plain]
     if disk.get("image") or disk.get("pool") or disk.get("source"):
         odd = [key for key in ("image", "pool", "source") if disk.get(key)]
     change = None
@@ -170,9 +170,7 @@ def _missing_disk(
 _PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, "iotune": None}
 
 
-def _differing_disk(
-    number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element
-) -> list[Difference]:
+def _differing_disk(number: int, disk: DefinedDisk, have: Disk, root: Element) -> list[Difference]:
     differences, key = [], f"disk {number}"
     capacity = have.get("capacity_bytes")
     if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
@@ -209,13 +207,11 @@ def _gib(size: int) -> str:
 ONLY_WHEN_BUILT = "only a new instance gets it: change the domain with virsh edit, or remove the instance and place it again"
 
 
-def networks(
-    definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element
-) -> list[Difference]:
+def networks(definition: Resolved, facts: ReportedDomain, root: Element) -> list[Difference]:
     """Compare interfaces; for the parameters see disks()."""
     unmatched = list(facts["interfaces"])
     wished = hardware.networks(_asked(definition), definition["networks"], definition["name"])
-    pairs: dict[int, Mapping[str, Any]] = {}
+    pairs: dict[int, InterfaceFacts] = {}
     for by_mac in (True, False):
         for number, interface in enumerate(wished):
             if number in pairs or bool(interface.get("mac")) != by_mac:
@@ -249,19 +245,19 @@ def networks(
     return differences
 
 
-def _mac(nic: Mapping[str, Any]) -> str:
+def _mac(nic: InterfaceFacts) -> str:
     return (nic.get("mac") or "").lower()
 
 
-def _source(wanted: Mapping[str, Any]) -> tuple[str, str]:
+def _source(wanted: DefinedNetwork) -> tuple[str, str]:
     return ("bridge", wanted["bridge"]) if wanted.get("bridge") else ("network", wanted["network"])
 
 
-def _is_in(nic: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def _is_in(nic: InterfaceFacts, wanted: DefinedNetwork) -> bool:
     return (nic["type"], nic["source"]) == _source(wanted)
 
 
-def _missing_interface(number: int, wanted: Mapping[str, Any], alone: bool) -> Difference:
+def _missing_interface(number: int, wanted: DefinedNetwork, alone: bool) -> Difference:
     """:param alone: True if the instance has none there, so that the module creates a new one
     without a MAC address.
     """
@@ -285,9 +281,9 @@ def _missing_interface(number: int, wanted: Mapping[str, Any], alone: bool) -> D
 
 def _differing_interface(
     number: int,
-    wanted: Mapping[str, Any],
-    written: Mapping[str, Any],
-    nic: Mapping[str, Any],
+    wanted: DefinedNetwork,
+    written: DefinedNetwork,
+    nic: InterfaceFacts,
     root: Element,
 ) -> list[Difference]:
     differences, key, (kind, source) = [], f"network {number}", _source(wanted)
@@ -313,7 +309,7 @@ def _differing_interface(
     return differences
 
 
-def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Difference]:
+def cdroms(definition: Resolved, facts: ReportedDomain) -> list[Difference]:
     """Compare the CD-ROM drives; the first one may have the seed of cloud-init; for the parameters
     see disks().
     """
@@ -326,7 +322,8 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
         [each.get("bus") or _asked(definition)["cdrom_bus"] for each in wished], drives
     )
     for number, wanted in enumerate(wished, 1):
-        path = disk_files.normal(wanted["path"]) if wanted.get("path") else None
+        given = wanted.get("path")
+        path = disk_files.normal(given) if given else None
         drive = pairs.get(number)
         if drive is None:
             way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
@@ -351,17 +348,14 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
         )
     matched = [id(each) for each in pairs.values()]
     for unmatched in drives:
-        if id(unmatched) not in matched and unmatched.get("source"):
+        source = unmatched.get("source")
+        if id(unmatched) not in matched and source:
             way = f"eject it with drover.compute.instance_cdrom, target {unmatched['target']}, or add it to the definition"
-            differences.append(
-                Difference(f"cdrom {unmatched['target']}", unmatched["source"], "none", way=way)
-            )
+            differences.append(Difference(f"cdrom {unmatched['target']}", source, "none", way=way))
     return differences
 
 
-def _pairs_of_drives(
-    buses: Sequence[str], drives: Sequence[Mapping[str, Any]]
-) -> dict[int, Mapping[str, Any]]:
+def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Disk]) -> dict[int, Disk]:
     """Return the drive of the domain for each number of a drive of the definition that has one.
 
     By the bus, since libvirt sorts devices by their buses and keeps the order on each of them; else the first that is left, since the instance
@@ -385,7 +379,7 @@ def _pairs_of_drives(
     return pairs
 
 
-def _asked(definition: Mapping[str, Any]) -> dict[str, Any]:
+def _asked(definition: Resolved) -> Hardware:
     """Return the result of hardware() for a definition."""
     guest = definition.get("guest") or {}
     given = (definition, guest.get("extra_specs"), guest.get("image_properties"))

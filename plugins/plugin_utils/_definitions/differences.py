@@ -14,9 +14,12 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import
 
 from .._common import labels
 from .._migrations import policy as move_policy
+from .._records.domains import ReportedDomain
+from .._records.flavors import FlavorFields
 from .._records.instances import ListedInstance
 from .._store.instances import orders
 from . import devices_there, hardware_there, requests_there
+from .definition import Definition, Resolved
 from .devices_there import RESIZE, SETTINGS, Change, Difference
 
 #: The keys of a definition that are compared; only the store knows the values of all but vcpus,
@@ -47,12 +50,12 @@ _OF_STORE = "only a new instance gets it: remove the instance and place it again
 
 
 def found(
-    definition: Mapping[str, Any],
+    definition: Resolved,
     instance: ListedInstance,
-    kept: Mapping[str, Any],
-    facts: Mapping[str, Any] | None = None,
+    kept: Mapping[str, object],
+    facts: ReportedDomain | None = None,
     folder: str = "",
-    flavors: Mapping[str, Mapping[str, Any]] | None = None,
+    flavors: Mapping[str, FlavorFields] | None = None,
 ) -> list[Difference]:
     """Return each difference between a definition and its instance.
 
@@ -64,7 +67,7 @@ def found(
     :param folder: for new disks without a path, on its host.
     :param flavors: the flavors of the store, by name.
     """
-    present: dict[str, Any] = {**instance, **kept, "image": kept["image_name"]}
+    present: dict[str, object] = {**instance, **kept, "image": kept["image_name"]}
     if facts is not None:
         metadata, name = facts.get("metadata") or {}, definition["name"]
         present |= {key: facts[key] for key in ("vcpus", "memory_mb", "autostart")}
@@ -108,20 +111,20 @@ def found(
 
 def _change(
     key: str,
-    definition: Mapping[str, Any],
+    definition: Definition,
     there: Mapping[str, Any],
-    flavors: Mapping[str, Mapping[str, Any]] | None,
+    flavors: Mapping[str, FlavorFields] | None,
 ) -> Change | None:
     if key in _SIZES:
-        return Change(RESIZE, {key: definition[key]})
+        return Change(RESIZE, {key: definition.get(key)})
     if key == "flavor":
         # The flavor has the sizes of the definition; the instance gets them by the name of the
         # flavor.
         of_flavor = (flavors or {}).get(definition.get("flavor") or "")
-        if of_flavor is None or any(of_flavor[size] != definition[size] for size in _SIZES):
+        if of_flavor is None or any(of_flavor.get(size) != definition.get(size) for size in _SIZES):
             return None
         # No guest is shut down for a name alone, and a flavor with a smaller disk is refused.
-        other = any(there[size] != definition[size] for size in _SIZES)
+        other = any(there[size] != definition.get(size) for size in _SIZES)
         fits = not of_flavor["disk_gb"] or of_flavor["disk_gb"] >= there["disk_gb"]
         return Change(RESIZE, {"flavor": definition["flavor"]}) if other and fits else None
     if key == "autostart":
@@ -171,7 +174,7 @@ def lines(name: str, differing: Sequence[Difference]) -> list[str]:
     return [f"{name}: {'; '.join(parts)}.", *named]
 
 
-def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:
+def stranger(definition: Definition, instance: ListedInstance) -> list[str]:
     """Name an instance that has the name of the definition but was not built from it.
 
     :param definition: a result of check.instances().

@@ -8,10 +8,11 @@ from __future__ import annotations
 import posixpath
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._common.errors import DroverError
+from .definition import Resolved
 
 SEED = "-seed.iso"
 
@@ -53,7 +54,7 @@ def letters(number: int) -> str:
     return text
 
 
-def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
+def refuse_borrowed(instances: Sequence[Resolved]) -> None:
     """Refuse a disk with a path that is the default name of another instance's file.
 
     The folder of that file depends on its host, so only the name of the file is compared.

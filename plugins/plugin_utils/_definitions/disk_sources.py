@@ -11,14 +11,13 @@ secret is known here, never its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._storage import kinds
 from ansible_collections.drover.compute.plugins.module_utils._storage.sources import is_here
 
 from .._common import validation
 from .._common.errors import DroverError
+from .definition import DefinedDisk, DiskSource
 from .fields import LIST, LONGEST_PATH, MAPPING, TEXT, WHOLE, Field, Table, absolute
 
 #: The largest number of a user or a group; the one above it means none.
@@ -94,7 +93,7 @@ SOURCE: Table = {
 }
 
 
-def check(disk: Mapping[str, Any], place: str) -> None:
+def check(disk: DefinedDisk, place: str) -> None:
     """Check the rules between the keys of a disk that may have a source.
 
     :raises DroverError: the first thing that is wrong.
@@ -132,7 +131,7 @@ def check(disk: Mapping[str, Any], place: str) -> None:
         )
 
 
-def _check_network(source: Mapping[str, Any], place: str) -> None:
+def _check_network(source: DiskSource, place: str) -> None:
     protocol, name = kinds.protocol(source["protocol"]), source.get("name")
     pattern = protocol.names
     if not (name and pattern and pattern.fullmatch(name) and name.isprintable()):
@@ -161,20 +160,20 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
         raise DroverError(f"{place}, source: QEMU asks an NFS server for its port. Take port out.")
 
 
-def text_of(disk: Mapping[str, Any]) -> str:
+def text_of(disk: DefinedDisk) -> str:
     """Return the source of this disk as in the facts of a domain: a path, or protocol:name."""
     source = disk["source"]
     return str(source.get("path") or f"{source['protocol']}:{source['name']}")
 
 
-def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
+def for_domain(disk: DefinedDisk) -> dict[str, object]:
     """Return the content of the domain XML for an existing disk.
 
     :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts, auth (None, or username, type, uuid or usage) and identity; and
         format.
     """
     source = disk["source"]
-    content: dict[str, Any] = {"format": source.get("format") or FORMATS[0]}
+    content: dict[str, object] = {"format": source.get("format") or FORMATS[0]}
     if source.get("path"):
         kind = ("block", "dev") if source["path"].startswith("/dev/") else ("file", "file")
         return {**content, "type": kind[0], kind[1]: source["path"]}

@@ -209,9 +209,9 @@ def _is(kind: str, value: Any) -> bool:
     )
 
 
-def json_schema(table: Table) -> dict[str, Any]:
+def json_schema(table: Table) -> dict[str, object]:
     """Return the JSON Schema of a mapping that read() takes."""
-    schema: dict[str, Any] = {
+    schema: dict[str, object] = {
         "type": "object",
         "additionalProperties": False,
         "properties": {key: _schema(field) for key, field in sorted(table.items())},
@@ -220,8 +220,8 @@ def json_schema(table: Table) -> dict[str, Any]:
     return {**schema, "required": required} if required else schema
 
 
-def _schema(field: Field) -> dict[str, Any]:
-    schema: dict[str, Any] = {"description": field.description, "examples": [field.example]}
+def _schema(field: Field) -> dict[str, object]:
+    schema: dict[str, object] = {"description": field.description, "examples": [field.example]}
     kinds = [_SCHEMA_TYPES[kind] for kind in field.kinds if kind in _SCHEMA_TYPES]
     if any(kind in _UNITS for kind in field.kinds):
         kinds = ["integer", "string"]

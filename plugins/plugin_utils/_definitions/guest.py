@@ -46,7 +46,7 @@ def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
 
 
 def hardware(
-    offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str
+    offered: str | None, given: Mapping[str, object], of_host: Mapping[str, object], where: str
 ) -> dict[str, Any]:
     """Return the hardware of a guest: its definition overrides its host's variables, and these
     override the offer of the host.

@@ -10,13 +10,14 @@ and image.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from .._common import validation
 from .._common.errors import DroverError, InvalidSpecs, either
 from .._numa.cpu_topology import guest_cpu_topology
 from . import disk_files
 from . import hardware_fields as known
+from .definition import DefinedDisk, DefinedDrive, DefinedNetwork, Definition
 
 #: Nova's words for true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
@@ -32,6 +33,65 @@ DISK_DEFAULTS = {"cache": "none", "io": None, "discard": "unmap", "serial": None
 _PREFIXES = {"virtio": "vd", "ide": "hd"}
 
 
+class Feature(TypedDict):
+    """A feature of the firmware."""
+
+    name: str
+    enabled: bool
+
+
+class Firmware(TypedDict):
+    """The UEFI firmware of a guest."""
+
+    features: list[Feature]
+    smm: bool
+
+
+class Graphics(TypedDict):
+    """The graphical console of a guest."""
+
+    type: str
+    listen: str
+    password_variable: str | None
+
+
+class Video(TypedDict):
+    """The graphics card of a guest."""
+
+    model: str
+    vram_mb: int | None
+
+
+class Hardware(TypedDict):
+    """The hardware of an instance without its disks and networks, and the defaults of these."""
+
+    #: None for libvirt's own.
+    machine: str | None
+    #: None for BIOS.
+    firmware: Firmware | None
+    tpm: dict[str, str] | None
+    graphics: Graphics | None
+    video: Video | None
+    serial_ports: int
+    console_log: bool
+    guest_agent: bool
+    watchdog: dict[str, str] | None
+    #: rate_bytes and rate_period, each may be None.
+    rng: dict[str, int | None] | None
+    boot: list[str]
+    boot_menu: bool
+    #: sockets, cores and threads; None for one core in each socket.
+    cpu_topology: dict[str, int] | None
+    inputs: list[dict[str, str]]
+    cdroms: list[DefinedDrive]
+    disk_bus: str
+    cdrom_bus: str
+    scsi_model: str
+    iotune: dict[str, int]
+    vif_model: str
+    queues: int | None
+
+
 class Sources(NamedTuple):
     """The sources of values.
 
@@ -40,7 +100,7 @@ class Sources(NamedTuple):
     """
 
     where: str
-    definition: Mapping[str, Any]
+    definition: Definition
     extra_specs: Mapping[str, Any]
     properties: Mapping[str, Any]
 
@@ -91,24 +151,20 @@ class Sources(NamedTuple):
 
 
 def hardware(
-    definition: Mapping[str, Any],
-    extra_specs: Mapping[str, Any] | None = None,
-    properties: Mapping[str, Any] | None = None,
+    definition: Definition,
+    extra_specs: Mapping[str, object] | None = None,
+    properties: Mapping[str, object] | None = None,
     *,
     where: str,
     vcpus: int = 1,
     arch: str = "x86_64",
-) -> dict[str, Any]:
+) -> Hardware:
     """Return the hardware of an instance, without its disks and networks.
 
     :param definition: its keys of hardware_fields.INSTANCE_FIELDS, checked.
     :param extra_specs, properties: the extra specs of its flavor and the properties of its image.
     :param where: the beginning of each sentence.
     :param arch: the architecture of its host.
-    :returns: machine (None for libvirt's own), firmware (None for BIOS, else features, each name and enabled, and smm), tpm, graphics, video,
-        serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu,
-        cpu_topology (None for one core in each socket, else sockets, cores and threads), inputs, cdroms; and the defaults of its disks and
-        networks: disk_bus, cdrom_bus, iotune, scsi_model, vif_model, queues.
     :raises DroverError: the sources contradict each other, or Nova or libvirt refuses it.
     """
     sources = Sources(where, definition, extra_specs or {}, properties or {})
@@ -137,7 +193,7 @@ def hardware(
         "boot_menu": _boot_menu(sources),
         "cpu_topology": _cpu_topology(sources, vcpus),
         "inputs": _inputs(sources),
-        "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
+        "cdroms": [each.copy() for each in definition.get("cdroms") or ()],
         "disk_bus": sources.chosen("hw_disk_bus", sources.of_image("hw_disk_bus"), known.DISK_BUSES)
         or "virtio",
         "cdrom_bus": sources.chosen(
@@ -155,12 +211,12 @@ def hardware(
 
 
 def drives(
-    found: Mapping[str, Any],
-    layout: Sequence[Mapping[str, Any]],
-    of_definition: Sequence[Mapping[str, Any]],
+    found: Hardware,
+    layout: Sequence[Mapping[str, object]],
+    of_definition: Sequence[DefinedDisk],
     seed: str | None,
     where: str,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the disks and CD-ROM drives with all their values in the domain.
 
     :param found: the result of hardware().
@@ -171,17 +227,17 @@ def drives(
         bus).
     """
     targets = _Targets()
-    disks: list[dict[str, Any]] = []
-    cdroms: list[dict[str, Any]] = []
-    for number, (place, disk_wanted) in enumerate(
-        zip(layout, [*of_definition, *({} for _dummy in layout)]), 1
-    ):
+    disks: list[dict[str, object]] = []
+    cdroms: list[dict[str, object]] = []
+    plain: list[DefinedDisk] = [{} for _dummy in layout]
+    seeds: list[DefinedDrive] = [{"path": seed}] if seed else []
+    for number, (place, disk_wanted) in enumerate(zip(layout, [*of_definition, *plain]), 1):
         bus = disk_wanted.get("bus") or found["disk_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, disk {number}")
         disk = known.disk(
             {
                 **DISK_DEFAULTS,
-                **{key: disk_wanted[key] for key in DISK_DEFAULTS if disk_wanted.get(key)},
+                **{key: disk_wanted.get(key) for key in DISK_DEFAULTS if disk_wanted.get(key)},
             },
             f"{where}, disk {number}",
         )
@@ -194,7 +250,7 @@ def drives(
                 "iotune": disk_wanted.get("iotune") or found["iotune"],
             }
         )
-    for number, drive in enumerate([*([{"path": seed}] if seed else []), *found["cdroms"]], 1):
+    for number, drive in enumerate([*seeds, *found["cdroms"]], 1):
         bus = drive.get("bus") or found["cdrom_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, CD-ROM drive {number}")
         cdroms.append({"path": drive.get("path"), "bus": bus, "target": targets.following(bus)})
@@ -213,21 +269,25 @@ def drives(
 
 
 def networks(
-    found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]], where: str
-) -> list[dict[str, Any]]:
+    found: Hardware, of_definition: Sequence[DefinedNetwork], where: str
+) -> list[DefinedNetwork]:
     """Return the interfaces with all their values in the domain.
 
     :param found: the result of hardware().
     :param of_definition: the bridge, network, or physical_network and vnic of each interface; and
         its keys of hardware_fields.NETWORK_FIELDS.
     """
-    made = []
+    made: list[DefinedNetwork] = []
     for number, network in enumerate(of_definition, 1):
         # A device that is the guest's own has neither.
         is_emulated = network.get("vnic") in (None, "macvtap")
         model = (network.get("model") or found["vif_model"]) if is_emulated else None
         queues = network.get("queues") or (found["queues"] if model == "virtio" else None)
-        interface = {**network, "model": model, "queues": queues if queues != 1 else None}
+        interface: DefinedNetwork = {
+            **network,
+            "model": model,
+            "queues": queues if queues != 1 else None,
+        }
         known.network(
             {key: value for key, value in interface.items() if value is not None},
             f"{where}, network {number}",
@@ -245,9 +305,9 @@ def networks(
 
 
 def refuse(
-    definition: Mapping[str, Any],
-    extra_specs: Mapping[str, Any] | None,
-    properties: Mapping[str, Any] | None,
+    definition: Definition,
+    extra_specs: Mapping[str, object] | None,
+    properties: Mapping[str, object] | None,
     where: str,
     vcpus: int = 1,
 ) -> None:
@@ -318,7 +378,7 @@ def _refuse_ide(bus: str, machine: str | None, where: str) -> None:
         )
 
 
-def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] | None:
+def _firmware(given: Sources, machine: str | None, arch: str) -> Firmware | None:
     own = given.definition.get("firmware")
     kind = own or given.chosen(
         "hw_firmware_type", given.of_image("hw_firmware_type"), (known.BIOS, known.UEFI)
@@ -356,7 +416,7 @@ def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] 
     return {"features": [_feature("secure-boot", False)], "smm": False}
 
 
-def _feature(name: str, enabled: bool) -> dict[str, Any]:
+def _feature(name: str, enabled: bool) -> Feature:
     return {"name": name, "enabled": enabled}
 
 
@@ -380,16 +440,18 @@ def _tpm(given: Sources) -> dict[str, str] | None:
     return {"version": version, "model": model}
 
 
-def _graphics(given: Sources) -> dict[str, Any] | None:
+def _graphics(given: Sources) -> Graphics | None:
     own = given.definition.get("graphics")
-    return own and {
+    if not own:
+        return None
+    return {
         "type": own["type"],
         "listen": own.get("listen") or "127.0.0.1",
         "password_variable": own.get("password_variable"),
     }
 
 
-def _video(given: Sources, graphics: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _video(given: Sources, graphics: Graphics | None) -> Video | None:
     own = given.definition.get("video")
     if own:
         return {"model": own["model"], "vram_mb": own.get("vram_mb")}

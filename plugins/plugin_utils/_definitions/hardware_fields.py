@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.drover.compute.plugins.module_utils._domain.definition import CPU_MODES
 
@@ -54,6 +54,8 @@ LIMITS = tuple(
     f"{which}_{what}_sec" for which in ("total", "read", "write") for what in ("iops", "bytes")
 )
 
+_Given = TypeVar("_Given", bound=Mapping[str, Any])
+
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: The characters that libvirt's schema allows.
 _SERIAL = re.compile(r"[A-Za-z0-9_.+ -]{1,36}")
@@ -80,7 +82,7 @@ def _tpm_version(value: Any, place: str) -> str:
     return str(value)
 
 
-def _tpm(value: dict[str, Any], place: str) -> dict[str, Any]:
+def _tpm(value: _Given, place: str) -> _Given:
     # N9.5: the interface CRB is part of TPM 2.0.
     if value.get("model") == "tpm-crb" and value["version"] != "2.0":
         raise DroverError(
@@ -102,7 +104,7 @@ def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
     return dict(value)
 
 
-def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
+def cpu(value: Mapping[str, object] | str, place: str) -> dict[str, Any]:
     """Check that the keys of a CPU fit together.
 
     :returns: mode, model (None if the mode has none), and features if there are any.
@@ -153,7 +155,7 @@ def _variable(value: str, place: str) -> str:
     return value
 
 
-def _video(value: dict[str, Any], place: str) -> dict[str, Any]:
+def _video(value: _Given, place: str) -> _Given:
     if value["model"] in ("none", "ramfb") and value.get("vram_mb"):
         raise DroverError(
             f"{place}: the model {value['model']} has no memory of its own. Take vram_mb out."
@@ -196,7 +198,7 @@ def _disk_serial(value: str, place: str) -> str:
     return value
 
 
-def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
+def disk(value: _Given, place: str) -> _Given:
     """Check that the keys of a disk fit together."""
     if value.get("io") == "native" and value.get("cache", "none") not in ("none", "directsync"):
         raise DroverError(
@@ -213,7 +215,7 @@ def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
     return value
 
 
-def _vlan(value: dict[str, Any], place: str) -> dict[str, Any]:
+def _vlan(value: _Given, place: str) -> _Given:
     if value.get("trunk") == []:
         raise DroverError(f"{place}: trunk has no VLAN. Name one at least, or take it out.")
     if ("tag" in value) == ("trunk" in value):
@@ -239,7 +241,7 @@ def _interface_id(value: str, place: str) -> str:
     return validation.read_uuid(place, value)
 
 
-def network(value: dict[str, Any], place: str) -> dict[str, Any]:
+def network(value: _Given, place: str) -> _Given:
     """Check that the keys of a network fit together."""
     if value.get("vnic") or value.get("physical_network"):
         _refuse_port(value, place)

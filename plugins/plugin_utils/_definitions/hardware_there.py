@@ -14,11 +14,10 @@ from ansible_collections.drover.compute.plugins.module_utils._domain.definition 
 )
 
 from . import hardware, hardware_fields
+from .definition import Resolved
 
 
-def differing(
-    definition: Mapping[str, Any], root: Element, where: str
-) -> list[tuple[str, str, str]]:
+def differing(definition: Resolved, root: Element, where: str) -> list[tuple[str, str, str]]:
     """Compare the hardware that a definition, its flavor or its image request with the hardware of
     a domain. Hardware that none of them requests is not compared.
 
@@ -110,14 +109,14 @@ def _firmware(root: Element) -> str:
     return hardware_fields.SECURE_BOOT if secure else hardware_fields.UEFI
 
 
-def _asked_firmware(asked: Mapping[str, Any]) -> str:
+def _asked_firmware(asked: hardware.Hardware) -> str:
     if asked["firmware"] is None:
         return hardware_fields.BIOS
     features = {each["name"]: each["enabled"] for each in asked["firmware"]["features"]}
     return hardware_fields.SECURE_BOOT if features.get("secure-boot") else hardware_fields.UEFI
 
 
-def _is_optional(asked: Mapping[str, Any]) -> bool:
+def _is_optional(asked: hardware.Hardware) -> bool:
     """Return True if UEFI is requested, with or without Secure Boot."""
     return asked["firmware"] is not None and not asked["firmware"]["features"]
 
@@ -139,7 +138,7 @@ def _graphics(root: Element) -> str:
     return ", ".join(graphics) or "none"
 
 
-def _asked_graphics(asked: Mapping[str, Any]) -> str:
+def _asked_graphics(asked: hardware.Hardware) -> str:
     return (
         f"{asked['graphics']['type']} on {asked['graphics']['listen']}"
         if asked["graphics"]
@@ -163,7 +162,7 @@ def _watchdog(root: Element) -> str:
     return ", ".join(watchdogs) or "none"
 
 
-def _asked_watchdog(asked: Mapping[str, Any]) -> str:
+def _asked_watchdog(asked: hardware.Hardware) -> str:
     return (
         f"{asked['watchdog']['model']} {asked['watchdog']['action']}"
         if asked["watchdog"]
@@ -183,7 +182,7 @@ def _rng(root: Element) -> str:
     )
 
 
-def _asked_rng(asked: Mapping[str, Any]) -> str:
+def _asked_rng(asked: hardware.Hardware) -> str:
     rng = asked["rng"]
     if rng is None:
         return "none"
@@ -245,7 +244,7 @@ def _cpu_there(root: Element) -> str:
 
 
 #: Key -> (its text from the result of hardware(), its text in a domain).
-_READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
+_READERS: dict[str, tuple[Callable[[hardware.Hardware], str], Callable[[Element], str]]] = {
     "firmware": (_asked_firmware, _firmware),
     "tpm": (
         lambda asked: (
@@ -281,7 +280,7 @@ _READERS: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element]
 }
 #: The keys that hardware() does not return: key -> (its text in a definition, its text in a
 #: domain).
-_OWN: dict[str, tuple[Callable[[Mapping[str, Any]], str], Callable[[Element], str]]] = {
+_OWN: dict[str, tuple[Callable[[Resolved], str], Callable[[Element], str]]] = {
     "domain_type": (
         lambda definition: str(definition["domain_type"]),
         lambda root: root.get("type") or "none",

@@ -12,9 +12,12 @@ from typing import Any
 from .._common import labels, spec_names, validation
 from .._common.errors import DroverError, natural, some
 from .._migrations import policy as move_policy
+from .._records.flavors import FlavorFields, ImageFields
+from .._records.instances import ListedInstance
 from .._scheduler.request_spec import RequestSpec
 from .._store.instances import orders
 from . import cloud_init, disk_files, guest, hardware, requests, tables
+from .definition import DefinedDisk, Definition, GroupFields, Resolved
 
 #: The state of a definition if the file has its place and the store has never seen it: it was
 #: placed with another store, or this store was restored from a backup.
@@ -24,13 +27,13 @@ _QEMU_NAMES = {"vhd": "vpc"}
 
 
 def resolve(
-    definitions: Iterable[Mapping[str, Any]],
-    known: Iterable[Mapping[str, Any]],
-    groups: Iterable[Mapping[str, Any]] = (),
-    flavors: Mapping[str, Mapping[str, Any]] | None = None,
-    images: Mapping[str, Mapping[str, Any]] | None = None,
+    definitions: Iterable[Definition],
+    known: Iterable[ListedInstance],
+    groups: Iterable[GroupFields] = (),
+    flavors: Mapping[str, FlavorFields] | None = None,
+    images: Mapping[str, ImageFields] | None = None,
     places: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Resolved]:
     """Give each definition its uuid: its own uuid, the uuid of the instance of its name, or a new
     one.
 
@@ -48,22 +51,23 @@ def resolve(
     """
     # The budget of a group is for moves; the scheduler does not know it.
     named = {
-        group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups
+        group["name"]: {key: value for key, value in group.items() if key != "max_moving"}
+        for group in groups
     }
     by_uuid = {instance["uuid"]: instance for instance in known}
-    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    by_name: dict[str, list[ListedInstance]] = {}
     made = {}
-    for instance in known:
-        by_name.setdefault(instance["name"], []).append(instance)
-        if instance["definition"]:
-            made[instance["definition"]] = instance
+    for each in known:
+        by_name.setdefault(each["name"], []).append(each)
+        if each["definition"]:
+            made[each["definition"]] = each
     resolved = []
     for definition in definitions:
         name = definition["name"]
         own = made.get(orders.definition_of(definition.get("project"), name))
         # An instance that a person made by hand under the same name is another one.
         same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
-        listed = by_uuid.get(definition.get("uuid"))
+        listed = by_uuid.get(definition.get("uuid") or "")
         if listed is not None and listed["name"] != name:
             raise DroverError(
                 f"Instance {name}: its uuid {listed['uuid']} belongs to {listed['name']}. Correct the definition."
@@ -74,36 +78,40 @@ def resolve(
                 f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
             )
         if listed is None and len(same_name) > 1:
-            there = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
+            there = ", ".join(f"{each['uuid']} on {each['host']}" for each in same_name)
             raise DroverError(
                 f"Instance {name}: several instances have this name: {there}. Say which with uuid."
             )
         if listed is None and same_name:
             listed = same_name[0]
-        if listed is None and definition.get("host") and definition.get("uuid"):
-            listed = {
+        at: Resolved
+        if listed is not None:
+            at = {
+                "uuid": listed["uuid"],
+                "host": listed["host"],
+                "node": listed["node"],
+                "state": listed["state"],
+            }
+        elif definition.get("host") and definition.get("uuid"):
+            at = {
                 "uuid": definition["uuid"],
                 "host": definition["host"],
                 "node": None,
                 "state": UNSEEN,
             }
-        if listed is None:
-            listed = {
+        else:
+            at = {
                 "uuid": definition.get("uuid") or str(uuid.uuid4()),
                 "host": None,
                 "node": None,
                 "state": "new",
             }
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
-        instance = {
-            **_with_image(
-                definition, images or {}, place, listed["state"] not in ("new", "building")
-            ),
-            **{key: listed[key] for key in ("uuid", "host", "node", "state")},
-        }
+        is_built = at["state"] not in ("new", "building")
+        instance: Resolved = {**_with_image(definition, images or {}, place, is_built), **at}
         request = _request(instance, named)
         spec = RequestSpec.from_request(request, flavors or {}, images or {}, place)
-        if listed["state"] in ("new", "building"):
+        if not is_built:
             # This includes the flavors and images of the store.
             spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
@@ -114,7 +122,7 @@ def resolve(
     return resolved
 
 
-def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+def ignored_hosts(pairs: Iterable[tuple[Definition, Resolved]]) -> list[str]:
     """Return the sentence about new instances with a host in their definitions, which is not read;
     an empty list if there are none.
 
@@ -137,11 +145,11 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
 
 
 def _with_image(
-    definition: Mapping[str, Any],
-    images: Mapping[str, Mapping[str, Any]],
+    definition: Definition,
+    images: Mapping[str, ImageFields],
     place: str,
     is_built: bool,
-) -> Mapping[str, Any]:
+) -> Definition:
     """Return a definition with its first disk made from its image, if the image has a source.
 
     :raises DroverError: no disk is made of an image of this format.
@@ -149,7 +157,8 @@ def _with_image(
     name, disks = definition.get("image"), definition["disks"]
     image = images.get(name) if isinstance(name, str) else None
     if (
-        not (image and image.get("source") and disks)
+        not isinstance(name, str)
+        or not (image and image.get("source") and disks)
         or disks[0].get("image")
         or disks[0].get("source")
     ):
@@ -161,13 +170,15 @@ def _with_image(
             f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its disk_format is {kind}. Correct disk_format under images "
             f"({', '.join(tables.BACKING_FORMATS)}), or name an ISO image under cdroms. Nothing was placed."
         )
-    image_format = {"image_format": kind} if kind else {}
-    return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}
+    first: DefinedDisk = {**disks[0], "image": name}
+    if kind:
+        first["image_format"] = kind
+    return {**definition, "disks": [first, *disks[1:]]}
 
 
 def _images(
-    disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str, Any]], place: str
-) -> list[dict[str, Any]]:
+    disks: Sequence[DefinedDisk], images: Mapping[str, ImageFields], place: str
+) -> list[ImageFields]:
     """Return the images that disks name: name, source and checksum.
 
     :raises DroverError: there is no such image, or it has no source.
@@ -195,8 +206,8 @@ def _images(
 
 
 def _of_project(
-    instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]
-) -> list[Mapping[str, Any]]:
+    instances: Sequence[ListedInstance], definition: Definition
+) -> list[ListedInstance]:
     """Return the instances, among instances of one name, that a definition may mean.
 
     :raises DroverError: an instance has no project although the definition has one, or the other
@@ -215,9 +226,7 @@ def _of_project(
     return [instance for instance in instances if instance.get("project") == project]
 
 
-def leftover(
-    absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
-) -> dict[str, list[Any]]:
+def leftover(absent: Iterable[Definition], known: Sequence[ListedInstance]) -> dict[str, list[Any]]:
     """Return the existing instances of definitions that are marked as absent.
 
     :param absent: definitions, as check.instances() returns them.
@@ -264,7 +273,7 @@ def _shown(project: str | None) -> str:
     return f"project {project}" if project else "no project"
 
 
-def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+def _request(instance: Resolved, groups: Mapping[str, object]) -> dict[str, object]:
     request_of = requests.request(instance)
     group = instance.get("server_group")
     if group is not None:
@@ -272,9 +281,7 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
     return request_of
 
 
-def _wishes(
-    instance: Mapping[str, Any], spec: RequestSpec
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _wishes(instance: Resolved, spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Return the extra specs of the flavor of a request, overridden by the extra specs of the
     definition, and the properties of its image.
     """
@@ -287,9 +294,7 @@ def _wishes(
     return {**of_flavor, **own}, spec.image_properties
 
 
-def _resolved(
-    instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec
-) -> dict[str, Any]:
+def _resolved(instance: Resolved, asked: Mapping[str, Any], spec: RequestSpec) -> Resolved:
     group, hinted = asked.get("server_group"), spec.server_group
     if group is None and hinted is not None:
         group = (
@@ -297,11 +302,13 @@ def _resolved(
             if hinted.policy is None
             else {key: value for key, value in vars(hinted).items() if value is not None}
         )
-    selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
+    selection: dict[str, object] = {
+        key: instance.get(key) for key in ("name", "uuid", "host", "node")
+    }
     selection |= {
         key: asked[key] for key in ("availability_zone", "project", "user") if key in asked
     }
-    selection |= spec.recorded()
+    selection.update(spec.recorded())
     if group is not None:
         selection["server_group"] = group
     return {
@@ -315,7 +322,7 @@ def _resolved(
         },
         # A claim has a domain_type, too: the type that its host offers.
         "guest": {
-            **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
+            **{key: instance.get(key) for key in guest.KEYS if instance.get(key) is not None},
             **dict(zip(("extra_specs", "image_properties"), map(dict, _wishes(instance, spec)))),
         },
         "request": asked,

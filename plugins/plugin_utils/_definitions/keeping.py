@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .._placement import server_groups
+from .._records.flavors import FlavorFields, ImageFields
 from .._store.engine import Connection
 from .._store.hosts import aggregates
 from .._store.instances import flavors, images
@@ -38,8 +39,8 @@ class Change(NamedTuple):
     """An item that was created or changed in the store; ``before`` is None for a created item."""
 
     name: str
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
+    before: Mapping[str, object] | None
+    after: Mapping[str, object] | None
 
 
 def keep(connection: Connection, sections: Sections, now: float) -> list[Change]:
@@ -57,17 +58,17 @@ def keep(connection: Connection, sections: Sections, now: float) -> list[Change]
     return changes
 
 
-def find(connection: Connection, section: str, name: str) -> Mapping[str, Any] | None:
+def find(connection: Connection, section: str, name: str) -> Mapping[str, object] | None:
     """Read the item of a section by its name."""
     if section == "server_groups":
         return server_groups.described(server_groups.by_name(connection, name))
-    found: Mapping[str, Any] | None = _KEEPERS[section].find(connection, name)
+    found: Mapping[str, object] | None = _KEEPERS[section].find(connection, name)
     return found
 
 
 def keep_item(
     connection: Connection, section: str, item: Mapping[str, Any], now: float
-) -> tuple[Mapping[str, Any] | None, bool]:
+) -> tuple[Mapping[str, object] | None, bool]:
     """Make an item of a section, or change it.
 
     :returns: the item, as find() reads it; and whether it changed.
@@ -101,7 +102,7 @@ def remove(connection: Connection, section: str, name: str) -> bool:
 
 def known(
     connection: Connection, sections: Sections
-) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+) -> tuple[dict[str, FlavorFields], dict[str, ImageFields]]:
     """Return the flavors and the images by name, as they would be after keep()."""
     of_store = flavors.read_all(connection), images.read_images(connection)
     for item in sections["flavors"]:

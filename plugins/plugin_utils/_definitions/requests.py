@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from .._common import resource_classes
 from .._common.errors import DroverError
+from .._records.flavors import FlavorFields
 from .._scheduler import request_fields
 from . import hardware_fields
+from .definition import DefinedDisk, Definition
 
 #: The longest suffix of a group of resources in Placement.
 _LONGEST_SUFFIX = 64
@@ -41,14 +42,12 @@ KEYS = (
 )
 
 
-def names_flavor(definition: Mapping[str, Any]) -> bool:
+def names_flavor(definition: Definition) -> bool:
     """Return True if a definition names a flavor, which the file or the store describes."""
     return isinstance(definition.get("flavor"), str) and bool(definition["flavor"])
 
 
-def complete(
-    definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, place: str
-) -> dict[str, Any]:
+def complete(definition: Definition, flavor: FlavorFields | None, place: str) -> Definition:
     """Fill in the sizes of a definition.
 
     :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
@@ -57,16 +56,16 @@ def complete(
         disk_gb, the sum of the disks in no pool.
     :raises DroverError: a size is missing, or given twice.
     """
-    of_flavor = flavor or (
+    of_flavor: FlavorFields = flavor or (
         definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {}
     )
-    vcpus, memory_mb = (definition.get(key) or of_flavor.get(key) for key in ("vcpus", "memory_mb"))
+    memory_mb = definition.get("memory_mb") or of_flavor.get("memory_mb")
     if memory_mb is None:
         raise DroverError(f"{place}: memory_mb is missing. Give a size such as 4GiB, or a flavor.")
     disks = _disks(definition, definition.get("disk_gb"), of_flavor.get("disk_gb"), place)
     return {
         **definition,
-        "vcpus": vcpus or 1,
+        "vcpus": definition.get("vcpus") or of_flavor.get("vcpus") or 1,
         "memory_mb": memory_mb,
         "disks": disks,
         "disk_gb": sum(disk["size_gb"] for disk in disks if not disk.get("pool")),
@@ -74,8 +73,8 @@ def complete(
 
 
 def _disks(
-    definition: Mapping[str, Any], own: int | None, of_flavor: int | None, place: str
-) -> list[dict[str, Any]]:
+    definition: Definition, own: int | None, of_flavor: int | None, place: str
+) -> list[DefinedDisk]:
     """Return the disks with their sizes; the first one may have the size of the definition or of
     the flavor.
     """
@@ -87,7 +86,7 @@ def _disks(
         raise DroverError(
             f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out."
         )
-    sized = []
+    sized: list[DefinedDisk] = []
     for number, disk in enumerate(disks, 1):
         if disk.get("source"):
             # On the network it takes nothing of a host.
@@ -103,25 +102,25 @@ def _disks(
     return sized
 
 
-def request(definition: Mapping[str, Any]) -> dict[str, Any]:
+def request(definition: Definition) -> dict[str, object]:
     """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
-    fields = {key: definition[key] for key in KEYS if definition.get(key) is not None}
+    fields = {key: definition.get(key) for key in KEYS if definition.get(key) is not None}
     ports = [
-        {key: network[key] for key in request_fields.PORT_KEYS}
+        {key: network.get(key) for key in request_fields.PORT_KEYS}
         for network in definition.get("networks") or ()
         if network.get("vnic")
     ]
     if ports:
         fields["networks"] = ports
     specs = {
-        **(fields.get("extra_specs") or {}),
+        **(definition.get("extra_specs") or {}),
         **_hardware_specs(definition),
         **_pool_specs(definition),
     }
     return {**fields, "extra_specs": specs} if specs else fields
 
 
-def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
+def _pool_specs(definition: Definition) -> dict[str, str]:
     """Return extra specs for the storage pools of the disks of a definition; each pool has its own
     class (N1.3).
 
@@ -148,7 +147,7 @@ def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
     return specs
 
 
-def _hardware_specs(definition: Mapping[str, Any]) -> dict[str, str]:
+def _hardware_specs(definition: Definition) -> dict[str, str]:
     """Return Nova's extra specs for the TPM and the Secure Boot of a definition, which ask for hosts with their traits (N1.3).
 
     They are recorded with the instance, so later moves ask for them again. As in its domain, these

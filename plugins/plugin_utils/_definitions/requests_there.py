@@ -17,6 +17,8 @@ from typing import Any
 from .._numa.guest import ANY, ISOLATE, LARGE, PREFER, SHARED, SMALL, GuestTopology
 from .._numa.pinning import topology_of
 from .._numa.request import HostRequest
+from .._records.flavors import FlavorFields
+from .definition import Resolved
 from .devices_there import Difference
 
 ALIAS = "pci_passthrough:alias"
@@ -34,9 +36,9 @@ _RESIZE = (
 
 
 def differing(
-    definition: Mapping[str, Any],
+    definition: Resolved,
     there: Mapping[str, Any],
-    flavors: Mapping[str, Mapping[str, Any]],
+    flavors: Mapping[str, FlavorFields],
     of_domain: bool,
 ) -> list[Difference]:
     """Compare the request of a definition with its instance.
@@ -80,7 +82,7 @@ def _named(key: str) -> str:
     return f"extra spec {key}"
 
 
-def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]:
+def _topology(definition: Resolved, there: Mapping[str, Any]) -> list[Difference]:
     """Compare CPUs, cells and pages. Nothing is compared if the domain is bound in another way than
     by a claim.
     """
@@ -121,7 +123,7 @@ def _topology(definition: Mapping[str, Any], there: Mapping[str, Any]) -> list[D
 
 
 def _devices(
-    definition: Mapping[str, Any], specs: Mapping[str, Any], there: Mapping[str, Any]
+    definition: Resolved, specs: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[Difference]:
     """Compare the number of PCI devices, including the devices of interfaces."""
     devices = sum(

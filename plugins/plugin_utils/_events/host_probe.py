@@ -75,7 +75,7 @@ async def ask(way: Way) -> host_answer.Answer:
     return answer
 
 
-async def _by_ssh(words: list[str]) -> dict[str, Any]:
+async def _by_ssh(words: list[str]) -> dict[str, object]:
     """Log in and do nothing; return the result in the form of Ansible."""
     try:
         process = await asyncio.create_subprocess_exec(

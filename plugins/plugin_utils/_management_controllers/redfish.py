@@ -165,7 +165,7 @@ class Redfish:
             )
         return target, {"ResetType": possible[0]}
 
-    def _can(self, system: Mapping[str, Any]) -> list[str] | None:
+    def _can(self, system: Mapping[str, object]) -> list[str] | None:
         """Return the requests that the controller supports; None if it does not report them."""
         allowed = self._allowed(_action(system))
         return (
@@ -174,7 +174,7 @@ class Redfish:
             else None
         )
 
-    def _allowed(self, action: Mapping[str, Any]) -> set[str]:
+    def _allowed(self, action: Mapping[str, object]) -> set[str]:
         """Return the reset types that are in each list of the controller; empty if it has none."""
         lists = [action.get(_ALLOWED)]
         described = action.get("@Redfish.ActionInfo")
@@ -195,7 +195,7 @@ class Redfish:
         ]
         return set.intersection(*sets) or {"nothing"} if sets else set()
 
-    def _soon(self, path: str) -> dict[str, Any]:
+    def _soon(self, path: str) -> dict[str, object]:
         """Read an optional answer. A busy controller gets a few more tries, with a short pause
         before each.
         """
@@ -206,7 +206,7 @@ class Redfish:
                 time.sleep(min(busy.seconds, DELAY))
         return self._get(path)
 
-    def _system(self) -> dict[str, Any]:
+    def _system(self) -> dict[str, object]:
         """Read the system, and compare its machine; each reading and each request begins here."""
         system = self._any_system()
         why_not = self._why_not(identity.of_text(system.get("UUID")))
@@ -214,7 +214,7 @@ class Redfish:
             raise Refused(why_not)
         return system
 
-    def _any_system(self) -> dict[str, Any]:
+    def _any_system(self) -> dict[str, object]:
         members, error_words = self._members()
         names = ", ".join(members) or "none"
         if self._resource_id:
@@ -231,7 +231,7 @@ class Redfish:
             )
         return self._member(next(iter(members.values())), members.values())
 
-    def _member(self, path: str, members: Collection[str]) -> dict[str, Any]:
+    def _member(self, path: str, members: Collection[str]) -> dict[str, object]:
         """Read a system that is in the list.
 
         :raises Refused: the answer belongs to another system, or has no state.
@@ -438,18 +438,18 @@ def _link(value: Any) -> str | None:
     return found if isinstance(found, str) and found else None
 
 
-def _state(system: Mapping[str, Any]) -> str:
+def _state(system: Mapping[str, object]) -> str:
     said = system.get("PowerState")
     return _STATES.get(said, "unknown") if isinstance(said, str) else "unknown"
 
 
-def _action(system: Mapping[str, Any]) -> dict[str, Any]:
+def _action(system: Mapping[str, object]) -> dict[str, object]:
     actions = system.get("Actions")
     action = actions.get(_RESET) if isinstance(actions, dict) else None
     return action if isinstance(action, dict) else {}
 
 
-def _messages(body: Any) -> list[dict[str, Any]]:
+def _messages(body: Any) -> list[dict[str, object]]:
     error = body.get("error") if isinstance(body, dict) else None
     entries = []
     for holder in (error, body):

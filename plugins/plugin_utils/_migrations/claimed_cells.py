@@ -8,7 +8,8 @@ there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
 
 from .._placement import host_room
 from .._store.database import bulk
@@ -16,7 +17,7 @@ from .._store.database.sql import Connection
 from .._store.schema import tables
 
 
-def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, dict[str, Any]]:
+def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, NumaBinding]:
     """Read the facts ``numa`` of domains.
 
     :param places: {uuid of an instance, or of a migration that has its former cells: id of the node}.

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Devices
 
 from .._common.errors import DroverError
 from .._numa.device_requests import PciRequest
@@ -19,7 +19,7 @@ from .._store.hosts import devices
 
 def read(
     connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Devices]:
     """Return the pairs of a device at the source and the device at the destination that replaces
     it.
 

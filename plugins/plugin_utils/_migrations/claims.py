@@ -45,7 +45,7 @@ def begin(
     move_type: str,
     now: float,
     source_host: str | None = None,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     allocations: Allocations | None = None,
     shown: bool = False,
 ) -> OpenedMigration:
@@ -82,7 +82,7 @@ def begin_within(
     move: Move,
     move_type: str,
     now: float,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     waiting: int = 0,
 ) -> OpenedMigration:
     """Do as begin(), within limits.
@@ -135,7 +135,7 @@ def _begin(
     now: float,
     source_host: str | None,
     target: ResizeTarget | None = None,
-    notes: Mapping[str, Any] | None = None,
+    notes: Mapping[str, object] | None = None,
     given: Allocations | None = None,
     shown: bool = False,
 ) -> OpenedMigration:
@@ -385,7 +385,7 @@ def end_at_dead(
     """
     certainty.require(proof)
     migration = _migration(connection, uuid)
-    details: Mapping[str, Any] = migration.details or {}
+    details: Mapping[str, object] = migration.details or {}
     which: Which = "old"
     if migration.status in tables.OPEN_MIGRATION:
         undo(connection, uuid, proof, message, now)

@@ -8,13 +8,13 @@ policy.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import (
     options as migration_options,
 )
+from ansible_collections.drover.compute.plugins.module_utils._ownership import move_record
 
 from .._common.errors import DroverError
 from .._common.validation import check_keys
@@ -30,18 +30,20 @@ class Options:
     :raises DroverError: there is no such option, or options contradict each other.
     """
 
-    def __init__(self, general: Mapping[str, Any], moves: Sequence[Move] = ()) -> None:
-        self._general = _validated("The options", general, "Correct drover_migration.")
+    def __init__(self, general: Mapping[str, object], moves: Sequence[Move] = ()) -> None:
+        self._general = migration_options.merged(
+            _validated("The options", general, "Correct drover_migration.")
+        )
         self._of_moves = {move["uuid"]: move.get("migration") or {} for move in moves}
         _not_contradicting("The options", self._general)
         for move in moves:
             self.of({"uuid": move["uuid"], "name": move["name"]})
 
-    def general(self) -> dict[str, Any]:
+    def general(self) -> move_record.Options:
         """Return the options of the task, without options that are None."""
         return migration_options.merged(self._general)
 
-    def of(self, order: MovedInstance) -> dict[str, Any]:
+    def of(self, order: MovedInstance) -> move_record.Options:
         """Return the options of one move, without options that are None."""
         own = {**(order.get("migration_options") or {}), **self._of_moves.get(order["uuid"], {})}
         if not own:
@@ -54,7 +56,7 @@ class Options:
         return merged
 
 
-def _validated(whose: str, options: Mapping[str, Any], advice: str) -> dict[str, Any]:
+def _validated(whose: str, options: Mapping[str, object], advice: str) -> dict[str, object]:
     values = {name: value for name, value in options.items() if value is not None}
     check_keys(
         whose,
@@ -71,7 +73,7 @@ def _validated(whose: str, options: Mapping[str, Any], advice: str) -> dict[str,
     return checked.validated_parameters
 
 
-def _not_contradicting(whose: str, options: Mapping[str, Any]) -> None:
+def _not_contradicting(whose: str, options: move_record.Options) -> None:
     reasons = migration_options.contradictions(options)
     if reasons:
         raise DroverError(f"{whose}: {'; '.join(reasons)}. Nothing was moved.")

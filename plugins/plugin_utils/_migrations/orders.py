@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Options
 
 from .._common.errors import DroverError
 from .._placement import claim_nodes
+from .._records.instances import MovePolicy
 from .._records.orders import MoveOrder, UnopenedOrder
 from .._records.plans import Move
+from .._records.statuses import MigrationStatus
 from .._store.database.sql import Connection, sa
 from .._store.hosts import compute_nodes
 from .._store.hosts.compute_nodes import DEFAULT_URI
@@ -39,7 +41,7 @@ def migrate_uri(address: str) -> str:
     return f"tcp://[{address}]" if bare else f"tcp://{address}"
 
 
-def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> None:
+def check_moves(connection: Connection, moves: Sequence[Mapping[str, object]]) -> None:
     """Refuse moves written by hand that lack a key, that have a name and a uuid of different
     instances, or that name an instance that is not in the store.
     """
@@ -133,9 +135,9 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
     ]
 
 
-def migration_options(policy: Mapping[str, Any] | None) -> dict[str, Any]:
+def migration_options(policy: MovePolicy | None) -> Options:
     """Return the options of migrations that an instance's policy has."""
-    return (policy or {}).get("migration") or {}
+    return (policy or MovePolicy()).get("migration") or Options()
 
 
 class WasAborted(DroverError):
@@ -169,7 +171,7 @@ def refuse_aborted(connection: Connection, move: Move, since: float) -> None:
 
 def closed(
     connection: Connection, migration_uuids: Iterable[str]
-) -> dict[str, tuple[str, str | None]]:
+) -> dict[str, tuple[MigrationStatus, str | None]]:
     """Return the ends of migrations: {uuid: (status, message)}, without migrations that are still
     open.
     """

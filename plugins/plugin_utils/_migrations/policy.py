@@ -16,9 +16,11 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._migration import (
     options as migration_options,
 )
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Options
 
 from .._common import validation
 from .._common.errors import DroverError, either
+from .._records.instances import MovePolicy
 
 KEYS = ("move", "on_drain", "priority", "migration")
 #: The values of move. cold: shut off for the move, started again after it; live: only while it
@@ -28,13 +30,13 @@ MOVES = ("never", "cold", "live")
 ON_DRAIN = ("shutdown",)
 #: The type of each option of a migration.
 MIGRATION: dict[str, type] = {
-    key: {"int": int, "bool": bool, "str": str}[spec["type"]]
+    key: {"int": int, "bool": bool, "str": str}[str(spec["type"])]
     for key, spec in migration_options.SPEC.items()
 }
 MOST_PRIORITY = 10**6
 
 
-def checked(policy: Any, who: str) -> dict[str, Any] | None:
+def checked(policy: Any, who: str) -> MovePolicy | None:
     """Return the keys of a policy that have a value; None if there are none.
 
     :param who: the beginning of a refusal.
@@ -45,7 +47,7 @@ def checked(policy: Any, who: str) -> dict[str, Any] | None:
             f"{who}: policy must be a mapping with {', '.join(KEYS)}, not {policy!r}."
         )
     validation.check_keys(f"{who}: policy", policy, KEYS)
-    values = {key: value for key, value in policy.items() if value is not None and value != {}}
+    values: Any = {key: value for key, value in policy.items() if value is not None and value != {}}
     _one_of(values, "move", MOVES, who)
     _one_of(values, "on_drain", ON_DRAIN, who)
     priority = values.get("priority")
@@ -54,10 +56,11 @@ def checked(policy: Any, who: str) -> dict[str, Any] | None:
     if "migration" in values:
         _migration(values["migration"], who)
     _no_contradiction(values, who)
-    return values or None
+    found: MovePolicy | None = values or None
+    return found
 
 
-def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | None:
+def from_metadata(metadata: Mapping[str, str], who: str) -> MovePolicy | None:
     """Read the policy in a domain's metadata.
 
     :returns: the same as checked(); for an unreadable policy ``{"error": a sentence}``, so that the
@@ -78,7 +81,7 @@ def from_metadata(metadata: Mapping[str, str], who: str) -> dict[str, Any] | Non
         return {"error": str(problem)}
 
 
-def to_metadata(policy: Mapping[str, Any] | None) -> dict[str, str]:
+def to_metadata(policy: Mapping[str, object] | None) -> dict[str, str]:
     """Write a policy for a domain's metadata."""
     return {
         key: json.dumps(value, sort_keys=True) if isinstance(value, dict) else str(value)
@@ -96,7 +99,7 @@ def _mapping(text: str, who: str) -> Any:
         ) from None
 
 
-def _one_of(found: Mapping[str, Any], key: str, choices: Sequence[str], who: str) -> None:
+def _one_of(found: Mapping[str, object], key: str, choices: Sequence[str], who: str) -> None:
     if key in found and found[key] not in choices:
         raise DroverError(f"{who}: {key} must be {either(choices)}, not {found[key]!r}.")
 
@@ -112,12 +115,13 @@ def _migration(options: Any, who: str) -> None:
         if not isinstance(value, kinds) or (kinds is int and isinstance(value, bool)):
             word = {int: "a whole number", bool: "true or false", str: "a text"}[kinds]
             raise DroverError(f"{who}: migration.{key} must be {word}, not {value!r}.")
-        if "choices" in migration_options.SPEC[key]:
-            _one_of(options, key, migration_options.SPEC[key]["choices"], f"{who}: migration")
+        choices = migration_options.SPEC[key].get("choices")
+        if isinstance(choices, (list, tuple)):
+            _one_of(options, key, choices, f"{who}: migration")
 
 
-def _no_contradiction(policy: Mapping[str, Any], who: str) -> None:
-    move, options = policy.get("move"), policy.get("migration") or {}
+def _no_contradiction(policy: MovePolicy, who: str) -> None:
+    move, options = policy.get("move"), policy.get("migration") or Options()
     live_only = sorted(set(options) - {"copy_storage"})
     if move == "never" and options:
         raise DroverError(

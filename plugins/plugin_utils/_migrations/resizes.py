@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Devices
+
 from .._records.orders import Resize, Size, Sizes
 from .._store.database.sql import Connection, Row, sa
 from .._store.hosts import compute_nodes
@@ -102,7 +105,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     }
 
 
-def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: dict[str, Any] | None) -> Size:
+def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: NumaBinding | None) -> Size:
     """Return a size of an instance, by its columns and, over them, by its domain."""
     values = {**columns, **size}
     described: Size = {
@@ -119,9 +122,9 @@ def _order(
     destination: str,
     uri: str | None,
     address: str | None,
-    numa: dict[str, Any],
-    devices: dict[str, Any] | None,
-) -> dict[str, Any]:
+    numa: NumaBinding,
+    devices: Devices | None,
+) -> dict[str, object]:
     """Return the arguments of the module _domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,

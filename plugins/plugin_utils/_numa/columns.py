@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from .._common.arrays import BoolArray, FloatArray, IntArray, np
+from .._records.numa import HostCell, NumaHost
 from .guest import ANY, DEDICATED, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
 from .host_cpus import HostCpus
 
@@ -69,7 +69,7 @@ class CellTable:
     cpus: the dedicated CPUs of each cell of each host.
     """
 
-    def __init__(self, hosts: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, hosts: Sequence[NumaHost]) -> None:
         cells = [list(each.get("cells") or ()) for each in hosts]
         every = [cell for each in cells for cell in each]
         self.sizes = np.array(
@@ -87,11 +87,12 @@ class CellTable:
             for column, cell in enumerate(mine):
                 self._fill((row, column), cell)
 
-    def _fill(self, place: tuple[int, int], cell: Mapping[str, Any]) -> None:
+    def _fill(self, place: tuple[int, int], cell: HostCell) -> None:
         columns, cpus = self.columns, self.cpus[place[0]][place[1]]
         columns.exists[place] = True
         columns.ids[place] = cell["id"]
-        columns.sockets[place] = -1 if cell.get("socket") is None else cell["socket"]
+        socket = cell.get("socket")
+        columns.sockets[place] = -1 if socket is None else socket
         columns.memory[place] = cell["memory_mb"]
         columns.shared[place] = len(set(cell["cpus"]))
         columns.threads[place] = cpus.layout.threads

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._common.errors import InvalidSpecs
 from .specs import Specs
@@ -26,7 +26,7 @@ class CpuTopology(NamedTuple):
 
 
 def read_cpu_topology(
-    extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+    extra_specs: Mapping[str, object], properties: Mapping[str, object] | None = None
 ) -> tuple[CpuTopology, CpuTopology]:
     """Return the preferred CPU topology and its limits.
 
@@ -59,7 +59,7 @@ def read_cpu_topology(
 
 
 def guest_cpu_topology(
-    vcpus: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
+    vcpus: int, extra_specs: Mapping[str, object], properties: Mapping[str, object] | None = None
 ) -> CpuTopology:
     """Choose the CPU topology of a guest: the nearest to the preferred one, then few threads, then
     many sockets.

@@ -49,7 +49,7 @@ def folded(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-def is_usable(properties: Mapping[str, Any], request: PciRequest) -> bool:
+def is_usable(properties: Mapping[str, object], request: PciRequest) -> bool:
     """Return True if a request may take devices that match it: PFs and similar devices only if it
     names that type (N12.3).
     """
@@ -268,7 +268,7 @@ class HostDevices:
                     del self._taken[device]
 
 
-def _properties(device: Mapping[str, Any], tags: Mapping[str, Any]) -> dict[str, Any]:
+def _properties(device: Mapping[str, object], tags: Mapping[str, object]) -> dict[str, Any]:
     properties = {
         "product_id": device["product_id"],
         "vendor_id": device["vendor_id"],

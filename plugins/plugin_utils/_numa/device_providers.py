@@ -52,7 +52,7 @@ def _normalised(value: Any, where: str) -> str:
     return re.sub(r"[^A-Z0-9_]", "_", value.strip().upper())
 
 
-def class_of(device: Mapping[str, Any]) -> str:
+def class_of(device: Mapping[str, object]) -> str:
     """Return the resource class of devices, by ``resource_class``, otherwise by ``vendor_id`` and
     ``product_id``.
     """
@@ -62,7 +62,7 @@ def class_of(device: Mapping[str, Any]) -> str:
     )
 
 
-def key_of(device: Mapping[str, Any]) -> str:
+def key_of(device: Mapping[str, object]) -> str:
     """Return the key of the provider of a PCI device: its address; for a virtual function the
     address of its physical function.
     """

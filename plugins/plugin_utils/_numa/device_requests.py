@@ -112,7 +112,7 @@ def truth(where: str, value: Any, code: str) -> str:
 
 
 def read_aliases(
-    given: Iterable[Mapping[str, Any]], in_placement: bool = False
+    given: Iterable[Mapping[str, object]], in_placement: bool = False
 ) -> dict[str, Alias]:
     """Read the aliases of a fleet. Several of one name are alternatives.
 
@@ -189,7 +189,7 @@ def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
     return name, Alias((tuple(sorted(spec.items())),), policy, resource_class, traits)
 
 
-def _names_in_placement(name: str, given: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+def _names_in_placement(name: str, given: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
     """Return the resource class and the traits of an alias."""
     try:
         class_given = given.get("resource_class")
@@ -253,7 +253,7 @@ def request_of_port(physical_network: str, vnic: str) -> PciRequest:
 
 
 def requests_of_flavor(
-    extra_specs: Mapping[str, Any], aliases: Mapping[str, Alias], policy: str | None = None
+    extra_specs: Mapping[str, object], aliases: Mapping[str, Alias], policy: str | None = None
 ) -> tuple[PciRequest, ...]:
     """Return the requests of ``pci_passthrough:alias``, such as ``gpu:2,nic:1``. A count of 0 asks for nothing.
 

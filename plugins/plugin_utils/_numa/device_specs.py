@@ -25,7 +25,7 @@ class DeviceSpec:
     :raises InvalidSpecs: it cannot be read.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, object]) -> None:
         self._where = f"The PCI device spec {shown(dict(given))}"
         tags = dict(given)
         self._vendor = self._identity(tags.pop("vendor_id", _ANY), "vendor_id")
@@ -132,7 +132,7 @@ class DeviceSpec:
         return all(re.fullmatch(r"[0-9a-fA-F]+\$?", pattern.pattern) for pattern in self._address)
 
 
-def read_device_specs(given: Iterable[Mapping[str, Any]]) -> list[DeviceSpec]:
+def read_device_specs(given: Iterable[Mapping[str, object]]) -> list[DeviceSpec]:
     """Read the device specs of a host.
 
     :raises InvalidSpecs: one cannot be read.

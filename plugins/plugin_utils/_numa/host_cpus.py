@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import chain
-from typing import Any
 
+from .._records.numa import HostCell
 from .guest import ISOLATE
 
 
@@ -53,7 +53,7 @@ class HostCpus:
         separate core.
     """
 
-    def __init__(self, cell: Mapping[str, Any]) -> None:
+    def __init__(self, cell: HostCell) -> None:
         self.layout = _layout_of(
             tuple(cell["cpus"]), tuple(cell["pcpus"]), tuple(map(tuple, cell.get("siblings") or ()))
         )

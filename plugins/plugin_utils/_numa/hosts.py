@@ -7,7 +7,7 @@ its cells and devices there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -15,6 +15,7 @@ from typing import Any
 
 from .._common.arrays import BoolArray, IntArray, np
 from .._common.errors import DroverError
+from .._records.numa import CellUse, NumaHost, Placed, PlacedCell
 from . import lacks
 from .columns import KIB, CellTable
 from .device_columns import DeviceColumns
@@ -81,17 +82,11 @@ class Fit:
 class NumaHosts:
     """The cells and PCI devices of hosts, with the parts that instances have.
 
-    :param hosts: mappings with ``name``, ``cells``, ``pci`` (devices), ``device_spec``,
-        ``cpu_allocation_ratio``, ``ram_allocation_ratio`` and ``instances`` (the results of
-        place()). A cell has ``id``, ``cpus`` and ``pcpus`` (CPUs of shared and of pinned vCPUs),
-        ``siblings``, ``memory_mb`` (MiB), ``pages`` (``size_kb``, ``total``, ``reserved``),
-        ``socket``, ``physnets`` and ``tunneled``. No device may be given away without a device
-        spec.
     :param pack: fill cells one after the other instead of evenly.
     :raises InvalidSpecs: a device spec cannot be read.
     """
 
-    def __init__(self, hosts: Sequence[Mapping[str, Any]], pack: bool = False) -> None:
+    def __init__(self, hosts: Sequence[NumaHost], pack: bool = False) -> None:
         self.names = [str(each["name"]) for each in hosts]
         self._pack = pack
         self._table = CellTable(hosts)
@@ -109,7 +104,7 @@ class NumaHosts:
         # A host with an unknown socket meets no policy "socket" (N12.3).
         known = np.where(self._columns.exists, self._columns.sockets, 0).min(axis=1, initial=0) >= 0
         self._sockets = np.where(known[:, None] & self._columns.exists, self._columns.sockets, -1)
-        self._held: dict[tuple[int, str], Mapping[str, Any]] = {}
+        self._held: dict[tuple[int, str], Placed] = {}
         for number, each in enumerate(hosts):
             for placed in each.get("instances") or ():
                 self._count(number, placed, 1)
@@ -258,19 +253,15 @@ class NumaHosts:
 
     # --- the parts for an instance ---
 
-    def place(self, request: HostRequest, host: int) -> dict[str, Any]:
+    def place(self, request: HostRequest, host: int) -> Placed:
         """Return the cells and devices of a request on a host, as plain data; nothing is taken yet.
 
-        :returns: ``cells``: for each guest cell ``guest`` and ``host`` (numbers), ``memory_mb``,
-            ``page_kb`` (None: no requested size), ``shared`` (vCPUs), ``pins`` ({vCPU as text:
-            CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy``, ``thread_policy`` and
-            ``emulator_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
         :raises DoesNotFit: the host does not fit.
         """
         devices = self._devices[host]
         if request.pci and not devices.supports(request.pci):
             raise DoesNotFit(self.names[host], PCI_FILTER)
-        cells: list[dict[str, Any]] = []
+        cells: list[PlacedCell] = []
         near = None
         if request.topology is not None:
             if not self._has_cells[host]:
@@ -309,7 +300,7 @@ class NumaHosts:
         """Return the number of equal instances that a host takes now, one after the other; at most
         ``most``.
         """
-        taken: list[dict[str, Any]] = []
+        taken: list[Placed] = []
         try:
             while len(taken) < most:
                 placed = self.place(request, host)
@@ -323,7 +314,7 @@ class NumaHosts:
 
     def _place_cell(
         self, host: int, column: int, guest: int, topology: GuestTopology
-    ) -> dict[str, Any]:
+    ) -> PlacedCell:
         cell, emulator = topology.cells[guest], topology.emulator_cpus if guest == 0 else 0
         pins: list[int] = []
         reserved: list[int] = []
@@ -435,7 +426,7 @@ class NumaHosts:
 
     # --- taken parts ---
 
-    def consume(self, host: int, placed: Mapping[str, Any]) -> None:
+    def consume(self, host: int, placed: Placed) -> None:
         """Count the result of place() as taken (N11.7).
 
         :raises DroverError: a CPU or a device is taken, or does not exist. Then nothing is counted.
@@ -452,13 +443,13 @@ class NumaHosts:
             )
         self._count(host, placed, 1)
 
-    def held(self, host: int, uuid: str) -> Mapping[str, Any]:
+    def held(self, host: int, uuid: str) -> Placed:
         """Return the parts that an instance had of a host at the beginning, in the form of place();
         empty if it had nothing.
         """
         return self._held.get((host, uuid), {})
 
-    def release(self, host: int, placed: Mapping[str, Any]) -> None:
+    def release(self, host: int, placed: Placed) -> None:
         """Count the parts of an instance as free again.
 
         :raises DroverError: no instance has a CPU or a device of it. Then nothing is counted.
@@ -473,7 +464,7 @@ class NumaHosts:
             )
         self._count(host, placed, -1)
 
-    def _count(self, host: int, placed: Mapping[str, Any], sign: int) -> None:
+    def _count(self, host: int, placed: Placed, sign: int) -> None:
         addresses = _addresses_of(placed)
         if addresses:
             self._devices[host].count(addresses, sign)
@@ -494,9 +485,7 @@ class NumaHosts:
                 cpus.count(pinned, sign)
                 self._table.count_cores(*at)
 
-    def _columns_of(
-        self, host: int, placed: Mapping[str, Any]
-    ) -> list[tuple[int, Mapping[str, Any]]]:
+    def _columns_of(self, host: int, placed: Placed) -> list[tuple[int, PlacedCell]]:
         """Return the column of each cell of an instance. An instance on a cell that the host does
         not have takes nothing of it.
         """
@@ -507,12 +496,9 @@ class NumaHosts:
             if cell["host"] in column
         ]
 
-    def usage(self, host: int) -> list[dict[str, Any]]:
-        """Return the parts of each cell of a host that instances have, as plain data.
-
-        :returns: for each cell ``id``, ``memory_mb``, ``shared`` (vCPUs), ``pinned`` (CPUs), ``pages_free`` ({KiB as text: pages}).
-        """
-        usage = []
+    def usage(self, host: int) -> list[CellUse]:
+        """Return the parts of each cell of a host that instances have, as plain data."""
+        usage: list[CellUse] = []
         for column, cell in enumerate(self._cells[host]):
             at = host, column
             pages = zip(
@@ -543,14 +529,14 @@ def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
     return kinds
 
 
-def _cpus_of(cell: Mapping[str, Any], cpus: HostCpus) -> set[int]:
+def _cpus_of(cell: PlacedCell, cpus: HostCpus) -> set[int]:
     """Return the host CPUs that a guest cell takes from a host cell."""
     return cpus.with_siblings(
         {*cell["pins"].values(), *cell["reserved"]}, cell.get("thread_policy")
     )
 
 
-def _addresses_of(placed: Mapping[str, Any]) -> list[str]:
+def _addresses_of(placed: Placed) -> list[str]:
     return [device["address"] for each in placed.get("pci") or () for device in each["devices"]]
 
 

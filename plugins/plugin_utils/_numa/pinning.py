@@ -7,11 +7,19 @@ another host (N11.8).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from ansible_collections.drover.compute.plugins.module_utils._domain.numa import NONE
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import (
+    GuestCell as DomainCell,
+)
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import (
+    GuestPages,
+    MemoryPlace,
+    NumaBinding,
+)
 
+from .._records.numa import HostCell, PlacedCell
 from .guest import DEDICATED, ISOLATE, MIXED, SHARE, SHARED, GuestCell, GuestTopology
 
 STRICT = "strict"
@@ -22,16 +30,15 @@ UNKNOWN = (
 )
 
 
-def shared_cpus(host_cells: Sequence[Mapping[str, Any]]) -> list[int] | None:
+def shared_cpus(host_cells: Sequence[HostCell]) -> list[int] | None:
     """Return the CPUs of all shared vCPUs of a host; None if no set of the host reserves them."""
-    shared, pinned = (
-        sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus")
-    )
+    shared = sorted(cpu for cell in host_cells for cpu in cell["cpus"])
+    pinned = sorted(cpu for cell in host_cells for cpu in cell["pcpus"])
     # Without CPU sets a host lets all instances use all its CPUs.
     return shared if shared and shared != pinned else None
 
 
-def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
+def facts_of_floating(cpus: Sequence[int] | None) -> NumaBinding:
     """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads it.
 
     :param cpus: the result of shared_cpus() for its host.
@@ -40,9 +47,7 @@ def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
     return _facts(cpuset=sorted(cpus)) if cpus else {}
 
 
-def facts_of_cells(
-    cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def facts_of_cells(cells: Sequence[PlacedCell], host_cells: Sequence[HostCell]) -> NumaBinding:
     """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
 
     :param cells: its cells, from NumaHosts.place().
@@ -86,11 +91,27 @@ def facts_of_cells(
     )
 
 
-def _facts(**given: Any) -> dict[str, Any]:
-    return {**NONE, "locked": False, **given}
+def _facts(
+    cpuset: list[int] | None = None,
+    vcpu_pins: dict[str, list[int]] | None = None,
+    emulator_pins: list[int] | None = None,
+    memory: MemoryPlace | None = None,
+    cells: list[DomainCell] | None = None,
+    pages: list[GuestPages] | None = None,
+) -> NumaBinding:
+    return {
+        "cpuset": cpuset,
+        "vcpu_pins": vcpu_pins or {},
+        "emulator_pins": emulator_pins,
+        "iothread_pins": {},
+        "memory": memory,
+        "cells": cells or [],
+        "pages": pages or [],
+        "locked": False,
+    }
 
 
-def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
+def topology_of(cells: Sequence[PlacedCell], vcpus: int) -> GuestTopology | None:
     """Return the needs of an instance on another host that correspond to its present cells; None if
     these are unknown, or without cells.
 
@@ -133,5 +154,5 @@ def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology
     )
 
 
-def _any(cells: Iterable[Mapping[str, Any]], key: str) -> bool:
+def _any(cells: Iterable[PlacedCell], key: Literal["pins", "shared"]) -> bool:
     return any(cell[key] for cell in cells)

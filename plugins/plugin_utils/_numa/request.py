@@ -135,9 +135,9 @@ def _topology(data: Mapping[str, Any]) -> GuestTopology:
     )
 
 
-def _pci_data(request: PciRequest) -> dict[str, Any]:
+def _pci_data(request: PciRequest) -> dict[str, object]:
     """Return a request as plain data, without the providers, which belong to one host."""
-    plain: dict[str, Any] = {
+    plain: dict[str, object] = {
         "count": request.count,
         "specs": [dict(spec) for spec in request.specs],
         "policy": request.policy,

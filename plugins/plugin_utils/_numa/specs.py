@@ -51,7 +51,7 @@ class Specs:
     after ``hw:`` or ``hw_``.
     """
 
-    def __init__(self, extra_specs: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
+    def __init__(self, extra_specs: Mapping[str, object], properties: Mapping[str, object]) -> None:
         self.extra_specs = extra_specs
         self.properties = properties
 
@@ -94,7 +94,7 @@ def text_of(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def required_by_image(properties: Mapping[str, Any]) -> set[str]:
+def required_by_image(properties: Mapping[str, object]) -> set[str]:
     """Return the traits that an image requires: ``trait:T`` is required, or T is in
     ``traits_required``, a list or text with commas.
     """
@@ -113,7 +113,7 @@ def required_by_image(properties: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
+def _numbered(values: Mapping[str, object], name: str) -> list[str] | None:
     texts = []
     for number in range(MOST_CELLS):
         if f"{name}.{number}" not in values:
@@ -125,8 +125,8 @@ def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
 def read_constraints(
     vcpus: int,
     memory_mb: int,
-    extra_specs: Mapping[str, Any],
-    properties: Mapping[str, Any] | None = None,
+    extra_specs: Mapping[str, object],
+    properties: Mapping[str, object] | None = None,
 ) -> GuestConstraints:
     """Read the requirements of a flavor and an image on CPUs, NUMA cells and pages.
 
@@ -252,7 +252,7 @@ def _policy_of_resources(
     for key, value in specs.extra_specs.items():
         match = _AMOUNT.fullmatch(key)
         if match is not None and re.fullmatch(r"\s*[0-9]+\s*", text_of(value)):
-            amounts[match[1]] += int(value)
+            amounts[match[1]] += int(text_of(value))
     if policy and any(amounts.values()):
         raise InvalidSpecs(
             f"The CPU policy {policy} is set, and resources:VCPU or resources:PCPU too. Both say how many CPUs are pinned: keep one.",

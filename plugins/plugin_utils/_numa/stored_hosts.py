@@ -11,12 +11,13 @@ from typing import Any
 
 from .._common.errors import node_label
 from .._records.hosts import FleetColumns, NumaAllocation, PciDevice
+from .._records.numa import HostCell, NumaHost
 
 #: The further columns that the fit needs (store.host_columns.ColumnQuery).
 COLUMNS = frozenset({"numa_cells", "numa_allocations", "pci_devices"})
 
 
-def hosts_of(columns: FleetColumns) -> list[dict[str, Any]]:
+def hosts_of(columns: FleetColumns) -> list[NumaHost]:
     """Return the hosts for NumaHosts, in the order of the columns, which include COLUMNS.
 
     The parts that each consumer has of a node are an instance there, with its uuid; a device that
@@ -38,11 +39,11 @@ def hosts_of(columns: FleetColumns) -> list[dict[str, Any]]:
 
 def host_of(
     name: str,
-    cells: Sequence[Mapping[str, Any]] | None,
+    cells: list[HostCell] | None,
     held: Iterable[NumaAllocation],
     devices: Iterable[PciDevice],
     ratios: Mapping[str, float],
-) -> dict[str, Any]:
+) -> NumaHost:
     """Return one host for NumaHosts.
 
     :param held: the parts of its cells that consumers have.
@@ -72,7 +73,7 @@ def host_of(
     }
 
 
-def _specs(devices: Sequence[PciDevice]) -> list[dict[str, Any]]:
+def _specs(devices: Sequence[PciDevice]) -> list[dict[str, str]]:
     """Return a device spec for each device, with its tags; the spec of a physical function would
     also match its virtual functions.
     """

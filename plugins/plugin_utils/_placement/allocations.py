@@ -94,7 +94,7 @@ class Holdings:
     def __init__(
         self,
         connection: Connection,
-        keep: Mapping[str, Mapping[str, Any]],
+        keep: Mapping[str, Mapping[str, object]],
         now: float,
         drop: Iterable[str] = (),
         made: Mapping[str, int] | None = None,
@@ -233,7 +233,7 @@ def replace(
     Holdings(connection, keep, now, drop=flat).write(flat)
 
 
-def consumer_rows(keep: Mapping[str, Mapping[str, Any]], now: float) -> list[dict[str, Any]]:
+def consumer_rows(keep: Mapping[str, Mapping[str, object]], now: float) -> list[dict[str, object]]:
     """Return the rows of new consumers, see Holdings."""
     return [
         {"uuid": uuid, "generation": 1, "created_at": now, **columns}

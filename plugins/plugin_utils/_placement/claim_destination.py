@@ -14,6 +14,7 @@ from .._common.resource_classes import words_of
 from .._numa.hosts import DoesNotFit
 from .._numa.request import HostRequest
 from .._records.claims import Allocations, ClaimRequest, Mappings, Resources
+from .._records.numa import Placed
 from .._store.database import bulk
 from .._store.database.sql import Connection, Row
 from .._store.hosts import services
@@ -257,7 +258,7 @@ class ClaimDestinations:
 
     def _hardware(
         self, uuid: str, place: Place, resources: Resources
-    ) -> tuple[dict[str, Any] | None, list[Chosen]]:
+    ) -> tuple[Placed | None, list[Chosen]]:
         """Return the cells and devices of a place that an instance gets, None if it needs none, and
         the allocations of the devices.
         """

@@ -139,7 +139,7 @@ def claim(
 
 def _consumers(
     selections: Sequence[ClaimRequest], expires_at: float | None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, object]]:
     """Return the consumers of instances that need room, see allocations.Holdings."""
     return {
         each["uuid"]: {
@@ -157,7 +157,7 @@ def _choose(
     connection: Connection,
     selections: Sequence[ClaimRequest],
     holdings: allocations.Holdings,
-    keep: Mapping[str, Mapping[str, Any]],
+    keep: Mapping[str, Mapping[str, object]],
     nodes: claim_nodes.Nodes,
     found: Mapping[str, Row],
 ) -> dict[str, Place]:
@@ -213,7 +213,7 @@ def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
 
 def _decision(
     selection: ClaimRequest, place: Place, actor: str | None, now: float
-) -> dict[str, Any]:
+) -> dict[str, object]:
     refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
     return decisions.row(
         PURPOSE,
@@ -233,7 +233,7 @@ def _says_where(selection: ClaimRequest) -> bool:
 
 def _correct_places(
     connection: Connection,
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
     new: Mapping[str, int],
     chosen: Mapping[str, Place],
 ) -> None:
@@ -476,7 +476,7 @@ def _instance(
     found: Mapping[str, Row],
     now: float,
     defined: bool,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Make the row of an instance that is built."""
     node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
     sizes = resource_classes.to_sizes(selection["resources"])

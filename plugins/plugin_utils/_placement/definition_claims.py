@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from .._common.errors import DroverError
 from .._records.claims import ClaimRequest
@@ -39,7 +38,7 @@ def with_uuids(connection: Connection, selections: Sequence[ClaimRequest]) -> li
     ]
 
 
-def refuse_changed(connection: Connection, wanted: Sequence[dict[str, Any]]) -> None:
+def refuse_changed(connection: Connection, wanted: Sequence[dict[str, object]]) -> None:
     """Refuse definitions if their sizes or their rules of placement were changed since their
     instances were claimed.
 

@@ -11,11 +11,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._numa.device_requests import PciRequest
 from .._numa.request import HostRequest
 from .._records.claims import Allocations, Mappings, Resources
+from .._records.numa import Placed
 from .._store.database.sql import Connection, Row, sa
 from .._store.schema import tables
 from . import provider_uuids, providers
@@ -42,7 +43,7 @@ class DeviceProviders:
         self,
         connection: Connection,
         nodes: Iterable[Row],
-        devices: Mapping[int, Sequence[Mapping[str, Any]]],
+        devices: Mapping[int, Sequence[Mapping[str, object]]],
         held: Mapping[int, Mapping[str, ProviderInventory]],
     ) -> None:
         self._connection, self._held = connection, held
@@ -104,7 +105,7 @@ class DeviceProviders:
         return set(wanted) <= set(self._connection.execute(query).scalars())
 
     def allocations(
-        self, node: int, request: HostRequest, placed: Mapping[str, Any], resources: Resources
+        self, node: int, request: HostRequest, placed: Placed, resources: Resources
     ) -> list[Chosen]:
         """Return the allocations of the devices that were chosen, by provider.
 

@@ -30,7 +30,7 @@ def add_like(connection: Connection, like: str, names: Sequence[str], now: float
     nodes = _rows(connection, tables.compute_nodes, tables.compute_nodes.c.host, [like])
     members = _rows(connection, tables.aggregate_hosts, tables.aggregate_hosts.c.host, [like])
     for name in names:
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "uuid": bulk.new_uuid(),
             "host": name,
             "disabled": False,
@@ -189,16 +189,18 @@ def _rows(
 
 
 def _insert_all(
-    connection: Connection, table: sa.Table, rows: Sequence[Row], changed: Mapping[str, Any]
+    connection: Connection, table: sa.Table, rows: Sequence[Row], changed: Mapping[str, object]
 ) -> None:
     bulk.insert(connection, table, [_values(row, changed) for row in rows])
 
 
-def _insert(connection: Connection, table: sa.Table, row: Row, changed: Mapping[str, Any]) -> int:
+def _insert(
+    connection: Connection, table: sa.Table, row: Row, changed: Mapping[str, object]
+) -> int:
     """Insert a row like another one; return its id."""
     key = connection.execute(sa.insert(table), _values(row, changed)).inserted_primary_key
     return int(key[0])  # type: ignore[index]  # a table with an id
 
 
-def _values(row: Row, changed: Mapping[str, Any]) -> dict[str, Any]:
+def _values(row: Row, changed: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in {**row._mapping, **changed}.items() if name != "id"}

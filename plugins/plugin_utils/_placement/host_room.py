@@ -12,13 +12,15 @@ consumer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
 
 from .._common.errors import DroverError, node_label
 from .._numa import pinning, stored_hosts
 from .._numa.hosts import NumaHosts
 from .._numa.request import HostRequest
 from .._records.claims import HardwareClaim
+from .._records.numa import Placed
 from .._store.database.sql import Connection, Row
 from .._store.hosts import compute_nodes, devices, numa
 from . import one_time_use, provider_uuids, providers
@@ -58,9 +60,9 @@ class HostRoom:
                 for key in keys
             ]
         )
-        self._chosen: dict[tuple[int, str], dict[str, Any]] = {}
+        self._chosen: dict[tuple[int, str], Placed] = {}
 
-    def find(self, node: int, request: HostRequest) -> dict[str, Any]:
+    def find(self, node: int, request: HostRequest) -> Placed:
         """Return the cells and devices that a request gets on a node, as NumaHosts.place(); nothing
         is taken yet.
 
@@ -68,7 +70,7 @@ class HostRoom:
         """
         return self._hosts.place(request, self._number[node])
 
-    def take(self, node: int, uuid: str, placed: dict[str, Any]) -> None:
+    def take(self, node: int, uuid: str, placed: Placed) -> None:
         """Take the result of find() for a consumer; write() writes it."""
         self._hosts.consume(self._number[node], placed)
         self._chosen[node, uuid] = placed
@@ -158,7 +160,7 @@ def read(
 
 def numa_facts(
     connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, NumaBinding]:
     """Read the CPUs and cells that the domains of instances must define: the fact ``numa`` by uuid,
     without empty facts.
 
@@ -173,7 +175,7 @@ def numa_facts(
         if cells_held
         else {}
     )
-    facts_of: dict[str, dict[str, Any]] = {}
+    facts_of: dict[str, NumaBinding] = {}
     for uuid, place in places.items():
         mine = cells_held.get((place.id, uuid))
         facts = (

@@ -56,7 +56,7 @@ def reserved_of(row: Row) -> int:
     return row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
 
 
-def while_drained(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+def while_drained(row: Row, values: Mapping[str, object]) -> dict[str, object]:
     """Return the new values of an inventory as they are written: of a storage pool that is drained all is reserved, and the rest is remembered."""
     if row.reserved_before_drain is None:
         return {**values, "reserved_before_drain": None}
@@ -251,7 +251,7 @@ def _count(
     return bulk.run(connection, values, _counted, 1, limited).rowcount
 
 
-def insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+def insert(connection: Connection, rows: Sequence[dict[str, object]]) -> None:
     """Insert inventories, with the sums of their existing allocations: after a heal or an import,
     or if the first host of a pool did not know its size.
 
@@ -275,7 +275,7 @@ MOST_RATIO = 3.40282e38
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}
 
 
-def complete(where: str, inventories: Mapping[str, Any]) -> dict[str, InventoryFields]:
+def complete(where: str, inventories: Mapping[str, object]) -> dict[str, InventoryFields]:
     """Complete inventories with Placement's defaults.
 
     :param where: the beginning of a refusal, such as ``Resource provider x``.

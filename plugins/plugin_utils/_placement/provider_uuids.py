@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from .._numa.device_providers import is_reported, key_of
 
@@ -27,12 +26,12 @@ def uuid_of(root: str, key: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
 
 
-def provider_of(root: str, device: Mapping[str, Any]) -> str:
+def provider_of(root: str, device: Mapping[str, object]) -> str:
     """Return the uuid of the provider of a PCI device by the uuid of its compute node."""
     return uuid_of(root, key_of(device))
 
 
-def keys_of(root: str, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+def keys_of(root: str, devices: Iterable[Mapping[str, object]]) -> dict[str, str]:
     """Return the keys of the providers of PCI devices by their uuids; whether the host reports them is not asked."""
     return {
         uuid_of(root, key): key for key in {key_of(each) for each in devices if is_reported(each)}

@@ -119,8 +119,8 @@ def set_inventories(
     current: dict[int, dict[int, Row]] = {}
     for row in bulk.among(connection, bulk.select(table), table.c.provider_id, wanted):
         current.setdefault(row.provider_id, {})[row.class_id] = row
-    new: list[dict[str, Any]] = []
-    different: list[dict[str, Any]] = []
+    new: list[dict[str, object]] = []
+    different: list[dict[str, object]] = []
     surplus: dict[int, Row] = {}
     changed: set[int] = set()
     for provider, inventories in wanted.items():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from .._common import resource_classes
 from .._common.errors import DroverError
 from .._records.claims import Allocations, ClaimRequest
+from .._records.quotas import ProjectQuota, ResourceQuota
 from .._store.database import bulk
 from .._store.database.sql import Connection, Row, sa
 from .._store.instances import quotas
@@ -271,22 +272,22 @@ def refuse_resize(
         refuse(connection, {project: new}, old)
 
 
-def listing(connection: Connection, project: str | None = None) -> list[dict[str, object]]:
+def listing(connection: Connection, project: str | None = None) -> list[ProjectQuota]:
     """Read limits and use for people and programs.
 
     :param project: the only one, also if nothing is known of it; None for all that have an instance or a limit.
-    :returns: dicts sorted by project: project, resources [{resource, limit (None without one), in_use}], with Nova's limits first.
+    :returns: sorted by project.
     """
     wanted = None if project is None else [project]
     limits, use = quotas.read(connection, wanted), read(connection, wanted)
-    rows: list[dict[str, object]] = []
+    rows: list[ProjectQuota] = []
     for project_name in sorted({*limits, *use}):
         mine, used = (
             limits.get(project_name, {}),
             use.get(project_name, Use(0, Counter(), Counter())),
         )
         names = [*NOVA, *sorted(set(mine) - set(NOVA))]
-        resources = [
+        resources: list[ResourceQuota] = [
             {"resource": name, "limit": mine.get(name), "in_use": used.of(name)} for name in names
         ]
         rows.append({"project": project_name, "resources": resources})

@@ -211,7 +211,10 @@ def _check_generations(consumers: Consumers, holdings: allocations.Holdings) -> 
 
 
 def _differs(
-    holdings: allocations.Holdings, uuid: str, amounts: Amounts, columns: Mapping[str, Any] | None
+    holdings: allocations.Holdings,
+    uuid: str,
+    amounts: Amounts,
+    columns: Mapping[str, object] | None,
 ) -> bool:
     if uuid in holdings.new or holdings.held.get(uuid, {}) != amounts:
         return uuid in holdings.ids

@@ -83,7 +83,9 @@ def check_alternates(
     return alternates
 
 
-def _check_allocations(where: str, place: Mapping[str, Any], resources: Resources | None) -> None:
+def _check_allocations(
+    where: str, place: Mapping[str, object], resources: Resources | None
+) -> None:
     """Refuse allocations that are malformed, or that do not add up to the requested amounts."""
     given = place.get("allocations")
     _check_mappings(where, place.get("mappings"), given)
@@ -127,7 +129,7 @@ def _check_mappings(where: str, mappings: Any, given: Any) -> None:
                 )
 
 
-def check_texts(where: str, mapping: Mapping[str, Any], keys: Iterable[str]) -> None:
+def check_texts(where: str, mapping: Mapping[str, object], keys: Iterable[str]) -> None:
     """Refuse texts that no database takes."""
     for key in keys:
         value = mapping.get(key)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from .._common import validation
 from .._common.errors import DroverError
@@ -107,7 +106,7 @@ def find(connection: Connection, group: str | GroupDescription) -> Row:
     return row
 
 
-def described(row: Row | None) -> dict[str, Any] | None:
+def described(row: Row | None) -> dict[str, object] | None:
     """Return the row of a server group as people see it; None for none."""
     return (
         None

@@ -35,7 +35,7 @@ class Addresses(NamedTuple):
     name: str
     host: str
     definition: Mapping[str, Any]
-    earlier: Sequence[Mapping[str, Any] | None]
+    earlier: Sequence[Mapping[str, object] | None]
 
 
 class SharedPools(NamedTuple):

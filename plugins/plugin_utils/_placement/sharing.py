@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from .._store.database import bulk
 from .._store.database.sql import Connection, Row, sa
@@ -206,13 +206,13 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
     )
     rows = bulk.among(connection, bulk.select(table), table.c.provider_id, wanted)
     stored = {(row.provider_id, row.class_id): row for row in rows}
-    new: list[dict[str, Any]] = []
-    different: list[dict[str, Any]] = []
+    new: list[dict[str, object]] = []
+    different: list[dict[str, object]] = []
     changed: set[int] = set()
     for provider, pool in sorted(wanted.items()):
         row = stored.get((provider, classes[pool["resource"]]))
         ratio = pool["allocation_ratio"]
-        values: dict[str, Any] = {"total": pool["total"], "max_unit": pool["total"]}
+        values: dict[str, object] = {"total": pool["total"], "max_unit": pool["total"]}
         if row is None:
             fixed = {
                 "reserved": pool["reserved"] or 0,

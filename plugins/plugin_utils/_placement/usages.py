@@ -130,7 +130,7 @@ def _provider_id(connection: Connection, given: str) -> int:
     return found
 
 
-def _sums(rows: Iterable[Row]) -> dict[str, Any]:
+def _sums(rows: Iterable[Row]) -> dict[str, object]:
     usages: dict[str, int] = {}
     groups: dict[str, dict[str, dict[str, int]]] = {group: {} for group in GROUPS}
     for row in rows:

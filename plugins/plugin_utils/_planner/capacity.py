@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from .._common.arrays import BoolArray, FloatArray, IntArray, np
 from .._common.errors import natural
@@ -28,7 +27,7 @@ from .packing_state import PackingState, Placed, Rejection
 
 def plan_capacity(
     fleet: FleetColumns,
-    request: RequestSpec | Mapping[str, Any],
+    request: RequestSpec | Mapping[str, object],
     policy: Policy,
     instances: Iterable[InstanceAmounts] | None = None,
 ) -> CapacityPlan:
@@ -38,7 +37,7 @@ def plan_capacity(
 
 def plan_capacities(
     fleet: FleetColumns,
-    requests: Iterable[RequestSpec | Mapping[str, Any]],
+    requests: Iterable[RequestSpec | Mapping[str, object]],
     policy: Policy,
     instances: Iterable[InstanceAmounts] | None = None,
 ) -> list[CapacityPlan]:

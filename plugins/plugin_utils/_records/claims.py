@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
+
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
     from typing_extensions import NotRequired
@@ -161,6 +163,20 @@ class ClaimRequest(Alternate):
     host_request: NotRequired[dict[str, Any]]
 
 
+class ClaimedDevice(TypedDict):
+    """A PCI device of an instance."""
+
+    address: str
+    #: The number of the request that it meets; None if no claim gave it.
+    request: int | None
+    #: libvirt changes its driver.
+    managed: bool
+    dev_type: str
+    #: On the host.
+    interface: str | None
+    live_migratable: bool
+
+
 class ClaimedMdev(TypedDict):
     """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
 
@@ -173,9 +189,8 @@ class HardwareClaim(TypedDict, total=False):
     """The NUMA cells and devices of an instance on its host, as its domain must define them."""
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
-    numa: dict[str, Any]
-    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, interface (on the host, or None).
-    pci_devices: list[dict[str, Any]]
+    numa: NumaBinding
+    pci_devices: list[ClaimedDevice]
     mdevs: list[ClaimedMdev]
 
 
@@ -201,8 +216,8 @@ class Claim(TypedDict):
     arch: NotRequired[str | None]
     domain_type: NotRequired[str]
     #: See HardwareClaim; missing if its domain needs none of it.
-    numa: NotRequired[dict[str, Any]]
-    pci_devices: NotRequired[list[dict[str, Any]]]
+    numa: NotRequired[NumaBinding]
+    pci_devices: NotRequired[list[ClaimedDevice]]
     mdevs: NotRequired[list[ClaimedMdev]]
     #: The storage pools of the host by their names, each with type and path; missing if it claims
     #: nothing of one.

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
+from .numa import NumaHost, PlacedCell
+from .statuses import ServiceStatus, UpState
+
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
     from typing_extensions import NotRequired
@@ -71,10 +74,8 @@ class HostStatus(TypedDict):
     """The state of a host's service."""
 
     host: str
-    #: up or down.
-    state: str
-    #: enabled or disabled.
-    status: str
+    state: UpState
+    status: ServiceStatus
     maintenance: bool
     forced_down: bool
     disabled_reason: str | None
@@ -85,15 +86,20 @@ class HostStatus(TypedDict):
     labels: dict[str, str]
 
 
-class ListedHost(HostStatus, Figures):
-    """A host as an administrator sees it (store.hosts); its figures are the sums of its nodes, each pool counted once."""
+class CountedHost(HostStatus, Figures):
+    """A host without its nodes; its figures are their sums, each pool counted once."""
 
     zones: list[str]
-    nodes: list[ListedNode]
     #: How many.
     instances: int
     #: The names of the sharing providers of its nodes, separated by commas.
     disk_pool: str | None
+
+
+class ListedHost(CountedHost):
+    """A host as an administrator sees it (store.hosts)."""
+
+    nodes: list[ListedNode]
 
 
 class ListedPool(TypedDict):
@@ -155,22 +161,15 @@ class StoredServerGroup(TypedDict):
 
 
 class NumaAllocation(TypedDict):
-    """The NUMA cells of a compute node that a consumer has.
-
-    cells: the result of _numa.hosts: a list with ``guest`` and ``host`` (numbers of cells),
-    ``memory_mb``, ``page_kb`` (None for the smallest size), ``shared`` (vCPUs), ``pins`` ({vCPU as
-    text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy``, ``thread_policy`` (with
-    ``isolate`` the siblings of its CPUs are taken too) and ``emulator_policy``. No domain shows the
-    policies: they are None if the cells have no claim.
-    """
+    """The NUMA cells of a compute node that a consumer has."""
 
     #: The uuid of an instance, or of a migration at its source.
     uuid: str
-    cells: list[dict[str, Any]]
+    cells: list[PlacedCell]
 
 
-class PciDevice(TypedDict):
-    """A PCI device that may be given away, with the tags of its device spec; see the table pci_devices."""
+class ReportedPciDevice(TypedDict):
+    """A PCI device of a report that may be given away, with the tags of its device spec; see the table pci_devices."""
 
     address: str
     vendor_id: str
@@ -187,6 +186,11 @@ class PciDevice(TypedDict):
     #: For Placement; None and empty if the device spec has none.
     resource_class: str | None
     traits: list[str]
+
+
+class PciDevice(ReportedPciDevice):
+    """A PCI device in the store."""
+
     #: False for a device that is gone and still has an owner.
     reported: bool
     #: The uuid of an instance, or of a migration at its source; None for a free device.
@@ -204,13 +208,18 @@ class MdevType(TypedDict):
     total: int
 
 
-class Mdev(TypedDict):
-    """A mediated device; active: whether it exists, else it is only defined."""
+class ReportedMdev(TypedDict):
+    """A mediated device of a report; active: whether it exists, else it is only defined."""
 
     uuid: str
     parent: str
     type: str
     active: bool
+
+
+class Mdev(ReportedMdev):
+    """A mediated device in the store."""
+
     #: See PciDevice.
     owner: str | None
 
@@ -254,7 +263,7 @@ class FleetColumns(TypedDict):
     #: One list for each node; empty if the node has no allocation.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
     #: The data of each node that _numa.hosts.NumaHosts reads.
-    numa: NotRequired[list[dict[str, Any]]]
+    numa: NotRequired[list[NumaHost]]
     pci_devices: NotRequired[list[list[PciDevice]]]
     free_pci_devices: NotRequired[IntArray]
     #: JSON text, see store.services.read_as_json().
@@ -263,18 +272,76 @@ class FleetColumns(TypedDict):
     mdevs: NotRequired[list[list[Mdev]]]
 
 
+class StorageFacts(TypedDict, total=False):
+    """The storage for instances of a host, in whole GiB."""
+
+    instances_path: str
+    real_path: str | None
+    total_gb: int
+    used_gb: int
+    free_gb: int
+    #: The identity of its folder on shared storage; None for a folder of the host alone.
+    shared_id: str | None
+    #: The number of its folder in its file system.
+    folder_id: str | None
+    disk_available_least_gb: int | None
+
+
+class PoolFacts(TypedDict, total=False):
+    """A storage pool of a host; sizes are GiB."""
+
+    name: str
+    uuid: str
+    #: libvirt's word.
+    type: str | None
+    state: str
+    path: str | None
+    real_path: str | None
+    shared_id: str | None
+    folder_id: str | None
+    capacity_gb: float
+    allocation_gb: float
+    available_gb: float
+    autostart: bool
+    persistent: bool
+
+
+class MountFacts(TypedDict, total=False):
+    """A mount of a network file system."""
+
+    path: str
+    shared_id: str | None
+
+
+class BlockDevice(TypedDict, total=False):
+    """A device of a host, with its worldwide name and its paths."""
+
+    id: str
+    names: list[str]
+
+
+class KnownImage(TypedDict, total=False):
+    """The content of an image that a host has by itself, with the stamp of its file."""
+
+    path: str
+    digest: str
+    size: int
+    modified: str
+    changed: str
+
+
 class NodeStorage(TypedDict):
     """The facts of a node that distinguish files, as the module hypervisor_info reports them; empty
     if there are none.
     """
 
-    storage: dict[str, Any]
-    pools: list[dict[str, Any]]
-    mounts: list[dict[str, Any]]
-    block_devices: list[dict[str, Any]]
+    storage: StorageFacts
+    pools: list[PoolFacts]
+    mounts: list[MountFacts]
+    block_devices: list[BlockDevice]
     #: Patterns of paths that the operator declares to be shared.
     shared_block_devices: list[str]
-    images: list[dict[str, Any]]
+    images: list[KnownImage]
 
 
 class StorageOfNode(NodeStorage):

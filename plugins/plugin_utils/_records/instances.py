@@ -9,7 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Options
+
 from .claims import Allocations
+from .numa import PlacedCell
+from .statuses import MigrationStatus, MigrationType
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
@@ -55,6 +59,7 @@ class Disk(TypedDict, total=False):
     chain: list[DiskLayer] | None
     #: running or next_start, if only one of the two definitions of its domain has it.
     only: str
+    bus: str | None
 
 
 class Binding(TypedDict):
@@ -132,11 +137,22 @@ class HeldMigration(TypedDict):
     """The migration of an instance that holds resources at two places."""
 
     uuid: str
-    type: str
-    status: str
+    type: MigrationType
+    status: MigrationStatus
     source: str
     destination: str
     details: dict[str, Any] | None
+
+
+class MovePolicy(TypedDict, total=False):
+    """The moves that are allowed for an instance, see migrations.policy."""
+
+    move: str
+    on_drain: str
+    priority: int
+    migration: Options
+    #: Why the policy cannot be read, as a sentence; then it has no other key.
+    error: str
 
 
 class NamedInstance(Instance):
@@ -157,7 +173,7 @@ class NamedInstance(Instance):
     image_id: str | None
     #: Its disk format.
     image_format: str | None
-    policy: dict[str, Any] | None
+    policy: MovePolicy | None
     #: The fields of its open order.
     task_state: str | None
     order_uuid: str | None
@@ -193,7 +209,7 @@ class InstanceAmounts(PlacedInstance):
     required_pool_traits: NotRequired[list[str]]
     #: Its NUMA cells on its node, see records.hosts.NumaAllocation; missing if the instance is
     #: bound to no cells, empty if it is bound but its cells are unknown.
-    cells: NotRequired[list[dict[str, Any]]]
+    cells: NotRequired[list[PlacedCell]]
 
 
 class PlannedInstance(InstanceAmounts):
@@ -217,7 +233,7 @@ class PlannedInstance(InstanceAmounts):
     #: Instances with a higher one move and start first.
     priority: int
     #: Its own options of migration.
-    migration: dict[str, Any]
+    migration: Options
     #: The fields of its open order.
     task_state: str | None
     persistent: bool

@@ -8,9 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import NumaBinding
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import (
+    Devices,
+    Options,
+)
+
 from .claims import Resources
 from .hosts import NodeStorage
 from .instances import Disk
+from .statuses import MigrationStatus, MigrationType
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
@@ -22,7 +29,7 @@ class MovedInstance(TypedDict):
 
     uuid: str
     name: str
-    migration_options: NotRequired[dict[str, Any]]
+    migration_options: NotRequired[Options]
 
 
 class MoveEnds(MovedInstance):
@@ -48,11 +55,11 @@ class UnopenedOrder(MoveEnds):
     live: bool
     #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the
     #: fact that the domain must have here.
-    numa: dict[str, Any]
+    numa: NumaBinding
     #: The pairs of a device here and the device of the destination that replaces it, see
     #: module_utils._migration.passthrough; before the migration is in the store, each device is
     #: paired with itself.
-    devices: dict[str, Any]
+    devices: Devices
     #: Arguments of the module _domain_migration: the facts about the storage and the files of other
     #: hosts that the source needs.
     files: NotRequired[dict[str, Any]]
@@ -80,9 +87,8 @@ class OpenedMigration(TypedDict):
     name: str
     source: str
     destination: str
-    #: live-migration, migration (cold), evacuation or resize.
-    type: str
-    status: str
+    type: MigrationType
+    status: MigrationStatus
     new: bool
 
 
@@ -94,7 +100,7 @@ class OpenMove(NamedTuple):
     instance_name: str
     source: str
     destination: str
-    type: str
+    type: MigrationType
     details: dict[str, Any] | None
     #: The server group of the instance.
     group_name: str | None
@@ -107,8 +113,8 @@ class HostMigration(TypedDict):
     instance_uuid: str
     #: The name of the instance.
     name: str
-    type: str
-    status: str
+    type: MigrationType
+    status: MigrationStatus
     #: Hosts.
     source: str
     destination: str
@@ -179,7 +185,7 @@ class Size(TypedDict):
     disk_gb: int
     #: The fact ``numa`` of its domain, if the instance has NUMA cells with this size or the other
     #: one of a resize.
-    numa: NotRequired[dict[str, Any]]
+    numa: NotRequired[NumaBinding]
 
 
 class Sizes(TypedDict, total=False):
@@ -219,7 +225,7 @@ class Resize(MovedInstance):
     """A resize that is in the store."""
 
     migration: str
-    status: str
+    status: MigrationStatus
     source: str
     destination: str
     source_uri: str
@@ -239,5 +245,5 @@ class Resize(MovedInstance):
     given: Sizes
     #: The arguments for the module _domain_migration to move the instance to the destination, and
     #: back.
-    order: dict[str, Any]
-    back: dict[str, Any]
+    order: dict[str, object]
+    back: dict[str, object]

@@ -7,8 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from .domains import ReportedDomain
 from .instances import Binding, InstanceSummary
 from .plans import DrainPlan, EvacuationPlan, StayingInstance, UnmovableInstance
+from .statuses import (
+    DrainStatus,
+    MovePhase,
+    MoveResult,
+    MoveStatus,
+    OperationStatus,
+    RestartStatus,
+    RollingStage,
+)
 
 if TYPE_CHECKING:
     # Python 3.10 does not have it in typing.
@@ -32,7 +42,7 @@ class MoveOutcome(TypedDict):
     source: str
     destination: str
     provider: str | None
-    status: str
+    status: MoveResult
     message: str
     storage: str | None
     elapsed_s: float | None
@@ -68,9 +78,9 @@ class MoveAnswer(TypedDict):
     """
 
     uuid: str
-    status: str
+    status: MoveStatus
     message: NotRequired[str]
-    phase: NotRequired[str | None]
+    phase: NotRequired[MovePhase | None]
     percent: NotRequired[float]
     total_mib: NotRequired[float | None]
     remaining_mib: NotRequired[float | None]
@@ -124,7 +134,7 @@ class DomainLook(TypedDict):
 
     uuid: str
     busy: bool
-    domain: dict[str, Any] | None
+    domain: ReportedDomain | None
     kept_disks: list[dict[str, Any]]
 
 
@@ -137,7 +147,7 @@ class DrainedHost(TypedDict):
     """
 
     host: str
-    status: str
+    status: DrainStatus
     message: str
 
 
@@ -164,7 +174,7 @@ class RestartAnswer(TypedDict):
     """
 
     uuid: str
-    status: str
+    status: RestartStatus
     state: NotRequired[str | None]
     message: NotRequired[str]
 
@@ -218,7 +228,7 @@ class RollingRecord(TypedDict):
     """
 
     host: str
-    stage: str
+    stage: RollingStage
     boot_id: str | None
     instances: list[Home] | None
     message: str | None
@@ -232,7 +242,7 @@ class MaintainedHost(TypedDict):
     """
 
     host: str
-    stage: str
+    stage: RollingStage
     message: str | None
     state: str
     instances: int
@@ -251,9 +261,9 @@ class InstanceOutcome(TypedDict):
     uuid: str
     name: str
     changed: bool
-    status: str
+    status: OperationStatus
     message: str
-    domain: NotRequired[dict[str, Any] | None]
+    domain: NotRequired[ReportedDomain | None]
     labels: NotRequired[dict[str, str]]
     removed_disks: NotRequired[list[str]]
     kept_disks: NotRequired[list[dict[str, str]]]

@@ -10,7 +10,9 @@ Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+
+from ansible_collections.drover.compute.plugins.module_utils._ownership.move_record import Options
 
 from .claims import Allocations
 from .instances import InstanceSummary
@@ -70,7 +72,7 @@ class Move(TypedDict):
     #: {provider uuid: {resource class: amount}}, if the destination may choose between providers.
     allocations: NotRequired[Allocations]
     #: Options of this migration alone, in a move of a playbook, see migrations.options.
-    migration: NotRequired[dict[str, Any]]
+    migration: NotRequired[Options]
 
 
 class Copying(TypedDict):

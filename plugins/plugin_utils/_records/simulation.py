@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ class FleetState(TypedDict):
     hosts: int
     taking: int
     instances: int
-    totals: list[dict[str, Any]]
+    totals: Sequence[Mapping[str, Any]]
     unbearable: list[str]
-    capacity: list[dict[str, Any]]
+    capacity: Sequence[Mapping[str, Any]]
     score: float | None
-    map: NotRequired[list[dict[str, Any]]]
+    map: NotRequired[Sequence[Mapping[str, object]]]
 
 
 class Simulated(TypedDict):

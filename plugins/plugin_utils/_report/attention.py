@@ -8,12 +8,16 @@ data out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from .._common.errors import natural
+from .._records.instances import ListedInstance
+from .._records.outcomes import RollingRecord
+from .._records.overview import Lease, MigrationRow, Overview, OwnMachine, WentDown
 from .anchor import command
 from .formatting import count, number
 from .migrations import UNDER_WAY
+from .parts import HostView, Look
 
 EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"
 DISCOVER_ONE = "ansible-playbook drover.compute.discover --limit {},localhost"
@@ -26,29 +30,10 @@ CONFIRM = (
 POWER = "ansible-playbook drover.compute.power -e drover_host={}"
 
 
-class Look(TypedDict):
-    """One line: its kind (down, disabled, maintenance, or calm for information), the target of its
-    link, and the runbook.
-
-    since: seconds since 1970. command: None if none helps, or if the name is not possible in a
-    command.
-    """
-
-    kind: str
-    label: str
-    link: str | None
-    name: str | None
-    text: str
-    reason: str | None
-    since: float | None
-    command: str | None
-    guide: str | None
-
-
 def attention(
-    hosts: Sequence[Mapping[str, Any]],
-    instances: Iterable[Mapping[str, Any]],
-    overview: Mapping[str, Any],
+    hosts: Sequence[HostView],
+    instances: Iterable[ListedInstance],
+    overview: Overview,
     fatal: Sequence[str],
 ) -> list[Look]:
     """Rank the lines of "Needs a look".
@@ -58,7 +43,7 @@ def attention(
     :param overview: the result of overview.read() of the store.
     :param fatal: the hosts that the other hosts cannot replace, from host_loss.host_losses().
     """
-    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    by_kind: dict[str, list[HostView]] = {}
     for host in hosts:
         by_kind.setdefault(host["kind"], []).append(host)
     down = sorted(
@@ -98,7 +83,7 @@ def _look(kind: str, label: str, text: str, **more: Any) -> Look:
     return look
 
 
-def _of_host(host: Mapping[str, Any], kind: str, label: str, text: str, **more: Any) -> Look:
+def _of_host(host: HostView, kind: str, label: str, text: str, **more: Any) -> Look:
     return _look(kind, label, text, link=host["id"], name=host["host"], **more)
 
 
@@ -106,7 +91,7 @@ def _count(instances: int) -> str:
     return f"{number(instances)} instance{'' if instances == 1 else 's'}"
 
 
-def _down_with_instances(host: Mapping[str, Any]) -> Look:
+def _down_with_instances(host: HostView) -> Look:
     return _of_host(
         host,
         "down",
@@ -118,7 +103,7 @@ def _down_with_instances(host: Mapping[str, Any]) -> Look:
     )
 
 
-def _down(host: Mapping[str, Any]) -> Look:
+def _down(host: HostView) -> Look:
     return _of_host(
         host,
         "down",
@@ -130,7 +115,7 @@ def _down(host: Mapping[str, Any]) -> Look:
     )
 
 
-def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
+def _missing(instances: Iterable[ListedInstance]) -> Iterator[Look]:
     for instance in instances:
         if instance["state"] == "missing":
             yield _look(
@@ -144,14 +129,12 @@ def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
             )
 
 
-def _row(at: Mapping[str, Mapping[str, Any]], host: str) -> Any:
+def _row(at: Mapping[str, HostView], host: str | None) -> str | None:
     """Return the id of the row of a host; None if the page has none."""
-    return at[host]["id"] if host in at else None
+    return at[host]["id"] if host is not None and host in at else None
 
 
-def _went_down(
-    found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Look]:
+def _went_down(found: Iterable[WentDown], at: Mapping[str, HostView]) -> Iterator[Look]:
     for host in found:
         yield _look(
             "down",
@@ -164,7 +147,7 @@ def _went_down(
         )
 
 
-def _own(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+def _own(found: Iterable[OwnMachine], at: Mapping[str, HostView]) -> Iterator[Look]:
     for machine in found:
         if machine["uuid"] is None:
             link = _row(at, machine["host"])
@@ -194,7 +177,7 @@ def _loss(fatal: Sequence[str]) -> Iterator[Look]:
         )
 
 
-def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
+def _migrations(overview: Overview) -> Iterator[Look]:
     working = {each["name"] for each in overview["leases"]}
     for migration in overview["migrations"]:
         if migration["status"] not in UNDER_WAY:
@@ -222,12 +205,12 @@ def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
             yield _look("disabled", "open move", text, guide="migration.md", **more)
 
 
-def _hosts(migration: Mapping[str, Any]) -> set[str]:
+def _hosts(migration: MigrationRow) -> set[str]:
     """Return the hosts at both ends, which are recorded as compute nodes HOST or HOST/NODE."""
-    return {migration[key].partition("/")[0] for key in ("source", "destination")}
+    return {end.partition("/")[0] for end in (migration["source"], migration["destination"])}
 
 
-def _power(overview: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+def _power(overview: Overview, at: Mapping[str, HostView]) -> Iterator[Look]:
     for event in overview["power_events"]:
         if event["status"] == "running":
             yield _look(
@@ -242,7 +225,7 @@ def _power(overview: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]]) -> 
             )
 
 
-def _rolling(records: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
+def _rolling(records: Sequence[RollingRecord]) -> Iterator[Look]:
     if records:
         done = sum(each["stage"] == "done" for each in records)
         yield _look(
@@ -254,7 +237,7 @@ def _rolling(records: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
         )
 
 
-def _taken_out(host: Mapping[str, Any], kind: str) -> Look:
+def _taken_out(host: HostView, kind: str) -> Look:
     return _of_host(
         host,
         kind,
@@ -266,7 +249,7 @@ def _taken_out(host: Mapping[str, Any], kind: str) -> Look:
     )
 
 
-def _unreported(host: Mapping[str, Any]) -> Look:
+def _unreported(host: HostView) -> Look:
     return _of_host(
         host,
         "disabled",
@@ -278,9 +261,7 @@ def _unreported(host: Mapping[str, Any]) -> Look:
     )
 
 
-def _leases(
-    leases: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Look]:
+def _leases(leases: Sequence[Lease], at: Mapping[str, HostView]) -> Iterator[Look]:
     for lease in sorted(leases, key=lambda each: natural(each["name"])):
         yield _look(
             "calm",

@@ -5,46 +5,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from .._records.overview import DecisionRow, WeighedHost
 from . import formatting
 from .explanation import reasons
+from .parts import Decision, RankedHost, WeigherPart
 from .text import place
 
 #: The purposes of decisions, in words.
 PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}
 
 
-def decision(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of the store's decisions.newest(), with its explanation as figures.
-
-    :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None without a
-        host), alternates, message, hosts (the number of examined hosts; None without a stored
-        explanation), left (the number of them after the host filters), filters [{name, before,
-        after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
-    """
-    explanation = row["explanation"] or {}
-    filters, where = explanation.get("filters") or [], place(row)
+def decision(row: DecisionRow) -> Decision:
+    """Return a row of the store's decisions.newest(), with its explanation as figures."""
+    explanation, where = row["explanation"], place(row)
+    filters, top = (
+        (explanation.get("filters") or [], explanation.get("top") or [])
+        if explanation
+        else ([], [])
+    )
+    hosts = explanation.get("hosts") if explanation else None
     return {
         "created_at": row["created_at"],
         "purpose": PURPOSES.get(row["purpose"], row["purpose"]),
         "actor": row["actor"],
         "name": row["instance_name"],
         "where": where,
-        "alternates": [place(each) for each in row["alternates"]],
+        "alternates": [place(each) for each in row["alternates"] or ()],
         "message": row["message"],
-        "hosts": explanation.get("hosts"),
-        "left": filters[-1]["after"] if filters else explanation.get("hosts"),
+        "hosts": hosts,
+        "left": filters[-1]["after"] if filters else hosts,
         "filters": filters,
-        "top": [_weighed(each, where, explanation["top"]) for each in explanation.get("top") or ()],
+        "top": [_weighed(each, where, top) for each in top],
     }
 
 
-def _weighed(
-    each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    parts = [
+def _weighed(each: WeighedHost, where: str | None, top: Sequence[WeighedHost]) -> RankedHost:
+    parts: list[WeigherPart] = [
         {"name": name, "value": part["normalised"] * part["multiplier"]}
         for name, part in each["weighers"].items()
     ]
@@ -57,11 +55,11 @@ def _weighed(
     }
 
 
-def short(found: Mapping[str, Any]) -> str | None:
+def short(found: Decision) -> str | None:
     """Return the reason of a result of decision(), in a few words."""
     if found["where"] is None and found["filters"]:
         rejected = ", ".join(f"{each['name']} {each['rejected']}" for each in found["filters"])
-        return f"of {formatting.count(found['hosts'], 'host')} rejected: {rejected}"
+        return f"of {formatting.count(found['hosts'] or 0, 'host')} rejected: {rejected}"
     if found["message"]:
         return found["message"]
     if found["hosts"] is None:

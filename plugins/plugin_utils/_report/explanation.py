@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .._common.errors import node_labels
+from .._records.overview import StageCount, WeighedHost
 from .._scheduler.components import Weigher, find
 from . import formatting
 
@@ -62,7 +63,7 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     return lines
 
 
-def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[str]:
+def reasons(host: WeighedHost, top: Sequence[WeighedHost]) -> list[str]:
     """Return the reasons of weighers for a host, such as ``most free memory (404 GiB)``.
 
     :param host: one of top, with its weighers {name: {raw, normalised, multiplier}}.
@@ -103,7 +104,7 @@ def _reason(weigher: type[Weigher], part: Mapping[str, float]) -> str | None:
     return f"{extreme} {weigher.measures}".rstrip() + ("" if value is None else f" ({value})")
 
 
-def _stages(stages: Sequence[Mapping[str, Any]], numbers: bool) -> list[str]:
+def _stages(stages: Sequence[StageCount], numbers: bool) -> list[str]:
     shown = [stage for stage in stages if numbers or stage["rejected"]]
     width = max((len(stage["name"]) for stage in shown), default=0)
     lines = [

@@ -80,7 +80,13 @@ class Finding(NamedTuple):
     remedy: str
 
 
-def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+#: The answer of a host, or the facts in its answer or in its record.
+Host = Mapping[str, Any]
+#: By their names.
+Hosts = Mapping[str, Host]
+
+
+def findings(answers: Hosts) -> list[Finding]:
     """Return the findings, errors first, then by host.
 
     :param answers: {host: the result of _host_check, with ``unreached``, sentences about other
@@ -121,7 +127,7 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     return sorted(set(problems), key=lambda each: (each.severity != ERROR, each))
 
 
-def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+def recorded(hosts: Hosts) -> list[Finding]:
     """Return the findings that need no question to a host, from the records of all hosts in the
     store.
 
@@ -211,7 +217,7 @@ def _is_guest(guest: Any) -> bool:
     )
 
 
-def _names(guest: Mapping[str, Any], key: str) -> list[str] | None:
+def _names(guest: Mapping[str, object], key: str) -> list[str] | None:
     value = guest.get(key)
     names = [] if value is None else [value] if isinstance(value, str) else value
     return (
@@ -258,7 +264,7 @@ def _clock(name: str, bounds: Any) -> Iterable[Finding]:
         )
 
 
-def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
+def _own(name: str, host: Host) -> Iterable[Finding]:
     if host.get("kvm") is False:
         yield Finding(
             name,
@@ -299,7 +305,7 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
         )
 
 
-def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Finding]:
+def _time_limits(name: str, host: Host, given: Any) -> Iterable[Finding]:
     """Yield options of migrations that contradict each other, and guests with memory that cannot be
     copied in the time of a migration.
     """
@@ -334,7 +340,7 @@ def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Fin
         )
 
 
-def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _lacking(hosts: Hosts) -> Iterable[Finding]:
     """Yield the things that guests of some host use and another host does not have: they cannot
     move there.
     """
@@ -356,9 +362,7 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
                     )
 
 
-def _advice(
-    has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]
-) -> str | None:
+def _advice(has: str, name: str, host: Host, hosts: Hosts) -> str | None:
     """Return the first remedy if a host lacks the driver of a missing thing; None if it has the
     driver.
     """
@@ -374,7 +378,7 @@ def _advice(
     return next((drivers.pool_remedy((), types, kind) for kind in kinds if kind in types), None)
 
 
-def _secrets_unknown(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _secrets_unknown(hosts: Hosts) -> Iterable[Finding]:
     """Yield the secrets that guests use, if a host does not report whether they have a value."""
     used = {
         each
@@ -397,9 +401,7 @@ def _some(guests: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _cpus(
-    hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]
-) -> Iterable[Finding]:
+def _cpus(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
     """Yield the hosts with a CPU that cannot run guests of other hosts."""
     for name in hosts:
         lacking = answers[name].get("lacking")
@@ -421,7 +423,7 @@ def _cpus(
             )
 
 
-def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _same_machine(hosts: Hosts) -> Iterable[Finding]:
     """Yield the hosts that libvirt takes for one: it refuses a migration between them."""
     for key, what, remedy in (
         (
@@ -459,9 +461,7 @@ def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
             )
 
 
-def _migration_addresses(
-    hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]
-) -> Iterable[Finding]:
+def _migration_addresses(hosts: Hosts, answers: Hosts) -> Iterable[Finding]:
     """Yield the addresses for incoming migrations that are wrong for other hosts."""
     for name, host in hosts.items():
         declared = answers[name].get("migration_address")
@@ -513,7 +513,7 @@ def _address_problems(
         )
 
 
-def _versions(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _versions(hosts: Hosts) -> Iterable[Finding]:
     """Yield the hosts with an older QEMU or libvirt than others: guests that were started with a
     newer one may not move there.
     """
@@ -534,7 +534,7 @@ def _version(number: int) -> str:
     return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
 
 
-def _security(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+def _security(hosts: Hosts) -> Iterable[Finding]:
     """Yield the hosts with another security driver than most hosts."""
     drivers = {name: " and ".join(host["security"]) or "none" for name, host in hosts.items()}
     kinds = sorted(set(drivers.values()))

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .._common.errors import natural
 from . import formatting
+from .parts import Cell, Figure, HeatGroup, HostView
 
 #: The percentages from which on a host is in the next band.
 BANDS = (50, 70, 85, 95)
@@ -23,15 +23,12 @@ def band(percent: int | None) -> int | None:
     return None if percent is None else sum(percent >= each for each in BANDS)
 
 
-def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def heat_map(hosts: Sequence[HostView]) -> list[HeatGroup]:
     """Group hosts by zone; one group without a zone if no host has any.
 
     :param hosts: the hosts of the view.
-    :returns: dicts zone, hosts [{host, id, kind, percents, bands, text}] by name, counts [(band,
-        hosts)] of the fullest figure from the fullest band on, and kinds [(kind, hosts)] of the
-        hosts that are not well. percents and bands are dicts by the letters of SHOWN.
     """
-    zones: dict[str, list[Mapping[str, Any]]] = {}
+    zones: dict[str, list[HostView]] = {}
     for host in sorted(hosts, key=lambda each: natural(each["host"])):
         zones.setdefault(", ".join(host["zones"]), []).append(host)
     return [
@@ -40,7 +37,7 @@ def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _group(zone: str, hosts: Sequence[HostView]) -> HeatGroup:
     cells = [_cell(host) for host in hosts]
     bands = [cell["bands"]["f"] for cell in cells]
     kinds = [cell["kind"] for cell in cells]
@@ -58,7 +55,7 @@ def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
+def _cell(host: HostView) -> Cell:
     percents: dict[str, int | None] = {"f": host["full"]}
     for each in host["figures"]:
         # The fill of a shared pool is not a property of this host.
@@ -68,7 +65,7 @@ def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
         for each in host["figures"]
         if each["physical_percent"] is not None and not each["shared"]
     ]
-    percents["p"] = max((each["physical_percent"] for each in physical), default=None)
+    percents["p"] = max((each["physical_percent"] or 0 for each in physical), default=None)
     return {
         "host": host["host"],
         "id": host["id"],
@@ -79,13 +76,13 @@ def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _text(host: Mapping[str, Any], physical: Sequence[Mapping[str, Any]]) -> str:
+def _text(host: HostView, physical: Sequence[Figure]) -> str:
     """Write the figures of a host in one line, the fullest first: ``kvm7: disk 97 %, memory 96 %,
     vCPU 77 %; physical memory 60 %; up``.
     """
     figures = sorted(
         (each for each in host["figures"] if each["percent"] is not None),
-        key=lambda each: -each["percent"],
+        key=lambda each: -(each["percent"] or 0),
     )
     parts = [
         ", ".join(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._records.overview import ActionRow
 from . import formatting
 from .text import align, shortened
 
@@ -16,7 +17,7 @@ HEADINGS = ("WHEN", "WHAT", "INSTANCE", "HOST", "WHO", "WHY", "COMMAND")
 WIDEST = 48
 
 
-def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def history_table(rows: Sequence[ActionRow]) -> list[str]:
     """Return rows of the store's actions.read(), one line each, or a sentence if there are none."""
     if not rows:
         return ["Nothing was done, or it is older than what the store keeps."]
@@ -25,9 +26,9 @@ def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     )
 
 
-def who(row: Mapping[str, Any]) -> str:
+def who(row: ActionRow) -> str:
     """Return the person, and the origin of the command: the job of AWX, or the controller."""
-    job = row["job"] or {}
+    job = row["job"]
     if not job:
         return f"{row['user']} on {row['controller']}"
     person = job.get("user") or _schedule(job) or "AWX"
@@ -40,12 +41,12 @@ def _schedule(job: Mapping[str, str]) -> str | None:
     return f"schedule {name}" if name else None
 
 
-def where(row: Mapping[str, Any]) -> str | None:
+def where(row: ActionRow) -> str | None:
     """Return the host, or both hosts of a move."""
     return f"{row['host']} -> {row['destination']}" if row["destination"] else row["host"]
 
 
-def _row(each: Mapping[str, Any]) -> list[Any]:
+def _row(each: ActionRow) -> list[Any]:
     what = shortened(f"{each['kind']}: {each['message']}", WIDEST)
     moment = formatting.moment(each["created_at"])
     return [

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from .._common import resource_classes
 from .._common.errors import natural
+from .._records.instances import ListedInstance
+from .._records.overview import FlavorSize
+from .._records.plans import CapacityPlan, HostLoss
+from .parts import HostLosses, SizeLoss, WantedSize
 
 #: The number of sizes that are counted.
 SIZES = 8
@@ -20,12 +23,9 @@ SIZES = 8
 HOSTS = 3
 #: The names of the amounts of an instance for people.
 LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
-_KEYS = tuple(resource_classes.KEYS.values())
 
 
-def sizes(
-    flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def sizes(flavors: Sequence[FlavorSize], instances: Iterable[ListedInstance]) -> list[WantedSize]:
     """Choose the requests to count capacity for: the flavors of the most instances, or without
     flavors the most common size.
 
@@ -33,20 +33,29 @@ def sizes(
     :param instances: dicts with vcpus, memory_mb and disk_gb.
     :returns: a list of dicts name and the sizes, and flavor if it is one.
     """
-    common = collections.Counter(tuple(each[key] for key in _KEYS) for each in instances)
+    common = collections.Counter(_size(each) for each in instances)
     if flavors:
-        ranked = sorted(
-            flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"])
-        )
+        ranked = sorted(flavors, key=lambda each: (-common[_size(each)], each["name"]))
         return [
-            {**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]}
+            {
+                "name": each["name"],
+                "vcpus": each["vcpus"],
+                "memory_mb": each["memory_mb"],
+                "disk_gb": each["disk_gb"],
+                "flavor": each["name"],
+            }
             for each in ranked[:SIZES]
         ]
     sized = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
     if not sized:
         return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
-    size = max(sorted(sized), key=lambda each: sized[each])
-    return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
+    vcpus, memory_mb, disk_gb = max(sorted(sized), key=lambda each: sized[each])
+    name = "the most common size"
+    return [{"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb}]
+
+
+def _size(each: FlavorSize | ListedInstance | WantedSize | SizeLoss) -> tuple[int, int, int]:
+    return each["vcpus"], each["memory_mb"], each["disk_gb"]
 
 
 def left_behind(local: Mapping[str, int]) -> str:
@@ -74,10 +83,10 @@ def left_of(count: int, total: int, host: str) -> str:
 
 
 def host_losses(
-    wanted: Sequence[Mapping[str, Any]],
-    answers: Sequence[Mapping[str, Any]],
+    wanted: Sequence[WantedSize],
+    answers: Sequence[CapacityPlan],
     local: Mapping[str, int],
-) -> dict[str, Any]:
+) -> HostLosses:
     """Return the rows of the page, the smallest size first, and their verdict.
 
     :param wanted: the result of sizes().
@@ -87,17 +96,20 @@ def host_losses(
         sentence), fatal (the hosts that the others cannot replace). short is the label of the
         resource that most hosts run out of first, None if no host may take any.
     """
-    rows = [
+    rows: list[SizeLoss] = [
         {
-            **{key: size[key] for key in ("name", *_KEYS)},
+            "name": size["name"],
+            "vcpus": size["vcpus"],
+            "memory_mb": size["memory_mb"],
+            "disk_gb": size["disk_gb"],
             "total": answer["total"],
             "short": _label(answer["short"]),
             "loss": answer["with_loss"],
         }
         for size, answer in zip(wanted, answers)
     ]
-    rows.sort(key=lambda row: (*(row[key] for key in _KEYS), natural(row["name"])))
-    losses = [row["loss"] for row in rows if row["loss"]]
+    rows.sort(key=lambda row: (*_size(row), natural(row["name"])))
+    losses = [loss for row in rows if (loss := row["loss"])]
     fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
     return {
         "rows": rows,
@@ -116,7 +128,7 @@ def _label(resource: str | None) -> str | None:
     )
 
 
-def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:
+def _verdict(losses: Sequence[HostLoss], fatal: Sequence[str]) -> str:
     if not losses:
         return "There is no host to lose."
     if fatal:

@@ -13,8 +13,10 @@ import itertools
 import operator
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
+
+from .parts import Cell, Figure, InstanceRow, ReportView
 
 try:
     import jinja2
@@ -56,7 +58,7 @@ _ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><t
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
 
-def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
+def page(view: ReportView, at: float, fleet: str | None = None) -> bytes:
     """Write the page.
 
     :param view: the result of conductor.report_data.read().
@@ -179,7 +181,7 @@ def _name(text: str | None) -> Any:
     )
 
 
-def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
+def _instance_rows(instances: Iterable[InstanceRow]) -> Any:
     """Write the rows of a table of instances; not a macro, because a large page has hundreds of
     thousands of values there.
     """
@@ -194,7 +196,7 @@ def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
     return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
-def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
+def _map_cells(cells: Iterable[Cell], linked: bool) -> Any:
     """Write the cells of a heat map; not a macro, because a large page has tens of thousands.
 
     :param linked: whether the page has a row for each host.
@@ -213,7 +215,7 @@ def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
     return markupsafe.Markup("\n".join(items))
 
 
-def _figure(each: Mapping[str, Any]) -> Any:
+def _figure(each: Figure) -> Any:
     """Write a bar and a text with the same figures beside it; not a macro, as above. The upper part
     of the bar is the allocated part of the capacity, the lower part the physical use.
     """

@@ -12,6 +12,8 @@ from typing import Any
 
 from .._common import labels
 from .._common.errors import node_label
+from .._records.hosts import HostStatus
+from .._records.overview import MigrationRow
 from . import formatting
 from .text import align
 
@@ -39,7 +41,7 @@ def console(instance: Mapping[str, Any], variables: Mapping[str, Any]) -> str | 
 
 def instance_lines(
     instance: Mapping[str, Any],
-    host: Mapping[str, Any] | None,
+    host: HostStatus | None,
     command: str | None,
     now: float,
     label: Callable[[str, str | None], str] = node_label,
@@ -88,7 +90,7 @@ def instance_lines(
     ]
 
 
-def _of_host(host: Mapping[str, Any] | None, now: float) -> str:
+def _of_host(host: HostStatus | None, now: float) -> str:
     if host is None:
         return ""
     seen = host["last_seen_up"]
@@ -96,7 +98,7 @@ def _of_host(host: Mapping[str, Any] | None, now: float) -> str:
     return f" ({'never seen' if seen is None else 'seen ' + str(formatting.ago(now - seen))}){down}"
 
 
-def _migrations(newest: Sequence[Mapping[str, Any]]) -> list[str]:
+def _migrations(newest: Sequence[MigrationRow]) -> list[str]:
     if not newest:
         return []
     rows = [

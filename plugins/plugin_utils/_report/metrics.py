@@ -37,7 +37,7 @@ _TIME = re.compile(rb"^drover_metrics_timestamp_seconds .*$", re.MULTILINE)
 Sample = tuple[Sequence[str], float]
 
 
-def text(figures: Mapping[str, Any]) -> bytes:
+def text(figures: Mapping[str, object]) -> bytes:
     """Write figures as OpenMetrics.
 
     :param figures: the result of conductor.metrics_data.read().
@@ -55,7 +55,7 @@ def differ(one: bytes, other: bytes) -> bool:
 
 
 class _Collector:
-    def __init__(self, figures: Mapping[str, Any]) -> None:
+    def __init__(self, figures: Mapping[str, object]) -> None:
         self._figures = figures
 
     def collect(self) -> Iterator[Any]:

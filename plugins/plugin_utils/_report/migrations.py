@@ -5,25 +5,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
+from .._records.overview import DayCount, MigrationRow
+from .._records.statuses import MigrationStatus
 from . import formatting
+from .parts import Bar, Day, Days, MigrationView
 
 #: The number of days of migrations in the picture.
 DAYS = 30
 #: The y coordinate of the foot of their bars.
 HEIGHT = 106
-ENDED_WELL = ("completed", "confirmed", "done")
-UNDER_WAY = ("accepted", "running", "finished")
+ENDED_WELL: tuple[MigrationStatus, ...] = ("completed", "confirmed", "done")
+UNDER_WAY: tuple[MigrationStatus, ...] = ("accepted", "running", "finished")
 #: A person, or a check before the move, requested this.
-UNDONE = ("cancelled", "reverted")
-OUTCOMES = ("well", "open", "undone", "failed")
+UNDONE: tuple[MigrationStatus, ...] = ("cancelled", "reverted")
+Outcome = Literal["well", "open", "undone", "failed"]
+OUTCOMES: tuple[Outcome, ...] = ("well", "open", "undone", "failed")
 #: The names of the types for people.
 TYPES = {"live-migration": "live", "migration": "cold"}
 
 
-def migration(row: Mapping[str, Any]) -> dict[str, Any]:
+def migration(row: MigrationRow) -> MigrationView:
     """Return a row of the store's migrations with its outcome, its type in words, and the seconds it took (None while under way)."""
     took = row["updated_at"] - row["created_at"]
     return {
@@ -34,26 +38,33 @@ def migration(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def outcome(status: str) -> str:
+def outcome(status: MigrationStatus) -> Outcome:
     """Return well, open (under way), undone (cancelled or reverted, no reason for alarm) or failed."""
     if status in ENDED_WELL:
         return "well"
     return "open" if status in UNDER_WAY else "undone" if status in UNDONE else "failed"
 
 
-def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def days(rows: Sequence[DayCount]) -> Days:
     """Count migrations by day, up to the newest.
 
-    :param rows: dicts day, status, count.
-    :returns: a dict days [{day, date, each of OUTCOMES, total, x, bars [{outcome, y, height}]}],
-        most (on one day) and dropped (the number of older ones); bars are drawn in a picture 360
-        wide, upwards from HEIGHT.
+    Bars are drawn in a picture 360 wide, upwards from HEIGHT.
     """
     if not rows:
         return {"days": [], "most": 0, "dropped": 0}
     last = max(row["day"] for row in rows)
-    counts: dict[int, dict[str, Any]] = {
-        day: {"day": day, "date": formatting.date(day), **dict.fromkeys(OUTCOMES, 0), "total": 0}
+    counts: dict[int, Day] = {
+        day: {
+            "day": day,
+            "date": formatting.date(day),
+            "well": 0,
+            "open": 0,
+            "undone": 0,
+            "failed": 0,
+            "total": 0,
+            "x": 0.0,
+            "bars": [],
+        }
         for day in range(last - DAYS + 1, last + 1)
     }
     dropped = 0
@@ -70,8 +81,9 @@ def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"days": list(counts.values()), "most": most, "dropped": dropped}
 
 
-def _bars(day: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
-    bars, top = [], HEIGHT
+def _bars(day: Day, most: int) -> list[Bar]:
+    bars: list[Bar] = []
+    top: float = HEIGHT
     for name in OUTCOMES:
         if day[name]:
             height = (HEIGHT - 8) * day[name] / most

@@ -10,13 +10,14 @@ from typing import Any
 
 from .._common.errors import natural, node_labels
 from .._common.resource_classes import words_of
+from .._records.claims import Selection
 from .explanation import reasons
 from .text import align
 
 _WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}
 
 
-def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
+def schedule_lines(selections: Sequence[Selection]) -> list[str]:
     """Return the lines of selections: the host of each instance, and its alternates."""
     if not selections:
         return ["There is nothing to schedule."]
@@ -70,13 +71,13 @@ def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _rejection(each: Mapping[str, Any]) -> str | None:
+def _rejection(each: Mapping[str, object]) -> str | None:
     if each["rejected_by"] is None:
         return None
     return f"rejected by {each['rejected_by']}" + (f": {each['reason']}" if each["reason"] else "")
 
 
-def after_loss(loss: Mapping[str, Any] | None) -> str | None:
+def after_loss(loss: Mapping[str, object] | None) -> str | None:
     """Return the number of further instances that fit after the worst loss, as a clause; None if it
     was not counted.
     """
@@ -95,7 +96,7 @@ def _place(each: Mapping[str, Any]) -> tuple[str, str]:
     return each["host"], each["node"]
 
 
-def _labels(places: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], str]:
+def _labels(places: Iterable[Mapping[str, object]]) -> Callable[[Mapping[str, Any]], str]:
     """Return a function that names a place for people."""
     label = node_labels(map(_place, places))
     return lambda each: label(*_place(each))

@@ -6,14 +6,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from .._common.errors import DroverError, as_sentence, natural
+from .._records.instances import ListedInstance
 from . import formatting
+from .parts import (
+    ChangedHost,
+    Drawing,
+    DrawnHost,
+    DrawnMoves,
+    FigureChange,
+    HostView,
+    PlanBatch,
+    PlannedRow,
+    PlanView,
+)
 from .view import FIGURES
 
 #: The number of hosts in the picture: the hosts with the most changes.
 DRAWN = 24
+#: The names of FIGURES.
+_AMOUNTS: tuple[Literal["vcpus", "memory_mb", "disk_gb"], ...] = ("vcpus", "memory_mb", "disk_gb")
 #: The distance of the rows of the picture.
 ROW = 50
 _KINDS = (
@@ -27,17 +41,13 @@ _KINDS = (
 
 def plan_view(
     plan: Mapping[str, Any],
-    hosts: Sequence[Mapping[str, Any]],
-    instances: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
+    hosts: Sequence[HostView],
+    instances: Sequence[ListedInstance],
+) -> PlanView:
     """Return the parts of the page about a plan.
 
     :param plan: a plan of plan_drain_info, plan_rebalance_info, plan_home_info or plan_rolling_info.
     :param instances: rows of the store's instances.listing(), for values that a plan does not have.
-    :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each
-        with before and after, drawing (see drawing()), moves, batches, shutdowns, staying
-        (instances that do not move, with reasons), blocked (hosts), stale (sentences on differences
-        of the plan and the store).
     :raises DroverError: the mapping is not a plan.
     """
     kind, title = _kind(plan)
@@ -73,7 +83,7 @@ def _kind(plan: Any) -> tuple[str, str]:
     )
 
 
-def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[dict[str, Any]]:
+def _rows(plan: Mapping[str, object], key: str, needed: Collection[str]) -> list[dict[str, Any]]:
     rows = plan.get(key) or []
     if not isinstance(rows, list) or not all(
         isinstance(row, dict) and set(needed) <= set(row) for row in rows
@@ -85,9 +95,10 @@ def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[di
     return rows
 
 
-def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    row = known.get(move.get("uuid") or "") or {}
-    view = {
+def _move(move: Mapping[str, Any], known: Mapping[str, ListedInstance]) -> PlannedRow:
+    row: Mapping[str, object] = known.get(move.get("uuid") or "") or {}
+    size = {name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES}
+    return {
         "uuid": move.get("uuid"),
         "name": move["name"],
         "from_host": move["from_host"],
@@ -96,17 +107,16 @@ def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> di
         "live": move.get("live"),
         "extra": bool(move.get("extra")),
         "seconds": move.get("seconds"),
-        **{name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES},
-    }
-    return {
-        **view,
-        "memory": formatting.memory(view["memory_mb"]),
-        "took": formatting.duration(view["seconds"]),
+        "vcpus": size["vcpus"],
+        "memory_mb": size["memory_mb"],
+        "disk_gb": size["disk_gb"],
+        "memory": formatting.memory(size["memory_mb"]),
+        "took": formatting.duration(move.get("seconds")),
     }
 
 
-def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    tiles: list[tuple[str, Any]] = []
+def _facts(plan: Mapping[str, Any], moves: Sequence[PlannedRow]) -> list[tuple[str, str]]:
+    tiles: list[tuple[str, str]] = []
     if "moves" in plan:
         tiles.append(("Moves", str(len(moves))))
     for key, label, text_of in (
@@ -118,13 +128,13 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
         ("extra_moves", "Moves of other hosts' instances", str),
     ):
         if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
-            tiles.append((label, text_of(plan[key])))
+            tiles.append((label, text_of(plan[key]) or ""))
     if "batches" in plan:
         tiles.append(("Batches", str(len(plan["batches"]))))
     return tiles
 
 
-def _notes(plan: Mapping[str, Any]) -> list[str]:
+def _notes(plan: Mapping[str, object]) -> list[str]:
     """Return the sentences of a plan, which are too long for the tiles of its figures."""
     sentences = [
         f"{words} {as_sentence(plan[key])}"
@@ -136,47 +146,46 @@ def _notes(plan: Mapping[str, Any]) -> list[str]:
     return sentences + [str(line) for line in (estimate[1:] if isinstance(estimate, list) else ())]
 
 
-def _changed(
-    moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _changed(moves: Sequence[PlannedRow], at: Mapping[str, HostView]) -> list[ChangedHost]:
     """Return the hosts that moves leave or reach, in the order of the page, with their amounts
     before and after.
     """
-    delta: dict[str, dict[str, Any]] = {}
+    delta: dict[str, dict[str, int]] = {}
     for move in moves:
+        amounts = {key: move[key] for key in _AMOUNTS}
         for name, sign in ((move["from_host"], -1), (move["host"], 1)):
             host = delta.setdefault(
                 name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0}
             )
             host["instances"] += sign
             host["moves"] += 1
-            for figure, _label, _text_of in FIGURES:
-                host[figure] += sign * move[figure]
+            for figure in _AMOUNTS:
+                host[figure] += sign * amounts[figure]
     names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, natural(name)))
     return [_before_and_after(name, delta[name], at.get(name)) for name in names]
 
 
-def _before_and_after(
-    name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    figures = []
+def _before_and_after(name: str, delta: Mapping[str, int], host: HostView | None) -> ChangedHost:
+    figures: list[FigureChange] = []
     for number, (figure, label, text_of) in enumerate(FIGURES):
-        now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
+        now = host["figures"][number] if host else None
+        used, capacity = (now["used"], now["capacity"]) if now else (0, 0)
+        shared = now is not None and now["shared"]
         # Disks on a shared pool stay there.
-        after = now["used"] + (0 if now["shared"] else delta[figure])
+        after = used + (0 if shared else delta[figure])
         figures.append(
             {
                 "name": figure,
                 "label": label,
-                "capacity": now["capacity"],
-                "shared": now["shared"],
-                "before": now["used"],
+                "capacity": capacity,
+                "shared": shared,
+                "before": used,
                 "after": after,
-                "before_percent": formatting.percent(now["used"], now["capacity"]),
-                "after_percent": formatting.percent(after, now["capacity"]),
-                "before_text": text_of(now["used"]),
+                "before_percent": formatting.percent(used, capacity),
+                "after_percent": formatting.percent(after, capacity),
+                "before_text": text_of(used),
                 "after_text": text_of(after),
-                "capacity_text": text_of(now["capacity"]),
+                "capacity_text": text_of(capacity),
             }
         )
     count = host["instances"] if host else 0
@@ -190,7 +199,7 @@ def _before_and_after(
     }
 
 
-def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _batch(names: list[str], at: Mapping[str, HostView]) -> PlanBatch:
     drained = [at[name] for name in names if name in at]
     return {
         "hosts": names,
@@ -200,13 +209,13 @@ def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[st
 
 
 def _stale(
-    moves: Sequence[Mapping[str, Any]],
-    known: Mapping[str, Mapping[str, Any]],
-    at: Mapping[str, Mapping[str, Any]],
+    moves: Sequence[PlannedRow],
+    known: Mapping[str, ListedInstance],
+    at: Mapping[str, HostView],
 ) -> list[str]:
     sentences = []
     for move in moves:
-        row = known.get(move["uuid"])
+        row = known.get(move["uuid"] or "")
         if move["uuid"] is not None and row is None:
             sentences.append(f"{move['name']} is no longer in the store.")
         elif row is not None and row["host"] != move["from_host"]:
@@ -220,20 +229,16 @@ def _stale(
     return sentences
 
 
-def drawing(
-    moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def drawing(moves: Sequence[PlannedRow], hosts: Sequence[ChangedHost]) -> Drawing:
     """Return the positions of the bars and of the lines between them, in units of a picture 360
     wide.
 
     :param hosts: the changed hosts, from _changed().
-    :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent); lines [{from_host,
-        host, count, path, width, y}]; left_out, the number of hosts that are not drawn.
     """
     drawn = sorted(hosts, key=lambda host: -host["moves"])[:DRAWN]
     names = {host["host"] for host in drawn}
     drawn = [host for host in hosts if host["host"] in names]
-    rows = [
+    rows: list[DrawnHost] = [
         {
             "host": host["host"],
             "y": 30 + ROW * number,
@@ -250,7 +255,7 @@ def drawing(
         if move["from_host"] in y and move["host"] in y:
             key = (move["from_host"], move["host"])
             flows[key] = flows.get(key, 0) + 1
-    lines = [
+    lines: list[DrawnMoves] = [
         {
             "from_host": source,
             "host": target,

@@ -61,7 +61,7 @@ def lines(
     return output
 
 
-def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:
+def cannot_move(pool: str, staying: Sequence[Mapping[str, object]]) -> str:
     """Return the sentences about things that cannot leave a pool, with reasons and remedies."""
     reasons = " ".join(named_reason(each) for each in staying)
     return (
@@ -70,12 +70,12 @@ def cannot_move(pool: str, staying: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def named_reason(each: Mapping[str, Any]) -> str:
+def named_reason(each: Mapping[str, object]) -> str:
     """Return the reason why a thing stays, and the remedy."""
     return f"{_named(each)}: {as_sentence(each['reason'])} Way out: {each['way_out']}."
 
 
-def _named(each: Mapping[str, Any]) -> str:
+def _named(each: Mapping[str, object]) -> str:
     return (
         f"{each['name']} {each['disk']} on {each['host']}"
         if each["disk"]
@@ -104,7 +104,7 @@ def ending(pool: str, host: str, files: Sequence[Mapping[str, Any]]) -> str:
 def not_empty(
     pool: str,
     host: str,
-    needed: Sequence[Mapping[str, Any]],
+    needed: Sequence[Mapping[str, object]],
     doubts: Sequence[str],
     said: Sequence[str],
 ) -> str:

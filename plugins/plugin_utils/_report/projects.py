@@ -5,26 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .._common.errors import natural
+from .._records.quotas import ProjectQuota, ResourceQuota
 from . import formatting
+from .parts import ProjectRow, ProjectsView
 from .text import align
 
 EMPTY = "No instance has a project, and no project has a quota."
 _UNITS = {"ram": formatting.MEMORY, "MEMORY_MB": formatting.MEMORY, "DISK_GB": formatting.DISK}
 
 
-def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def projects_view(quotas: Sequence[ProjectQuota]) -> ProjectsView:
     """Make the cells of a table of projects.
 
     :param quotas: the result of placement.quotas.listing().
-    :returns: a dict: names (of the limits, one for each column), rows (project, cells: text for
-        each name; full: the limits that are reached).
     """
     names = list(dict.fromkeys(each["resource"] for quota in quotas for each in quota["resources"]))
-    rows = []
+    rows: list[ProjectRow] = []
     for quota in sorted(quotas, key=lambda each: natural(each["project"])):
         by_name = {each["resource"]: each for each in quota["resources"]}
         full = [
@@ -37,7 +36,7 @@ def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"names": names, "rows": rows}
 
 
-def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
+def projects_table(view: ProjectsView, indent: str = "") -> list[str]:
     """Write a table of projects, one line each; a sentence if there is none.
 
     :param view: the result of projects_view().
@@ -53,10 +52,10 @@ def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
     )
 
 
-def _cell(each: Mapping[str, Any]) -> str | None:
+def _cell(each: ResourceQuota) -> str | None:
     """Write the used amount, and the limit if there is one: ``8 of 10``."""
     units = _UNITS.get(each["resource"])
-    used, limit = (_amount(each[key], units) for key in ("in_use", "limit"))
+    used, limit = _amount(each["in_use"], units), _amount(each["limit"], units)
     return used if limit is None else f"{used} of {limit}"
 
 

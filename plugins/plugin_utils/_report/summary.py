@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from .._common.errors import natural
 from . import formatting
 from .decision import short
 from .hosts import EMPTY, UNITS
+from .parts import Decision, Figure, HostView, ProjectsView, ReportView, Seen
 from .projects import projects_table
 from .text import align, shortened
 
@@ -24,7 +24,7 @@ DECISIONS = 5
 WIDEST_WHY = 100
 
 
-def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
+def report_lines(view: ReportView, now: float) -> list[str]:
     """Return the report as lines; their number does not grow with the fleet.
 
     :param view: the result of conductor.report_data.read().
@@ -34,15 +34,15 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
     if not summary["hosts"]:
         return [EMPTY]
     counts = ", ".join(
-        f"{formatting.number(summary[key])} {word}"
-        for key, word in (
-            ("up", "up"),
-            ("down", "down"),
-            ("maintenance", "in maintenance"),
-            ("disabled", "disabled"),
-            ("left", "no longer reported"),
+        f"{formatting.number(count)} {word}"
+        for count, word in (
+            (summary["up"], "up"),
+            (summary["down"], "down"),
+            (summary["maintenance"], "in maintenance"),
+            (summary["disabled"], "disabled"),
+            (summary["left"], "no longer reported"),
         )
-        if summary[key] or key == "up"
+        if count or word == "up"
     )
     lines = [
         f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"
@@ -69,13 +69,13 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
     )
 
 
-def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
-    if seen["newest"] is None:
+def _seen(seen: Seen, now: float) -> list[str]:
+    newest, oldest = seen["newest"], seen["oldest"]
+    if newest is None or oldest is None:
         return []
-    oldest = seen["oldest"]
     age = {
-        key: formatting.age(max(now - at, 0))
-        for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))
+        key: formatting.age(max(now - (at or 0), 0))
+        for key, at in (("newest", newest), ("oldest", oldest["last_seen_up"]))
     }
     never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
     return [
@@ -83,7 +83,7 @@ def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
     ]
 
 
-def _projects(projects: Mapping[str, Any]) -> list[str]:
+def _projects(projects: ProjectsView) -> list[str]:
     """Write the projects with an instance or a quota, projects at a limit first."""
     if not projects["rows"]:
         return []
@@ -97,7 +97,7 @@ def _projects(projects: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
+def _decisions(newest: Sequence[Decision]) -> list[str]:
     if not newest:
         return []
     rows = [
@@ -117,12 +117,12 @@ def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _share(figure: Mapping[str, Any]) -> str | None:
+def _share(figure: Figure) -> str | None:
     text = formatting.share(figure["used"], figure["capacity"], UNITS[figure["name"]])
     return f"{text} shared" if text and figure["shared"] else text
 
 
-def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
+def _hosts(title: str, hosts: Sequence[HostView]) -> list[str]:
     if not hosts:
         return []
     rows = [

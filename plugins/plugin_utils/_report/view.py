@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 from .._common.errors import natural
-from .._records.hosts import FurtherPool
+from .._records.hosts import FurtherPool, HostAggregate, ListedHost
+from .._records.instances import ListedInstance
+from .._records.overview import Overview, PhysicalNode, ShownHost
 from . import formatting, text
 from .anchor import host_anchor
 from .attention import attention
@@ -18,6 +20,21 @@ from .decision import decision
 from .heat import heat_map
 from .history import where, who
 from .migrations import days, migration
+from .parts import (
+    AggregateRow,
+    Figure,
+    FurtherPoolFigure,
+    HeatGroup,
+    HostKind,
+    HostView,
+    InstanceRow,
+    NewestRow,
+    PoolFigure,
+    Seen,
+    Summary,
+    View,
+    Zone,
+)
 
 #: The figures of a host, with their unit in words.
 FIGURES = (
@@ -26,42 +43,15 @@ FIGURES = (
     ("disk_gb", "disk", formatting.disk),
 )
 #: The kinds of hosts in the order of the page.
-KINDS = ("down", "disabled", "unreported", "maintenance", "well")
+KINDS: tuple[HostKind, ...] = ("down", "disabled", "unreported", "maintenance", "well")
 #: The age in this text would make another page every second.
 _AGE = re.compile(r"^last seen \d+ s ago")
 
 
-class Figure(TypedDict):
-    """Allocated (used) and usable (capacity) amounts of one resource, and the percentage of the one
-    in the other.
-
-    physical, physical_total: amounts in use and in total, on the nodes that reported them; None if
-    none did. text, physical_text: for people.
-    """
-
-    name: str
-    label: str
-    used: float
-    capacity: float
-    total: float
-    physical: float | None
-    physical_total: float | None
-    percent: int | None
-    physical_percent: int | None
-    shared: bool
-    text: str
-    physical_text: str | None
-
-
-def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, Any]:
+def view(overview: Overview, fatal: Sequence[str] = ()) -> View:
     """Make all parts of the page, except capacity and plans.
 
-    :param overview: the result of overview.read() of the store, with instances (of
-        instances.listing(), with addresses) and further_pools.
     :param fatal: the hosts that the others cannot replace.
-    :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
-        pools, further_pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, actions (with who and where), newest (instances),
-        rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
     hosts.sort(key=lambda host: (KINDS.index(host["kind"]), natural(host["host"])))
@@ -91,7 +81,7 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
     }
 
 
-def hosts_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def hosts_map(hosts: Sequence[ShownHost]) -> list[HeatGroup]:
     """Make the heat map alone.
 
     :param hosts: the result of overview.read_hosts().
@@ -99,7 +89,7 @@ def hosts_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return heat_map([_host(each, number) for number, each in enumerate(hosts)])
 
 
-def kind(host: Mapping[str, Any]) -> str:
+def kind(host: ListedHost | ShownHost) -> HostKind:
     """Return the kind in KINDS that decides the place and the colour of a host.
 
     A host that is down in a maintenance and has no instances is only in maintenance. A host that
@@ -116,26 +106,29 @@ def kind(host: Mapping[str, Any]) -> str:
     return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
 
 
-def takes_instances(host: Mapping[str, Any]) -> bool:
+def takes_instances(host: Mapping[str, object]) -> bool:
     """Return True if the scheduler may place an instance on a host."""
     return host["state"] == "up" and host["status"] == "enabled"
 
 
-def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
-    view = {
-        **{
-            key: host[key]
-            for key in (
-                "host",
-                "zones",
-                "instances",
-                "disk_pool",
-                "maintenance",
-                "drained",
-                "last_seen_up",
-                "nodes",
-            )
-        },
+def _host(host: ShownHost, number: int) -> HostView:
+    figures = [_figure(host, *each) for each in FIGURES]
+    # The fill of a shared pool is not a property of this host.
+    own = [
+        (percent, each["label"])
+        for each in figures
+        if (percent := each["percent"]) is not None and not each["shared"]
+    ]
+    full, fullest = max(own, key=lambda each: each[0], default=(None, None))
+    return {
+        "host": host["host"],
+        "zones": host["zones"],
+        "instances": host["instances"],
+        "disk_pool": host["disk_pool"],
+        "maintenance": host["maintenance"],
+        "drained": host["drained"],
+        "last_seen_up": host["last_seen_up"],
+        "nodes": host["nodes"],
         "id": host_anchor(host["host"], number),
         "kind": kind(host),
         "down": host["state"] == "down",
@@ -143,34 +136,29 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
         "disabled": host["status"] == "disabled",
         "state": text.state(host),
         "reason": "; ".join(_reasons(host)),
-        "figures": [_figure(host, *each) for each in FIGURES],
+        "figures": figures,
+        "full": full,
+        "fullest": fullest,
+        "instance_rows": [],
     }
-    # The fill of a shared pool is not a property of this host.
-    own = [each for each in view["figures"] if each["percent"] is not None and not each["shared"]]
-    fullest = max(own, key=lambda each: each["percent"], default=None)
-    view["full"] = fullest["percent"] if fullest else None
-    view["fullest"] = fullest["label"] if fullest else None
-    return view
 
 
-def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the times of discovery of the hosts: newest (seconds since 1970), oldest (a host of
-    the view), never (the number of hosts).
+def _seen(hosts: Sequence[HostView]) -> Seen:
+    """Return the times of discovery of the hosts.
 
     Hosts that have left are not discovered, so they do not count.
     """
     hosts = [host for host in hosts if not host["left"]]
-    seen = [host for host in hosts if host["last_seen_up"] is not None]
+    seen = [(at, host) for host in hosts if (at := host["last_seen_up"]) is not None]
+    oldest = min(seen, key=lambda each: (each[0], natural(each[1]["host"])), default=None)
     return {
-        "newest": max((host["last_seen_up"] for host in seen), default=None),
-        "oldest": min(
-            seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None
-        ),
+        "newest": max((at for at, _host in seen), default=None),
+        "oldest": oldest and oldest[1],
         "never": len(hosts) - len(seen),
     }
 
 
-def _reasons(host: Mapping[str, Any]) -> list[str]:
+def _reasons(host: ShownHost) -> list[str]:
     reasons = [host["disabled_reason"]] if host["disabled_reason"] else []
     if host["down_reason"]:
         reasons.append(
@@ -222,7 +210,9 @@ def _figure_of(
     }
 
 
-def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+def _physical(
+    nodes: Iterable[Mapping[str, object]], name: str
+) -> tuple[float | None, float | None]:
     """Return the amounts in use and in total on the nodes that report them, each None if none does;
     no node reports vCPUs.
     """
@@ -242,15 +232,15 @@ def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
     return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
 
 
-def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]]) -> None:
-    on: dict[str | None, list[dict[str, Any]]] = {}
+def _fill(hosts: Iterable[HostView], instances: Iterable[ListedInstance]) -> None:
+    on: dict[str | None, list[InstanceRow]] = {}
     for each in sorted(instances, key=lambda each: natural(each["name"])):
         on.setdefault(each["host"], []).append(_instance(each))
     for host in hosts:
         host["instance_rows"] = on.get(host["host"], [])
 
 
-def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
+def _instance(each: ListedInstance) -> InstanceRow:
     return {
         **each,
         "memory": formatting.memory(each["memory_mb"]),
@@ -259,27 +249,24 @@ def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _pools(hosts: Sequence[HostView]) -> list[PoolFigure]:
     """Return the pools that several nodes share, each once."""
-    pools: dict[str, dict[str, Any]] = {}
+    pools: dict[str, tuple[PhysicalNode, set[str]]] = {}
     for host in hosts:
         for node in host["nodes"]:
             if node["disk_pool"]:
-                pool = pools.setdefault(node["disk_pool"], {"node": node, "hosts": set()})
-                pool["hosts"].add(host["host"])
+                pools.setdefault(node["disk_pool"], (node, set()))[1].add(host["host"])
     return [
         {
+            **_figure({**node, "nodes": [node]}, "disk_gb", "disk", formatting.disk),
             "name": name,
-            "hosts": len(pool["hosts"]),
-            **_figure(
-                {**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk
-            ),
+            "hosts": len(names),
         }
-        for name, pool in sorted(pools.items(), key=lambda each: natural(each[0]))
+        for name, (node, names) in sorted(pools.items(), key=lambda each: natural(each[0]))
     ]
 
 
-def _further_pool(each: FurtherPool) -> dict[str, Any]:
+def _further_pool(each: FurtherPool) -> FurtherPoolFigure:
     amounts = {"used": each["used_gb"], "capacity": each["capacity_gb"], "total": each["total_gb"]}
     return {
         **each,
@@ -288,7 +275,7 @@ def _further_pool(each: FurtherPool) -> dict[str, Any]:
     }
 
 
-def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
+def sums(hosts: Iterable[Mapping[str, Any]]) -> list[Figure]:
     """Add up the figures of hosts, each shared pool once."""
     nodes = [node for host in hosts for node in host["nodes"]]
     figures = []
@@ -307,10 +294,10 @@ def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
 
 
 def _summary(
-    hosts: Sequence[Mapping[str, Any]],
-    pools: Sequence[Mapping[str, Any]],
-    instances: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
+    hosts: Sequence[HostView],
+    pools: Sequence[PoolFigure],
+    instances: Sequence[ListedInstance],
+) -> Summary:
     return {
         "hosts": len(hosts),
         "left": sum(host["left"] for host in hosts),
@@ -326,16 +313,16 @@ def _summary(
     }
 
 
-def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
+def _aggregate(each: HostAggregate) -> AggregateRow:
     return {
-        **each,
+        "name": each["name"],
         "metadata": sorted(each["metadata"].items()),
         "hosts": sorted(each["hosts"], key=natural),
     }
 
 
-def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    zones: dict[str, list[Mapping[str, Any]]] = {}
+def _zones(hosts: Sequence[HostView]) -> list[Zone]:
+    zones: dict[str, list[HostView]] = {}
     for host in hosts:
         for zone in host["zones"]:
             zones.setdefault(zone, []).append(host)
@@ -351,10 +338,11 @@ def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _newest(overview: Overview) -> list[NewestRow]:
     by_uuid = {each["uuid"]: each for each in overview["instances"]}
-    return [
+    rows: list[NewestRow] = [
         {**_instance(by_uuid[each["uuid"]]), "created_at": each["created_at"]}
         for each in overview["newest"]
         if each["uuid"] in by_uuid
-    ][:20]
+    ]
+    return rows[:20]

@@ -14,6 +14,7 @@ from .._common.validation import which_name
 from .._numa.hosts import NumaHosts
 from .._numa.request import HostRequest
 from .._records.claims import Allocations, GroupDescription, Mappings
+from .._records.numa import NumaHost, Placed
 from .errors import RequestError
 from .host_counts import HostCounts
 from .node_columns import NodeColumns, image_pairs
@@ -21,7 +22,6 @@ from .request_fields import ServerGroupRequest
 from .request_spec import RequestSpec
 
 #: The ratios that the fit to cells uses, and their classes.
-_RATIOS = {"cpu_allocation_ratio": "VCPU", "ram_allocation_ratio": "MEMORY_MB"}
 
 
 class Candidate(NamedTuple):
@@ -97,7 +97,7 @@ class HostStates(NodeColumns):
         self._stored_groups = columns.get("server_groups") or {}
         self._groups: dict[str, GroupState] = {}
         self._numa: NumaHosts | None = None
-        self._placed: dict[tuple[str, int], dict[str, Any]] = {}
+        self._placed: dict[tuple[str, int], Placed] = {}
         self._mappings: dict[tuple[str, int], Mappings] = {}
         #: By row: True if a request for PCI devices in Placement has a candidate there.
         self._has_candidate: dict[int, dict[Any, bool]] = {}
@@ -108,20 +108,20 @@ class HostStates(NodeColumns):
         are not read.
         """
         if self._numa is None and self._numa_documents is not None:
-            ratios = {
-                key: self.resources[rc].ratio for key, rc in _RATIOS.items() if rc in self.resources
-            }
-            self._numa = NumaHosts(
-                [
-                    {
-                        "cells": (),
-                        **(document or {}),
-                        "name": self.label(row),
-                        **{key: ratio[row] for key, ratio in ratios.items()},
-                    }
-                    for row, document in enumerate(self._numa_documents)
-                ]
-            )
+            cpus, memory = self.resources.get("VCPU"), self.resources.get("MEMORY_MB")
+            hosts = []
+            for row, document in enumerate(self._numa_documents):
+                host: NumaHost = {
+                    "cells": [],
+                    **(document or NumaHost()),
+                    "name": self.label(row),
+                }
+                if cpus is not None:
+                    host["cpu_allocation_ratio"] = cpus.ratio[row]
+                if memory is not None:
+                    host["ram_allocation_ratio"] = memory.ratio[row]
+                hosts.append(host)
+            self._numa = NumaHosts(hosts)
         return self._numa
 
     def _has_cells_left(self, index: int, spec: RequestSpec) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def by_name(metrics: Any) -> dict[str, Any]:
+def by_name(metrics: Any) -> dict[str, object]:
     """Return {name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
     if isinstance(metrics, dict):
         return metrics

@@ -261,7 +261,7 @@ class NodeColumns:
         return self._zone_masks
 
 
-def image_pairs(properties: Mapping[str, Any] | None) -> set[tuple[str, str]]:
+def image_pairs(properties: Mapping[str, object] | None) -> set[tuple[str, str]]:
     """Return image properties as a set of (name, value as text)."""
     return {(str(key), str(value)) for key, value in (properties or {}).items()}
 

@@ -41,7 +41,7 @@ DRIVER_OPTIONS = {
 }
 #: Options of requests: aliases of PCI devices (N12.2), and whether these are allocated in Placement
 #: (N12.7).
-REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": [], "pci_in_placement": False}
+REQUEST_OPTIONS: dict[str, object] = {"pci_alias": [], "pci_in_placement": False}
 #: Options of numbers by name that may name one twice; its numbers are added up then, as in Nova
 #: (N3.2).
 ADDED_UP = ("metrics_weight_setting",)
@@ -73,7 +73,7 @@ class Policy:
         host_subset_size: int = 1,
         shuffle: bool = False,
         driver: str = DEFAULT_DRIVER,
-        mapping: Mapping[str, Any] | None = None,
+        mapping: Mapping[str, object] | None = None,
         folders: Sequence[str] = (),
     ) -> None:
         self.filters = filters
@@ -438,7 +438,7 @@ def _number(value: Any) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
+def _count(mapping: Mapping[str, object], key: str, default: int) -> int:
     value = mapping.get(key)
     if value is None:
         return default

@@ -57,7 +57,7 @@ def load(path: str, folders: Sequence[str] = ()) -> Policy:
         ) from None
 
 
-def read_policy(path: str) -> dict[str, Any]:
+def read_policy(path: str) -> dict[str, object]:
     """Return the mapping in a file, as plain types: the whole file, or its value of
     drover_scheduler.
 

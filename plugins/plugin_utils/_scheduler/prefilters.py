@@ -95,7 +95,9 @@ def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None
     return wanted <= set(have or ()) and not unwanted & set(have or ())
 
 
-def _traits(spec: RequestSpec, options: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
+def _traits(
+    spec: RequestSpec, options: Mapping[str, object]
+) -> list[tuple[str, set[str], set[str]]]:
     """Return [(name of the pre-filter, traits that a host must have, traits that it must not
     have)].
     """
@@ -113,7 +115,7 @@ def _traits(spec: RequestSpec, options: Mapping[str, Any]) -> list[tuple[str, se
     return [each for each in found if each[1] or each[2]]
 
 
-def traits_asked(name: str, spec: RequestSpec, options: Mapping[str, Any]) -> str | None:
+def traits_asked(name: str, spec: RequestSpec, options: Mapping[str, object]) -> str | None:
     """Return in words the traits that a pre-filter of this name requires or forbids; None if there
     are none.
     """
@@ -178,7 +180,7 @@ IMAGE_TRAITS = {
 }
 
 
-def image_traits(properties: Mapping[str, Any]) -> set[str]:
+def image_traits(properties: Mapping[str, object]) -> set[str]:
     """Return the traits that a host must report to run an image with these properties."""
     found = set()
     for key, start in IMAGE_TRAITS.items():

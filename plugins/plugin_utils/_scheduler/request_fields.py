@@ -84,7 +84,7 @@ def is_line(value: Any) -> bool:
     return not any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value)
 
 
-def read_text(request: Mapping[str, Any], key: str, who: str, required: bool = False) -> Any:
+def read_text(request: Mapping[str, object], key: str, who: str, required: bool = False) -> Any:
     """Read a line of text; None if the key is missing or empty.
 
     :raises RequestError: it is not a line of text, or it is required and missing.
@@ -100,7 +100,7 @@ def read_text(request: Mapping[str, Any], key: str, who: str, required: bool = F
 
 
 def read_amount(
-    request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None
+    request: Mapping[str, object], key: str, who: str, least: int, default: int | None = None
 ) -> int:
     """Read a whole number.
 
@@ -114,7 +114,7 @@ def read_amount(
 
 
 def read_size(
-    request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None
+    request: Mapping[str, object], key: str, who: str, least: int, default: int | None = None
 ) -> int:
     """Read a size in MiB, or in GiB if the key ends in _gb.
 
@@ -129,7 +129,7 @@ def read_size(
     return sizes.read(f"{who}: '{key}'", value, unit, least, RequestError)
 
 
-def optional_uuid(request: Mapping[str, Any], who: str, key: str = "uuid") -> str | None:
+def optional_uuid(request: Mapping[str, object], who: str, key: str = "uuid") -> str | None:
     """Read a uuid; None if the key is missing."""
     text = read_text(request, key, who)
     if text is None:
@@ -150,7 +150,7 @@ def read_names(value: Any, key: str, who: str) -> tuple[str, ...]:
     return tuple(str(item) for item in values)
 
 
-def read_hints(value: Any, who: str) -> dict[str, Any]:
+def read_hints(value: Any, who: str) -> dict[str, object]:
     """Read the scheduler hints."""
     if value is None:
         return {}
@@ -205,7 +205,7 @@ def _network(hints: Mapping[str, Any], who: str) -> None:
 
 
 def read_flavor(
-    request: Mapping[str, Any], who: str, flavors: Mapping[str, Mapping[str, Any]] | None
+    request: Mapping[str, object], who: str, flavors: Mapping[str, Mapping[str, object]] | None
 ) -> tuple[Flavor | None, dict[str, int]]:
     """Read the flavor and the amounts by resource class; amounts in the request replace the
     flavor's amounts.
@@ -256,7 +256,7 @@ def read_flavor(
     return flavor, amounts
 
 
-def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
+def extra_specs(flavor: Mapping[str, object], who: str) -> dict[str, str]:
     """Read the extra specs of a flavor as text.
 
     :param flavor: a mapping with extra_specs.
@@ -297,7 +297,7 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     return specs
 
 
-def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
+def own_extra_specs(request: Mapping[str, object], who: str) -> dict[str, str]:
     """Read the extra specs of a request itself: its extra_specs and its traits.
 
     :raises RequestError: a value is wrong; the message names the key and the expected value.
@@ -422,7 +422,7 @@ def read_retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
     return tuple(destinations)
 
 
-def read_scheduler(value: Any, who: str) -> dict[str, Any] | None:
+def read_scheduler(value: Any, who: str) -> dict[str, object] | None:
     """Read the policy keys of a request."""
     if value is None:
         return None

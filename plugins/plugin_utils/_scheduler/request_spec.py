@@ -214,9 +214,9 @@ class RequestSpec:
     @classmethod
     def expand(
         cls,
-        request: Mapping[str, Any],
-        flavors: Mapping[str, Mapping[str, Any]] | None = None,
-        images: Mapping[str, Mapping[str, Any]] | None = None,
+        request: Mapping[str, object],
+        flavors: Mapping[str, Mapping[str, object]] | None = None,
+        images: Mapping[str, Mapping[str, object]] | None = None,
         who: str | None = None,
         aliases: Mapping[str, Alias] | None = None,
     ) -> list[RequestSpec]:
@@ -325,7 +325,7 @@ class RequestSpec:
         ]
 
     @staticmethod
-    def likeness(instance: Mapping[str, Any]) -> tuple[object, ...]:
+    def likeness(instance: Mapping[str, object]) -> tuple[object, ...]:
         """Return a key that is equal for instances with from_instance() results that differ in
         name, uuid and server group at most.
         """

@@ -67,7 +67,7 @@ def read(given: Any) -> list[Change]:
     return changes
 
 
-def _added_hosts(where: str, value: Any) -> dict[str, Any]:
+def _added_hosts(where: str, value: Any) -> dict[str, object]:
     """Return like (None for hosts with sizes), count, name (or None) and node: the other keys."""
     if not isinstance(value, Mapping):
         raise DroverError(
@@ -110,12 +110,12 @@ def _hosts(where: str, value: Any) -> dict[str, Any]:
         ) from None
 
 
-def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
+def _added_instances(where: str, value: Any) -> list[dict[str, object]]:
     """Return requests in the form of the lookup schedule, each with a name; a request without a
     name gets the name of its flavor.
     """
     requests = value if isinstance(value, list) else [value]
-    named: list[dict[str, Any]] = []
+    named: list[dict[str, object]] = []
     for number, request in enumerate(requests, 1):
         if not isinstance(request, Mapping):
             raise DroverError(
@@ -142,7 +142,7 @@ def _growth(where: str, value: Any) -> float:
     return percent
 
 
-def _policy(where: str, value: Any) -> dict[str, Any]:
+def _policy(where: str, value: Any) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise DroverError(
             f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not {shown(value)}."

@@ -228,7 +228,7 @@ class SimulatedFleet:
             _request_name,
         )
 
-    def _requests(self, asked: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+    def _requests(self, asked: Mapping[str, object], where: str) -> list[Mapping[str, Any]]:
         """Return the requests for an item: the item itself if it is a request, or the requests of a
         definition, which may have disks and hardware.
         """

@@ -198,7 +198,7 @@ def host(facts: Mapping[str, Any], where: str) -> HostFacts:
     )
 
 
-def of_people(facts: Mapping[str, Any], where: str, place: str) -> HostFacts:
+def of_people(facts: Mapping[str, object], where: str, place: str) -> HostFacts:
     """Check the facts of a host that people give. Nothing of them is mended or left out.
 
     :param where: the owner of the facts, for the message; ``place`` is the owner of the domains.
@@ -338,7 +338,7 @@ def pools(found: Any, where: str) -> None:
         _plain(pool, place)
 
 
-def missing_drivers(facts: Mapping[str, Any], where: str) -> None:
+def missing_drivers(facts: Mapping[str, object], where: str) -> None:
     """Check the facts missing_drivers and missing_pool_types.
 
     :raises DroverError: they have another form than in hypervisor_info.
@@ -395,7 +395,7 @@ def cpu_model(found: Any, where: str) -> None:
 
 
 def amount(
-    data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0
+    data: Mapping[str, object], name: str, where: str, most: int = MOST, least: int = 0
 ) -> None:
     """Check that a value is None or a whole number from ``least`` to ``most``."""
     value = data.get(name)
@@ -403,7 +403,7 @@ def amount(
         check_whole(f"{where}: {name}", value, least, most)
 
 
-def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_NAME) -> None:
+def text(data: Mapping[str, object], name: str, where: str, longest: int = LONGEST_NAME) -> None:
     """Check that a value is a text of 1 to ``longest`` characters, without control characters."""
     value = data.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= longest:
@@ -418,7 +418,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
+def _field(facts: Mapping[str, object], field: NodeField, where: str) -> None:
     data, name, place = _last(facts, field.fact, where)
     if field.types == NUMBER:
         amount(data, name, place, least=-MOST if field.signed else 0)
@@ -433,7 +433,7 @@ def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
 
 
 def _last(
-    facts: Mapping[str, Any], path: tuple[str, ...], where: str
+    facts: Mapping[str, object], path: tuple[str, ...], where: str
 ) -> tuple[Mapping[str, Any], str, str]:
     """Follow a path of facts to its last mapping.
 
@@ -444,7 +444,7 @@ def _last(
     return facts, path[-1], where
 
 
-def _cpu(cpu: Mapping[str, Any], where: str) -> None:
+def _cpu(cpu: Mapping[str, object], where: str) -> None:
     for key in ("arch", "model", "vendor"):
         _word(cpu, key, where)
     # The store has a row for each CPU number.
@@ -464,14 +464,14 @@ def _cpu(cpu: Mapping[str, Any], where: str) -> None:
             )
 
 
-def _storage(storage: Mapping[str, Any], where: str) -> None:
+def _storage(storage: Mapping[str, object], where: str) -> None:
     amount(storage, "free_gb", where)
     for key in ("instances_path", "real_path", "shared_id", "folder_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)
 
 
-def _addresses(facts: Mapping[str, Any], where: str) -> None:
+def _addresses(facts: Mapping[str, object], where: str) -> None:
     for each in _list(facts, "addresses", where):
         try:
             ipaddress.ip_address(each)
@@ -481,7 +481,7 @@ def _addresses(facts: Mapping[str, Any], where: str) -> None:
             ) from exc
 
 
-def _files(facts: Mapping[str, Any], where: str) -> None:
+def _files(facts: Mapping[str, object], where: str) -> None:
     """Check the facts that decide if two files are the same: mounts, block devices and images."""
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
         for each in _list(facts, key, where):
@@ -498,7 +498,7 @@ def _files(facts: Mapping[str, Any], where: str) -> None:
                 )
 
 
-def _other_files(found: list[dict[str, Any]], where: str) -> None:
+def _other_files(found: list[dict[str, object]], where: str) -> None:
     if len(found) > MOST_FILES:
         raise DroverError(f"{where} must hold at most {MOST_FILES} files, not {len(found)}.")
     for each in found:
@@ -509,7 +509,7 @@ def _other_files(found: list[dict[str, Any]], where: str) -> None:
             )
 
 
-def _bindings(facts: Mapping[str, Any], where: str) -> None:
+def _bindings(facts: Mapping[str, object], where: str) -> None:
     if facts.get("bindings") is None:
         return
     for number, each in enumerate(_list(facts, "bindings", where), start=1):
@@ -529,7 +529,7 @@ def _bindings(facts: Mapping[str, Any], where: str) -> None:
                 _clean(each[key], f"{place}: {key}", LONGEST_TEXT)
 
 
-def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+def _layers(disk: Mapping[str, object], where: str) -> list[dict[str, object]]:
     for name in _list(disk, "behind_on_network", where):
         text({"name": name}, "name", f"{where}: behind_on_network", LONGEST_TEXT)
     layers = _list(disk, "chain", where)
@@ -540,7 +540,7 @@ def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     return layers
 
 
-def _place(each: Mapping[str, Any], where: str) -> None:
+def _place(each: Mapping[str, object], where: str) -> None:
     for key in ("path", "real_path", "shared_id", "digest"):
         if each.get(key) is not None:
             text(each, key, where, LONGEST_TEXT)
@@ -592,21 +592,21 @@ def is_address(value: Any) -> bool:
         return False
 
 
-def _mapping(data: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+def _mapping(data: Mapping[str, object], name: str, where: str) -> dict[str, Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, dict):
         raise DroverError(f"{where}: {name} must be a mapping, not {shown(value)}.")
     return value or {}
 
 
-def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
+def _list(data: Mapping[str, object], name: str, where: str) -> list[Any]:
     value = data.get(name)
     if value is not None and not isinstance(value, list):
         raise DroverError(f"{where}: {name} must be a list, not {shown(value)}.")
     return value or []
 
 
-def _word(data: Mapping[str, Any], name: str, where: str) -> None:
+def _word(data: Mapping[str, object], name: str, where: str) -> None:
     value = data.get(name)
     if value is not None and not _is_word(value):
         raise DroverError(

@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.module_utils._storage.kinds impo
 
 from .._common import labels, resource_classes, storage_identity
 from .._migrations import policy as move_policy
+from .._records.instances import Disk, MovePolicy
 from .._store.instances.files import Use
 from . import checked_facts
 
@@ -37,21 +38,33 @@ DOMAIN_FACTS = (
 GIB = 1024**3
 
 
+class DomainColumns(TypedDict, total=False):
+    """The columns of the table domains."""
+
+    uuid: str
+    name: str
+    state: str
+    persistent: bool
+    autostart: bool
+    facts: dict[str, Any]
+    xml: str | None
+    local_disks: bool
+
+
 class DomainReport(TypedDict):
     """A domain in the form that the tracker records.
 
-    - columns: the columns of the table domains.
     - resources: {class: amount}; DISK_GB is None if a size is not known.
     - metadata: drover's metadata.
     - labels: the labels in the metadata; policy: the move policy there, or None.
     - warnings: sentences for people.
     """
 
-    columns: dict[str, Any]
+    columns: DomainColumns
     resources: dict[str, Any]
-    metadata: dict[str, Any]
+    metadata: dict[str, str]
     labels: dict[str, str]
-    policy: dict[str, Any] | None
+    policy: MovePolicy | None
     warnings: list[str]
 
 
@@ -95,7 +108,7 @@ def describe(facts: Any) -> DomainReport:
     }
 
 
-def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
+def _is_empty_answer(facts: Mapping[str, object], key: str) -> bool:
     """Return True for an empty fact that says more than a missing one.
 
     An empty ``fixed_snapshots`` means that no snapshot prevents a move. Empty ``bindings`` mean
@@ -106,7 +119,7 @@ def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
     return key == "fixed_snapshots" and bool(facts.get("snapshots")) and facts.get(key) == []
 
 
-def needs(domain: DomainReport, node: Mapping[str, Any]) -> set[Use]:
+def needs(domain: DomainReport, node: Mapping[str, object]) -> set[Use]:
     """Return the files that a domain needs, and note if it has local disks.
 
     :param node: the facts of the node that shows it.
@@ -154,7 +167,7 @@ def needs(domain: DomainReport, node: Mapping[str, Any]) -> set[Use]:
 
 
 def _in_folder(
-    folder: str, shared_id: str | None, node: Mapping[str, Any]
+    folder: str, shared_id: str | None, node: Mapping[str, object]
 ) -> list[tuple[str, str | None]]:
     """Return the names in store.files for all files in a folder and in mounts below it.
 
@@ -166,7 +179,7 @@ def _in_folder(
     return [(storage_identity.as_folder(folder), known), *storage_identity.shares_in(folder, node)]
 
 
-def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
+def _disk_gb(disks: Iterable[Disk], reported: int | None) -> int | None:
     """Return the sum of the virtual sizes of the writable disks in GiB, rounded up once.
 
     A disk on the network or on its own device takes no storage of the host. It is None if a size is

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from .._records.hosts import Occupant
+from .._records.hosts import Occupant, PoolFacts
 
 
 class CheckedDomain(dict[str, Any]):
@@ -61,7 +61,7 @@ class HostFacts:
     cpu: CpuFacts
     storage: StorageFacts
     kvm: KvmFacts
-    pools: Sequence[Entry]
+    pools: Sequence[PoolFacts]
     numa_cells: Sequence[Entry]
     pci_devices: Sequence[Entry]
     mdev_types: Sequence[Entry]

@@ -24,7 +24,7 @@ _CLASS = re.compile(r"[0-9a-f]{6}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:+-]{0,199}")
 
 
-def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
+def cells(found: Iterable[Mapping[str, object]], where: str) -> None:
     """Check NUMA cells against the form of hypervisor_info.
 
     :raises DroverError: a cell has another form.
@@ -174,7 +174,7 @@ def _whole(data: Mapping[str, Any], name: str, where: str, most: int = MOST, lea
 
 
 def _numbers(
-    data: Mapping[str, Any], name: str, where: str, most: int, needed: bool = False
+    data: Mapping[str, object], name: str, where: str, most: int, needed: bool = False
 ) -> None:
     value = data.get(name)
     if value is None and not needed:
@@ -185,14 +185,14 @@ def _numbers(
         )
 
 
-def _mappings(data: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+def _mappings(data: Mapping[str, object], name: str, where: str) -> list[dict[str, Any]]:
     value = data.get(name) or []
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
         raise DroverError(f"{where}: {name} must be a list of mappings, not {shown(value)}.")
     return value
 
 
-def _name(data: Mapping[str, Any], name: str, where: str) -> None:
+def _name(data: Mapping[str, object], name: str, where: str) -> None:
     value = data.get(name)
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise DroverError(

@@ -14,9 +14,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._domain.facts import (
+    GuestCell,
+    NumaBinding,
+)
+
 from .._common import validation
 from .._common.errors import DroverError
+from .._records.numa import HostCell, PlacedCell
 
+#: A cell as hypervisor_info reports it.
 Cell = Mapping[str, Any]
 #: {(cell, size of a page in KiB): number of pages}.
 Pages = Mapping[tuple[int, int], int]
@@ -32,7 +39,7 @@ def host_cells(
     shared: Iterable[int],
     pinned: Iterable[int],
     reserved: Pages,
-) -> list[Cell]:
+) -> list[HostCell]:
     """Return the cells of a host. The sets of CPUs belong to the whole host.
 
     :param facts: numa_cells of hypervisor_info.
@@ -40,7 +47,7 @@ def host_cells(
     """
     shared, pinned = set(shared), set(pinned)
     usable = (shared | pinned) & set(online)
-    cells: list[Cell] = []
+    cells: list[HostCell] = []
     for cell in facts:
         own = {cpu["id"] for cpu in cell["cpus"]} & usable
         sockets = {cpu.get("socket") for cpu in cell["cpus"]}
@@ -114,7 +121,7 @@ def read_reserved_pages(
     return reserved
 
 
-def _from_text(text: str, where: str) -> dict[str, Any]:
+def _from_text(text: str, where: str) -> dict[str, object]:
     """Return the pages of a text in Nova's form node:0,size:2048,count:64."""
     parts = [part.partition(":") for part in text.split(",")]
     if not all(colon for dummy, colon, dummy2 in parts):
@@ -141,7 +148,7 @@ def with_foreign_pages(
     reserved: Pages,
     facts: Iterable[Cell],
     domains: Iterable[Mapping[str, Any]],
-    cells: Sequence[Cell],
+    cells: Sequence[HostCell],
 ) -> Pages:
     """Return the reserved pages, raised to the huge pages of other users, such as a switch.
 
@@ -166,8 +173,8 @@ def with_foreign_pages(
 
 
 def cells_of_domain(
-    domain: Mapping[str, Any], cells: Sequence[Cell]
-) -> tuple[list[dict[str, Any]], int, int]:
+    domain: Mapping[str, Any], cells: Sequence[HostCell]
+) -> tuple[list[PlacedCell], int, int]:
     """Return the amounts that a domain takes of its host's cells, and its number of dedicated CPUs.
 
     A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs is reserved if other
@@ -183,7 +190,7 @@ def cells_of_domain(
     """
     if not cells or not (domain.get("numa") or domain.get("next_start_cpus")):
         return [], 0, 0
-    use = _Use(domain, domain.get("numa") or {}, cells)
+    use = _Use(domain, domain.get("numa") or NumaBinding(), cells)
     return use.cells(), use.dedicated_vcpus(), use.dedicated_others()
 
 
@@ -191,7 +198,7 @@ class _Use:
     """A domain's use of the cells of its host."""
 
     def __init__(
-        self, domain: Mapping[str, Any], numa: Mapping[str, Any], cells: Sequence[Cell]
+        self, domain: Mapping[str, Any], numa: NumaBinding, cells: Sequence[HostCell]
     ) -> None:
         self._numa = numa
         self._cells = {cell["id"]: cell for cell in cells}
@@ -202,16 +209,18 @@ class _Use:
         #: CPUs that no shared vCPU uses; empty on a host with equal sets.
         self._own = self._pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
         vcpus = range(int(domain.get("vcpus") or 0))
-        self._guests = numa.get("cells") or [
+        memory = numa.get("memory")
+        self._guests: list[GuestCell] = numa.get("cells") or [
             {
                 "id": 0,
                 "cpus": list(vcpus),
                 "memory_mb": int(domain.get("memory_mb") or 0),
-                "nodes": (numa.get("memory") or {}).get("nodes") or [],
+                "mode": None,
+                "nodes": (memory.get("nodes") or []) if memory else [],
             }
         ]
         allowed = {
-            each: set(numa.get("vcpu_pins", {}).get(str(each)) or numa.get("cpuset") or ())
+            each: set((numa.get("vcpu_pins") or {}).get(str(each)) or numa.get("cpuset") or ())
             for each in vcpus
         }
         self._allowed = allowed
@@ -252,9 +261,9 @@ class _Use:
         floating = {cpu for each in self._floating for cpu in self._allowed[each]}
         return len((self._emulator - floating) & self._own)
 
-    def cells(self) -> list[dict[str, Any]]:
+    def cells(self) -> list[PlacedCell]:
         """Return the entries, sorted by guest and host cell."""
-        found: list[dict[str, Any]] = []
+        found: list[PlacedCell] = []
         for guest in self._guests:
             pinned = {
                 self._cell_of[self._pins[each]] for each in guest["cpus"] if each in self._pins
@@ -301,7 +310,7 @@ class _Use:
             home["reserved"].append(cpu)
         return sorted(found, key=lambda each: (each["guest"], each["host"]))
 
-    def _near(self, guest: Mapping[str, Any]) -> set[int]:
+    def _near(self, guest: GuestCell) -> set[int]:
         """Return the cell of a guest on huge pages by its floating vCPUs.
 
         It is needed if the guest does not name the cell of its memory.
@@ -315,7 +324,7 @@ class _Use:
         }
         return {cell for cell in near if cell is not None} if len(near) == 1 else set()
 
-    def _put_vcpus(self, guest: Mapping[str, Any], entries: Mapping[int, dict[str, Any]]) -> None:
+    def _put_vcpus(self, guest: GuestCell, entries: Mapping[int, PlacedCell]) -> None:
         first = next(iter(entries.values()))
         for each in guest["cpus"]:
             if each in self._pins:
@@ -325,7 +334,7 @@ class _Use:
                 only = next(iter(near)) if len(near) == 1 else None
                 entries.get(-1 if only is None else only, first)["shared"].append(each)
 
-    def _page_kb(self, guest: int, cell: Cell) -> int | None:
+    def _page_kb(self, guest: int, cell: HostCell) -> int | None:
         for pages in self._numa.get("pages") or ():
             if not pages["cells"] or guest in pages["cells"]:
                 # A domain without a size gets the smallest huge pages, unless the kernel has

@@ -46,7 +46,7 @@ def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
     return {"nodes": nodes, "aggregates": left, "evacuated": evacuated}
 
 
-def rename(connection: Connection, host: str, new_name: str) -> dict[str, Any]:
+def rename(connection: Connection, host: str, new_name: str) -> dict[str, object]:
     """Give a host another name, with all its records.
 
     :returns: instances: their number.

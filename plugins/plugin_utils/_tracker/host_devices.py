@@ -13,13 +13,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._common import validation
 from .._common.errors import DroverError, InvalidSpecs
 from .._numa import device_providers
 from .._numa.device_requests import PHYSICAL, VIRTUAL
 from .._numa.device_specs import DeviceSpec
+from .._records.hosts import MdevType, ReportedPciDevice
+from .facts import Entry
 
 SPEC_KEYS = (
     "vendor_id",
@@ -37,25 +39,22 @@ SPEC_KEYS = (
 )
 TYPE_KEYS = ("type", "device_addresses", "mdev_class", "max_instances")
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_COLUMNS = (
-    "address",
-    "vendor_id",
-    "product_id",
-    "numa_node",
-    "dev_type",
-    "parent_addr",
-    "iommu_group",
-    "interface",
-)
 
 
-def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
+class _Group(NamedTuple):
+    """An item of the option mdev_types."""
+
+    type: str
+    addresses: list[str]
+    resource_class: str
+    most: int | None
+
+
+def pci_devices(facts: Sequence[Entry], specs: Any, where: str) -> list[ReportedPciDevice]:
     """Return the PCI devices that domains may get by their first matching spec, sorted by address.
 
     :param facts: pci_devices of hypervisor_info.
     :param specs: the option pci_device_specs.
-    :returns: a list of dicts: the columns of the table pci_devices without its node, its owner and
-        the mark of a report.
     :raises DroverError: a device spec cannot be read, or it gives a physical function to a remote
         manager.
     """
@@ -65,7 +64,7 @@ def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> l
         for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")
     ]
     physical = {each["address"]: each for each in facts if each.get("dev_type") == PHYSICAL}
-    found = []
+    found: list[ReportedPciDevice] = []
     for device in sorted(facts, key=lambda each: str(each.get("address"))):
         if any(
             device.get(key) is None for key in ("address", "vendor_id", "product_id", "dev_type")
@@ -80,7 +79,14 @@ def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> l
             )
         found.append(
             {
-                **{name: device.get(name) for name in _COLUMNS},
+                "address": device["address"],
+                "vendor_id": device["vendor_id"],
+                "product_id": device["product_id"],
+                "numa_node": device.get("numa_node"),
+                "dev_type": device["dev_type"],
+                "parent_addr": device.get("parent_addr"),
+                "iommu_group": device.get("iommu_group"),
+                "interface": device.get("interface"),
                 "device_class": device.get("class"),
                 "tags": {key: str(value) for key, value in spec.rule.tags.items()},
                 "resource_class": spec.resource_class,
@@ -93,7 +99,7 @@ def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> l
 class _Spec:
     """A device spec with its resource class and traits for Placement."""
 
-    def __init__(self, given: Mapping[str, Any], where: str) -> None:
+    def __init__(self, given: Mapping[str, object], where: str) -> None:
         validation.check_keys(where, given, SPEC_KEYS)
         for key in ("physical_network", "devname"):
             if given.get(key) is not None and not isinstance(given[key], str):
@@ -115,7 +121,7 @@ class _Spec:
         self.traits = device_providers.trait_names(given.get("traits") or [], f"{where}: traits")
 
 
-def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
+def _mappings(given: Any, where: str, example: str) -> list[dict[str, object]]:
     if given is not None and not (
         isinstance(given, list) and all(isinstance(each, dict) for each in given)
     ):
@@ -126,11 +132,11 @@ def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
 
 
 def mdev_types(
-    kinds: Sequence[Mapping[str, Any]],
-    mediated: Sequence[Mapping[str, Any]],
+    kinds: Sequence[Entry],
+    mediated: Sequence[Entry],
     option: Any,
     where: str,
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[MdevType], list[str]]:
     """Return the types of mediated devices that may be made, one for each device that makes them.
 
     :param kinds: mdev_types of hypervisor_info.
@@ -151,27 +157,27 @@ def mdev_types(
         _group(each, where) for each in _mappings(named, where, "such as [{type: nvidia-35}]")
     ]
     twice = sorted(
-        name for name, count in Counter(group["type"] for group in groups).items() if count > 1
+        name for name, count in Counter(group.type for group in groups).items() if count > 1
     )
     if twice:
         raise DroverError(
             f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of all its devices."
         )
     warnings: list[str] = []
-    by_address: dict[str, dict[str, Any]] = {}
-    default = None
+    by_address: dict[str, _Group] = {}
+    default: _Group | None = None
     for group in groups:
-        for address in group["addresses"]:
+        for address in group.addresses:
             if address in by_address:
                 raise DroverError(
-                    f"{where}: {address} has two types, {by_address[address]['type']} and {group['type']}. Give it one."
+                    f"{where}: {address} has two types, {by_address[address].type} and {group.type}. Give it one."
                 )
             by_address[address] = group
-        if not group["addresses"] and default is None:
+        if not group.addresses and default is None:
             default = group
-        elif not group["addresses"]:
+        elif not group.addresses:
             warnings.append(
-                f"{where}: {group['type']} is ignored: it has no device_addresses, and {default['type'] if default else ''} takes all other "
+                f"{where}: {group.type} is ignored: it has no device_addresses, and {default.type if default else ''} takes all other "
                 "devices. Give it the addresses of its devices."
             )
     there: dict[tuple[str, str], int] = {}
@@ -179,11 +185,11 @@ def mdev_types(
         if each.get("active", True):
             key = (str(each.get("parent")), str(each.get("type")))
             there[key] = there.get(key, 0) + 1
-    left = {group["type"]: group["most"] for group in groups if group["most"] is not None}
-    found = []
+    left = {group.type: group.most for group in groups if group.most is not None}
+    found: list[MdevType] = []
     for kind in sorted(kinds, key=lambda each: (str(each.get("parent")), str(each.get("type")))):
         chosen = by_address.get(address_of(str(kind["parent"])) or str(kind["parent"]), default)
-        if chosen is None or chosen["type"] != kind["type"]:
+        if chosen is None or chosen.type != kind["type"]:
             continue
         total = there.get((kind["parent"], kind["type"]), 0) + int(
             kind.get("available_instances") or 0
@@ -197,20 +203,20 @@ def mdev_types(
             {
                 "parent": kind["parent"],
                 "type": kind["type"],
-                "resource_class": chosen["class"],
+                "resource_class": chosen.resource_class,
                 "total": total,
             }
         )
     known = {each["type"] for each in found}
     warnings += [
-        f"{where}: no device of this host makes {group['type']}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
+        f"{where}: no device of this host makes {group.type}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
         for group in groups
-        if group["type"] not in known and (group["addresses"] or group is default)
+        if group.type not in known and (group.addresses or group is default)
     ]
     return found, warnings
 
 
-def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _group(given: Mapping[str, object], where: str) -> _Group:
     validation.check_keys(where, given, TYPE_KEYS)
     name = given.get("type")
     if not isinstance(name, str) or not name:
@@ -231,14 +237,10 @@ def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     most = given.get("max_instances")
     if most is not None:
         most = validation.read_whole(f"{where}, {name}, max_instances", most, 1)
-    return {
-        "type": name,
-        "addresses": addresses,
-        "class": device_providers.class_name(
-            given.get("mdev_class") or device_providers.VGPU, f"{where}, mdev_class"
-        ),
-        "most": most,
-    }
+    wanted = given.get("mdev_class") or device_providers.VGPU
+    return _Group(
+        name, addresses, device_providers.class_name(wanted, f"{where}, mdev_class"), most
+    )
 
 
 def address_of(name: str) -> str | None:
@@ -247,9 +249,7 @@ def address_of(name: str) -> str | None:
     return "{}:{}:{}.{}".format(*found.groups()) if found else None
 
 
-def owners(
-    domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]
-) -> dict[str, list[str]]:
+def owners(domains: Iterable[Entry], devices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the uuids of the domains that have each device, by its PCI address or its uuid.
 
     :param domains: domains of hypervisor_info.

@@ -10,11 +10,14 @@ device is one, and so is a device that makes mediated devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from .._common.errors import DroverError
 from .._numa.device_providers import class_of, is_reported, key_of
 from .._numa.device_requests import PHYSICAL, PLAIN
+from .._records.hosts import MdevType, ReportedPciDevice
+from .._records.numa import HostCell
+from .facts import Entry
 
 _TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
 NUMA_ROOT = "HW_NUMA_ROOT"
@@ -40,9 +43,7 @@ class NestedProvider(TypedDict):
     traits: set[str]
 
 
-def with_cells(
-    found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]
-) -> list[NestedProvider]:
+def with_cells(found: Iterable[NestedProvider], cells: Iterable[HostCell]) -> list[NestedProvider]:
     """Return the providers of the NUMA cells of a host, and of devices below their cells.
 
     CPUs and memory stay with the root, as in Nova: an instance without cells may take some from
@@ -67,9 +68,7 @@ def with_cells(
     ]
 
 
-def of_mdev_types(
-    kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]
-) -> list[NestedProvider]:
+def of_mdev_types(kinds: Iterable[MdevType], devices: Iterable[Entry]) -> list[NestedProvider]:
     """Return the providers of devices that make mediated devices, if their total is above 0.
 
     :param devices: pci_devices of hypervisor_info.
@@ -91,7 +90,7 @@ def of_mdev_types(
 
 
 def of_pci_devices(
-    devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str
+    devices: Iterable[ReportedPciDevice], specs: Sequence[Mapping[str, object]], where: str
 ) -> list[NestedProvider]:
     """Return the providers of PCI devices.
 
@@ -106,14 +105,14 @@ def of_pci_devices(
         raise DroverError(
             f"{where}: devname does not go with pci_report_in_placement. Name the device by its address."
         )
-    cards: dict[str, list[Mapping[str, Any]]] = {}
+    cards: dict[str, list[ReportedPciDevice]] = {}
     for device in devices:
         if is_reported(device):
             cards.setdefault(key_of(device), []).append(device)
     return [_provider(key, members, where) for key, members in sorted(cards.items())]
 
 
-def _provider(key: str, members: Sequence[Mapping[str, Any]], where: str) -> NestedProvider:
+def _provider(key: str, members: Sequence[ReportedPciDevice], where: str) -> NestedProvider:
     names = " and ".join(each["address"] for each in members[:2])
     if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
         raise DroverError(
@@ -143,7 +142,7 @@ def _provider(key: str, members: Sequence[Mapping[str, Any]], where: str) -> Nes
     }
 
 
-def _traits(device: Mapping[str, Any]) -> set[str]:
+def _traits(device: ReportedPciDevice) -> set[str]:
     asked = {LIVE_MIGRATABLE: "live_migratable", ONE_TIME_USE: "one_time_use"}
     return {
         *_TRAITS,
@@ -152,7 +151,7 @@ def _traits(device: Mapping[str, Any]) -> set[str]:
     }
 
 
-def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on: bool) -> None:
+def refuse_one_time_use(devices: Iterable[ReportedPciDevice], where: str, is_on: bool) -> None:
     """Refuse devices for one use without a provider, because only it prevents a second use.
 
     :param devices: the result of host_devices.pci_devices().

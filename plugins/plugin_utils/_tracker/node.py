@@ -27,7 +27,9 @@ from .._common.errors import DroverError, require, some
 from .._numa import pinning
 from .._numa.cpu_sets import parse_cpu_set
 from .._placement.node_providers import NodeInventory
+from .._records.hosts import MdevType, ReportedMdev, ReportedPciDevice
 from .._records.node_fields import NODE_FIELDS, fact_at
+from .._records.numa import HostCell
 from . import (
     domain,
     host_cells,
@@ -36,7 +38,8 @@ from . import (
     sharing_facts,
     storage_pools,
 )
-from .facts import HostFacts
+from .facts import Entry, HostFacts
+from .node_options import Options
 
 NODE_FACTS = (
     "pools",
@@ -89,9 +92,9 @@ class NodeReport(TypedDict):
     traits: set[str]
     domains: list[domain.DomainReport]
     #: The columns of the tables pci_devices, mdev_types and mdevs, without the node.
-    pci_devices: list[dict[str, Any]]
-    mdev_types: list[dict[str, Any]]
-    mdevs: list[dict[str, Any]]
+    pci_devices: list[ReportedPciDevice]
+    mdev_types: list[MdevType]
+    mdevs: list[ReportedMdev]
     #: The providers below the provider of the node.
     nested: list[nested_providers.NestedProvider]
     #: The pools beside the storage of the instances.
@@ -113,7 +116,7 @@ Nodes = Mapping[NodeKey, NodeReport]
 NodeRows = Mapping[NodeKey, Any]
 
 
-def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
+def _refuse_wrong_addresses(options: Options, name: str) -> None:
     for option, why_not in (
         ("migration_uri", validation.why_no_uri),
         ("migration_address", validation.why_no_address),
@@ -126,7 +129,7 @@ def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
             )
 
 
-def describe(facts: HostFacts, options: Mapping[str, Any]) -> NodeReport:
+def describe(facts: HostFacts, options: Options) -> NodeReport:
     """Return one compute node in the form of the store.
 
     :param options: the options of node_options by name, with the name of the host in the inventory
@@ -195,7 +198,7 @@ def describe(facts: HostFacts, options: Mapping[str, Any]) -> NodeReport:
     }
 
 
-def _migration_uri(facts: HostFacts, options: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+def _migration_uri(facts: HostFacts, options: Options) -> tuple[str | None, list[str]]:
     """Return the URI for migrations to a node, and a warning if it has none."""
     host, uri = options.get("host"), options.get("migration_uri")
     if uri or not host or not (facts.uri or "").startswith("qemu"):
@@ -224,7 +227,7 @@ def _of_domains(name: str, domains: Sequence[domain.DomainReport]) -> list[str]:
     return warnings + [sentence for each in domains for sentence in each["warnings"]]
 
 
-def _traits(facts: HostFacts, options: Mapping[str, Any]) -> set[str]:
+def _traits(facts: HostFacts, options: Options) -> set[str]:
     return {
         "COMPUTE_NODE",
         *cpu_traits(facts.cpu.get("arch"), facts.cpu.get("features") or []),
@@ -237,15 +240,13 @@ def _traits(facts: HostFacts, options: Mapping[str, Any]) -> set[str]:
 class _Devices(NamedTuple):
     """The devices of a node that domains may get, and the providers below its provider."""
 
-    pci: list[dict[str, Any]]
-    mdev_types: list[dict[str, Any]]
+    pci: list[ReportedPciDevice]
+    mdev_types: list[MdevType]
     nested: list[nested_providers.NestedProvider]
     warnings: list[str]
 
 
-def _devices(
-    facts: HostFacts, cells: Sequence[host_cells.Cell], options: Mapping[str, Any], where: str
-) -> _Devices:
+def _devices(facts: HostFacts, cells: Sequence[HostCell], options: Options, where: str) -> _Devices:
     specs, in_placement = options.get("pci_device_specs"), options.get("pci_report_in_placement")
     pci = host_devices.pci_devices(facts.pci_devices, specs, where)
     kinds, warnings = host_devices.mdev_types(
@@ -263,18 +264,19 @@ def _devices(
 class _Pools(NamedTuple):
     """The storage of a node: the facts that it shares, and the pools beside the instances' storage."""
 
-    facts: dict[str, Any]
+    facts: dict[str, object]
     further: list[storage_pools.StoragePool]
     warnings: list[str]
 
 
-def _pools(facts: HostFacts, options: Mapping[str, Any], where: str) -> _Pools:
+def _pools(facts: HostFacts, options: Options, where: str) -> _Pools:
     names = sharing_facts.declared(options.get("shared_pools"), where)
     pools = sharing_facts.mark(facts.pools, names)
     path = facts.storage.get("instances_path") or options.get("instances_path")
-    shares: dict[str, Any] = {
+    shared = sharing_facts.of_instances(facts.storage, pools, path)
+    shares: dict[str, object] = {
         "pools": pools,
-        "shared_storage": sharing_facts.of_instances(facts.storage, pools, path),
+        "shared_storage": shared,
         "ip_pools": sharing_facts.describe_ip_pools(options.get("ip_pools"), where),
         "shared_block_devices": _patterns(options.get("shared_block_devices"), where),
     }
@@ -285,7 +287,7 @@ def _pools(facts: HostFacts, options: Mapping[str, Any], where: str) -> _Pools:
         pools,
         {
             "paths": [each for each in (path, facts.storage.get("real_path")) if each],
-            "shared_id": (shares.get("shared_storage") or {}).get("id"),
+            "shared_id": shared["id"] if shared else None,
             "folder_id": facts.storage.get("folder_id"),
         },
         where,
@@ -297,7 +299,7 @@ def _pools(facts: HostFacts, options: Mapping[str, Any], where: str) -> _Pools:
     return _Pools(shares, further, [*sharing_facts.unknown(pools, names, facts.name), *missing])
 
 
-def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _mdev(facts: Entry) -> ReportedMdev:
     """Return the columns of the table mdevs."""
     uuid = str(facts["uuid"]).lower()
     return {
@@ -308,9 +310,7 @@ def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _cells(
-    facts: HostFacts, sets: CpuSets, options: Mapping[str, Any], where: str
-) -> list[host_cells.Cell]:
+def _cells(facts: HostFacts, sets: CpuSets, options: Options, where: str) -> list[HostCell]:
     """Return the NUMA cells of the node in the form of the store."""
     online = _online(facts)
     reserved = host_cells.read_reserved_pages(
@@ -325,7 +325,7 @@ def _cells(
     )
 
 
-def _fields(reported: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(reported: Mapping[str, object], options: Options) -> dict[str, object]:
     """Return the NODE_FIELDS of a node.
 
     The store keeps its value of a field without fact and option.
@@ -374,7 +374,7 @@ def distinct_names(hypervisors: Iterable[HostFacts]) -> list[HostFacts]:
     return named
 
 
-def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
+def flat_facts(node: Entry) -> dict[str, object]:
     """Return facts in the form of hypervisor_info, from the few figures of a node given as data."""
     return {
         "uri": node.get("uri"),
@@ -394,7 +394,7 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_cells(cells: Sequence[Mapping[str, Any]] | None) -> list[int] | None:
+def _of_cells(cells: Sequence[Entry] | None) -> list[int] | None:
     """Return the CPUs of NUMA cells; None without cells."""
     return sorted(cpu["id"] for cell in cells for cpu in cell["cpus"]) if cells else None
 
@@ -404,9 +404,7 @@ def _online(facts: HostFacts) -> set[int]:
     return set(online) if online is not None else set(range(facts.cpu.get("count") or 0))
 
 
-def _inventories(
-    facts: HostFacts, sets: CpuSets, options: Mapping[str, Any]
-) -> dict[str, NodeInventory]:
+def _inventories(facts: HostFacts, sets: CpuSets, options: Options) -> dict[str, NodeInventory]:
     name = facts.name
     cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
     inventories: dict[str, NodeInventory] = {}
@@ -436,7 +434,7 @@ def _inventories(
     return inventories
 
 
-def _cpu_sets(facts: HostFacts, options: Mapping[str, Any]) -> CpuSets:
+def _cpu_sets(facts: HostFacts, options: Options) -> CpuSets:
     """Divide the CPUs of a host by the options (N6).
 
     :raises DroverError: options that contradict each other, or a CPU that is not online.

@@ -67,7 +67,7 @@ KNOWN = {*_AMOUNTS, *_TEXTS, *_OTHERS, *NODE_OPTIONS}
 
 
 def reports(
-    nodes: Iterable[Any], host: str, options: Mapping[str, Any]
+    nodes: Iterable[Any], host: str, options: Mapping[str, object]
 ) -> dict[str, list[NodeReport]]:
     """Return reports for tracker.record.record() from a list of nodes given as data.
 
@@ -98,7 +98,7 @@ def reports(
     return found
 
 
-def _facts(data: Mapping[str, Any], where: str) -> HostFacts:
+def _facts(data: Mapping[str, object], where: str) -> HostFacts:
     """Return the facts of a node after their check; figures alone become facts first."""
     own = data.get("hypervisor")
     if own is not None and not isinstance(own, dict):

@@ -9,9 +9,15 @@ see node_data.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-NODE_OPTIONS: dict[str, dict[str, Any]] = {
+#: The specification of an option, as an argument spec has it.
+Spec = Mapping[str, object]
+#: The options of a host by their names in NODE_OPTIONS.
+Options = Mapping[str, Any]
+
+NODE_OPTIONS: dict[str, Spec] = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
     "reserved_host_cpus": {"type": "int", "default": 0},
     "reserved_host_memory_mb": {"type": "raw", "default": 512},
@@ -46,7 +52,7 @@ NODE_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 #: The options that change how a host is read, so that a node given as data has none of them.
-READING_OPTIONS: dict[str, dict[str, Any]] = {
+READING_OPTIONS: dict[str, Spec] = {
     "probe_kvm": {"type": "bool", "default": False},
     "domain_type": {"type": "str"},
     "cpu": {"type": "raw"},

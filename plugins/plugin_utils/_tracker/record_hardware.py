@@ -11,6 +11,7 @@ from typing import Any
 from .._numa import device_providers
 from .._placement import discovered_children, one_time_use, provider_uuids, providers
 from .._records.claims import Resources
+from .._records.numa import HostCell, PlacedCell
 from .._store.engine import Connection
 from .._store.hosts import devices, numa
 from . import host_cells, host_devices, nested_providers, record_pools
@@ -98,7 +99,7 @@ class Hardware:
         #: (node, uuid) of all domains.
         self.shown = {(key, uuid) for key, domains in shown.items() for uuid in domains}
         #: {node: {uuid: cells of the domain}}, and {node: {device: uuids of its owners}}.
-        self.cells: dict[int, dict[str, list[dict[str, Any]]]] = {}
+        self.cells: dict[int, dict[str, list[PlacedCell]]] = {}
         self.owners: dict[int, dict[str, list[str]]] = {}
         # {(node, uuid): dedicated CPUs, and other dedicated CPUs} of domains with pins.
         self._pinned: dict[tuple[int, str], tuple[int, int]] = {}
@@ -121,7 +122,7 @@ class Hardware:
         node: int,
         domains: Mapping[str, DomainReport],
         row: Any | None,
-        pci: Sequence[Mapping[str, Any]],
+        pci: Sequence[Mapping[str, object]],
         resized: Collection[tuple[int, str]],
     ) -> None:
         """Find the cells and devices that the domains of a node have."""
@@ -132,7 +133,7 @@ class Hardware:
             known = [*((row.facts or {}).get("pci_devices") or ()), *pci]
         for uuid, domain in sorted(domains.items()):
             facts = domain["columns"]["facts"]
-            shown: list[dict[str, Any]] = []
+            shown: list[PlacedCell] = []
             if facts.get("numa") or facts.get("next_start_cpus"):
                 shown, pinned, others = _use(domain, self._cells.get(node, []))
                 self._pinned[node, uuid] = (pinned, others)
@@ -209,9 +210,7 @@ class Hardware:
             self.reserve_used()
 
 
-def _use(
-    domain: DomainReport, cells: Sequence[host_cells.Cell]
-) -> tuple[list[dict[str, Any]], int, int]:
+def _use(domain: DomainReport, cells: Sequence[HostCell]) -> tuple[list[PlacedCell], int, int]:
     """Return the cells of a domain, see host_cells.cells_of_domain()."""
     known, amounts = domain["columns"]["facts"], domain["resources"]
     facts = {

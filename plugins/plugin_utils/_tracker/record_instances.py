@@ -84,8 +84,8 @@ class Instances:
     def write_shown(
         self,
         needs: Mapping[int, Mapping[str, set[Use]]],
-        facts_before: Mapping[int, Mapping[str, Any]],
-        facts: Mapping[int, Mapping[str, Any]],
+        facts_before: Mapping[int, Mapping[str, object]],
+        facts: Mapping[int, Mapping[str, object]],
     ) -> None:
         """Write the domains and their files.
 
@@ -212,7 +212,7 @@ class Instances:
             changed |= hardware.reserve_used()
         return changed or bool(lost)
 
-    def _doubled(self) -> list[dict[str, Any]]:
+    def _doubled(self) -> list[dict[str, object]]:
         doubled = self._result["doubled"]
         machines = compute_nodes.machines(
             self._connection, {node for _uuid, nodes in doubled for node in nodes}
@@ -245,7 +245,7 @@ def _unmeasured(name: str, host: str, pool: str | None) -> str:
 
 def _doubled(
     uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the entry of a doubled instance.
 
     :param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each

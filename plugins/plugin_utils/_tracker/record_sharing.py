@@ -29,7 +29,7 @@ class SharedParts:
         self._traits: dict[str, set[str]] = {}
         self._reported: dict[str, set[str]] = {}
         #: (host, definition, earlier definitions) by the name of a pool of addresses.
-        self._addresses: dict[str, tuple[str, Mapping[str, Any], list[Any]]] = {}
+        self._addresses: dict[str, tuple[str, Mapping[str, object], list[Any]]] = {}
         #: The aggregates of each added node now and before, and its shared storage of instances.
         self._nodes: list[tuple[set[str], set[str], str | None]] = []
 

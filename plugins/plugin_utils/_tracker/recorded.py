@@ -49,7 +49,7 @@ def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[s
 
 
 def changes(
-    connection: Connection, hosts: Collection[str], before: Mapping[str, dict[str, Any]]
+    connection: Connection, hosts: Collection[str], before: Mapping[str, dict[str, object]]
 ) -> Iterator[tuple[str, dict[str, Any] | None, dict[str, Any] | None]]:
     """Yield the name and both records of each host with another record than before.
 

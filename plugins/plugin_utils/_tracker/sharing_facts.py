@@ -14,14 +14,40 @@ import itertools
 import posixpath
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .._common import validation
 from .._common.errors import DroverError
+from .._records.hosts import PoolFacts
+from .facts import StorageFacts
 
 # An own namespace, so that a uuid from the same text elsewhere is never equal to one of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/sharing")
 _LONGEST_ID = 1000
+
+
+class MarkedPool(PoolFacts, total=False):
+    """A storage pool of a host with the id from the operator."""
+
+    #: The id from the host, if the operator gives another one.
+    origin: str | None
+
+
+class SharedStorage(TypedDict):
+    """The shared storage of the disks of instances."""
+
+    id: str
+    #: For people.
+    name: str
+    #: GiB; None if a stopped pool does not report it.
+    total: int | None
+
+
+class IpPool(TypedDict):
+    """A pool of IP addresses: texts in one spelling, and their number."""
+
+    addresses: list[str]
+    total: int
 
 
 @functools.lru_cache(maxsize=1024)
@@ -52,19 +78,19 @@ def _all_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) and 0 < len(value) <= _LONGEST_ID for value in values)
 
 
-def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+def mark(pools: Iterable[PoolFacts], names: Mapping[str, str]) -> list[MarkedPool]:
     """Return the pools with the ids from the operator. These override the ids from the host."""
     return [
         {**pool, "shared_id": f"declared:{names[pool['name']]}", "origin": pool.get("shared_id")}
         if pool.get("name") in names
-        else dict(pool)
+        else {**MarkedPool(), **pool}
         for pool in pools
     ]
 
 
 def of_instances(
-    storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None
-) -> dict[str, Any] | None:
+    storage: StorageFacts, pools: Sequence[PoolFacts], instances_path: str | None
+) -> SharedStorage | None:
     """Return the shared storage with the disks of the instances.
 
     It is the pool with the longest path above the instances' path if that pool is shared, else the
@@ -72,30 +98,27 @@ def of_instances(
 
     :param storage: the fact storage of hypervisor_info.
     :param pools: the fact pools, as mark() returns it.
-    :returns: a dict: id, name (for people), total (GiB; None if a stopped pool does not report it),
-        or None if the storage belongs to this host alone.
+    :returns: None if the storage belongs to this host alone.
     """
     pool = covering(pools, instances_path)
     total = storage.get("total_gb") or None
-    if pool is not None and pool.get("shared_id"):
+    origin = pool.get("shared_id") if pool is not None else None
+    if pool is not None and origin:
         stopped = pool.get("state", "running") not in ("running", "degraded")
-        return {"id": pool["shared_id"], "name": pool["name"], "total": None if stopped else total}
-    if storage.get("shared_id"):
-        return {
-            "id": storage["shared_id"],
-            "name": storage["shared_id"].partition(":")[2],
-            "total": total,
-        }
-    return None
+        return {"id": origin, "name": pool["name"], "total": None if stopped else total}
+    shared = storage.get("shared_id")
+    return {"id": shared, "name": shared.partition(":")[2], "total": total} if shared else None
 
 
-def covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
+def covering(pools: Iterable[PoolFacts], path: str | None) -> PoolFacts | None:
     """Return the pool with the longest path at or above ``path``, or None."""
     if not path:
         return None
-    path, best = posixpath.normpath(path), None
+    path = posixpath.normpath(path)
+    best: tuple[str, PoolFacts] | None = None
     for pool in pools:
-        above = posixpath.normpath(pool["path"]).rstrip("/") if pool.get("path") else None
+        folder = pool.get("path")
+        above = posixpath.normpath(folder).rstrip("/") if folder else None
         if above is None or not (path + "/").startswith(above + "/"):
             continue
         if best is None or len(above) > len(best[0]):
@@ -103,7 +126,7 @@ def covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[st
     return best[1] if best else None
 
 
-def unknown(pools: Iterable[Mapping[str, Any]], names: Iterable[str], node: str) -> list[str]:
+def unknown(pools: Iterable[PoolFacts], names: Iterable[str], node: str) -> list[str]:
     """Return sentences on declared pools that a node does not have."""
     have = sorted(pool["name"] for pool in pools)
     return [
@@ -116,19 +139,20 @@ def unknown(pools: Iterable[Mapping[str, Any]], names: Iterable[str], node: str)
 _LONGEST_NAME = 150
 
 
-def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
+def describe_ip_pools(value: Any, where: str) -> dict[str, IpPool]:
     """Return the pools of IP addresses of a node.
 
     :param value: the option ip_pools: None, or a list of mappings with name and addresses (networks
         as 10.0.0.0/24, ranges as 10.0.0.10-10.0.0.20, or single addresses).
-    :returns: dict name -> {"addresses": list of texts in one spelling, "total": their number}.
+    :returns: the pools by their names.
     :raises DroverError: a wrong form, a name or an address that occurs twice, or IPv6.
     """
     if not isinstance(value or [], list) or not all(isinstance(pool, dict) for pool in value or []):
         raise DroverError(
             f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}."
         )
-    found, taken = {}, []
+    found: dict[str, IpPool] = {}
+    taken = []
     for pool in value or []:
         name = pool.get("name")
         if (

@@ -21,6 +21,8 @@ from ansible_collections.drover.compute.plugins.module_utils._storage.kinds impo
 
 from .._common import resource_classes, storage_identity, validation
 from .._common.errors import DroverError
+from .._records.hosts import PoolFacts
+from .sharing_facts import MarkedPool
 
 GIB = 1024**3
 KEYS = ("name", "traits", "allocation_ratio", "reserved_gb")
@@ -54,6 +56,23 @@ class StoragePool(TypedDict):
 
 
 #: The keys of a pool that the store keeps with the facts of its node.
+class WantedPool(TypedDict):
+    """A pool of the option storage_pools."""
+
+    name: str
+    traits: list[str]
+    allocation_ratio: float | None
+    reserved_gb: int | None
+
+
+class OwnStorage(TypedDict):
+    """The storage of the instances of a host: its paths, and its ids if they are known."""
+
+    paths: list[str]
+    shared_id: str | None
+    folder_id: str | None
+
+
 FACTS = ("name", "type", "resource_class", "path", "real_path", "shared_id", "origin", "traits")
 
 
@@ -62,7 +81,7 @@ def key_of(name: str) -> str:
     return f"pool_{name}"
 
 
-def read(value: Any, where: str) -> list[dict[str, Any]]:
+def read(value: Any, where: str) -> list[WantedPool]:
     """Read the option storage_pools.
 
     :param value: None, or a list of names and of mappings of KEYS.
@@ -72,7 +91,7 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
         raise DroverError(
             f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}."
         )
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, WantedPool] = {}
     for given in value or []:
         pool = {"name": given} if isinstance(given, str) else given
         if not isinstance(pool, dict):
@@ -100,7 +119,7 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _checked(pool: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _checked(pool: Mapping[str, Any], place: str) -> WantedPool:
     traits = pool.get("traits") or []
     if not isinstance(traits, list) or not all(
         isinstance(each, str) and _TRAIT.fullmatch(each) for each in traits
@@ -126,18 +145,14 @@ def _checked(pool: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def of_node(
-    wanted: Iterable[Mapping[str, Any]],
-    pools: Sequence[Mapping[str, Any]],
-    storage: Mapping[str, Any],
+    wanted: Iterable[WantedPool],
+    pools: Sequence[MarkedPool],
+    storage: OwnStorage,
     where: str,
     remedy: str = "Correct the name, or define the pool there",
 ) -> tuple[list[StoragePool], list[str]]:
     """Return the wanted pools with their facts on a host.
 
-    :param wanted: as read() returns them.
-    :param pools: the pools of the host, with the ids that the operator declared.
-    :param storage: the storage of the instances: paths (list of its names), shared_id and folder_id
-        (or None).
     :param remedy: the advice for a pool that the host does not have.
     :returns: (the pools, sentences about pools that the host does not have, and about space that
         counts twice).
@@ -210,13 +225,13 @@ def of_node(
     return found, sentences
 
 
-def _file_system(place: Mapping[str, Any]) -> str | None:
+def _file_system(place: PoolFacts | OwnStorage) -> str | None:
     """Return a text for the file system of an unshared folder; None if shared or unknown."""
     known = None if place.get("shared_id") else place.get("folder_id")
     return known.rpartition("/")[0] if known else None
 
 
-def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, Any]]:
+def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, object]]:
     """Return the part of pools that the store keeps with the facts of their node."""
     return [{key: pool.get(key) for key in FACTS} for pool in pools]
 

@@ -192,7 +192,7 @@ def trait(key: str, value: object) -> str:
     return value.strip()
 
 
-def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
+def read_group(suffix: str, given: Mapping[str, object]) -> Group:
     """Read the group of a mapping with GROUP_KEYS.
 
     :raises DroverError: it names the key, the value and the expected form.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..._common.arrays import BoolArray, np
 from ..aggregates import Membership
@@ -43,7 +42,7 @@ class AggregateImagePropertiesIsolation(HostFilter):
         values = ", ".join(sorted(membership.split[key]))
         return f"image property {key}: is {spec.image_properties[key]}, the host's aggregates take {values}"
 
-    def _wrong(self, membership: Membership, properties: Mapping[str, Any]) -> str | None:
+    def _wrong(self, membership: Membership, properties: Mapping[str, object]) -> str | None:
         namespace = self.option["aggregate_image_properties_isolation_namespace"]
         start = (
             namespace + self.option["aggregate_image_properties_isolation_separator"]

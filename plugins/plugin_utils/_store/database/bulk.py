@@ -65,7 +65,7 @@ def one_of(column: sa.ColumnElement[Any], name: str, size: int) -> sa.ColumnElem
     )
 
 
-def numbered(name: str, values: Iterable[Any]) -> dict[str, Any]:
+def numbered(name: str, values: Iterable[Any]) -> dict[str, object]:
     """Name the values for one_of()."""
     return {f"{name}_{number}": value for number, value in enumerate(values)}
 
@@ -120,7 +120,7 @@ def is_among(
     return column.in_(sa.select(each.c.value))
 
 
-def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Insert rows that have the same keys."""
     if len(rows) > NAMED_VALUES or "id" not in table.c:
         if rows:
@@ -169,8 +169,8 @@ def _addition(table: sa.Table, name: str) -> Any:
 def add_both(
     connection: Connection,
     name: str,
-    first: tuple[sa.Table, Sequence[dict[str, Any]]],
-    second: tuple[sa.Table, Sequence[dict[str, Any]]],
+    first: tuple[sa.Table, Sequence[Mapping[str, Any]]],
+    second: tuple[sa.Table, Sequence[Mapping[str, Any]]],
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Add rows to a table, as add() does, and for the new rows add the rows of a second table with
     the same value.
@@ -237,7 +237,7 @@ def hold(
     return by_value
 
 
-def update(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def update(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, object]]) -> None:
     """Update rows, which have ``id`` and the same keys to change."""
     if not rows:
         return

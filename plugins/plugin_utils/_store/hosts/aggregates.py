@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from ..._common.errors import DroverError, some
 from ..._records.hosts import HostAggregate
@@ -69,7 +68,7 @@ def listing(connection: Connection) -> list[HostAggregate]:
 def ensure(
     connection: Connection,
     name: str,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
     hosts: Collection[str] = (),
     remove_hosts: Collection[str] = (),
 ) -> tuple[KeptAggregate, bool]:

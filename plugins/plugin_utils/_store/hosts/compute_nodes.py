@@ -49,7 +49,7 @@ def migration_uris(connection: Connection, hosts: Iterable[str]) -> dict[str, st
 
 def write(
     connection: Connection,
-    wanted: Mapping[Key, Mapping[str, Any]],
+    wanted: Mapping[Key, Mapping[str, object]],
     services: Mapping[str, int],
     now: float,
 ) -> tuple[dict[Key, Row], set[Key]]:
@@ -112,7 +112,7 @@ _OPTIONAL = {each.name: each.default for each in NODE_FIELDS if each.given and n
 _VOLATILE = {each.name for each in NODE_FIELDS if each.volatile}
 
 
-def _differs(row: Row, columns: Mapping[str, Any]) -> bool:
+def _differs(row: Row, columns: Mapping[str, object]) -> bool:
     return any(
         getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE
     )
@@ -319,7 +319,7 @@ def uuid_columns(table: Any) -> list[Any]:
     return [table.c.facts[key].as_string().label(key) for key in IDENTITY[:2]]
 
 
-def own_uuids(facts: Mapping[str, Any] | None) -> list[str]:
+def own_uuids(facts: Mapping[str, object] | None) -> list[str]:
     """Return the uuids that the libvirt of a node may have, by its facts.
 
     Without a uuid of the system there are none: libvirt makes another one up at each start, and no host is known by it.

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..._common.errors import DroverError
-from ..._records.claims import ClaimedMdev
+from ..._records.claims import ClaimedDevice, ClaimedMdev
 from ..._records.hosts import Mdev, MdevType, PciDevice
 from ..database import bulk
 from ..database.sql import Connection, Row, Select, sa
@@ -214,10 +214,10 @@ def _write(
     existing: dict[int, dict[str, Row]] = {}
     for row in bulk.among(connection, bulk.select(table), table.c.compute_node_id, wanted):
         existing.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
-    new: list[dict[str, Any]] = []
-    different: list[dict[str, Any]] = []
+    new: list[dict[str, object]] = []
+    different: list[dict[str, object]] = []
     gone: list[int] = []
-    lost: list[dict[str, Any]] = []
+    lost: list[dict[str, object]] = []
     counts = False
     for node, rows in wanted.items():
         of_node = existing.get(node, {})
@@ -331,19 +331,14 @@ def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None
 
 def of_consumers(
     connection: Connection, uuids: Collection[str]
-) -> dict[tuple[int, str], list[dict[str, Any]]]:
-    """Read the PCI devices that consumers have, for their domains.
-
-    :returns: {(node id, uuid): devices with address, request (the number of the request that it
-        meets, None if no claim gave it), managed (True if libvirt changes its driver), dev_type,
-        interface (on the host, or None) and live_migratable}.
-    """
-    claimed: dict[tuple[int, str], list[dict[str, Any]]] = {}
+) -> dict[tuple[int, str], list[ClaimedDevice]]:
+    """Read the PCI devices that consumers have, for their domains: {(node id, uuid): devices}."""
+    claimed: dict[tuple[int, str], list[ClaimedDevice]] = {}
     table = tables.pci_devices
     for row in bulk.among(
         connection, _with_owner(table).order_by(table.c.address), tables.consumers.c.uuid, uuids
     ):
-        device = {
+        device: ClaimedDevice = {
             "address": row.address,
             "request": row.request_number,
             "managed": row.tags.get("managed") != "false",

@@ -50,7 +50,7 @@ def read(
 
 def write(
     connection: Connection,
-    wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]],
+    wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, object]]]],
     keep: Collection[tuple[int, str]] = (),
 ) -> bool:
     """Replace the cells of the consumers of nodes by the cells that their hosts show; write only
@@ -97,8 +97,8 @@ def write(
 
 
 def _with_policies(
-    cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+    cells: Iterable[Mapping[str, object]], claimed: Iterable[Mapping[str, object]]
+) -> list[dict[str, object]]:
     """Add the claimed policies to cells that a host shows, if they have the same CPUs as in the
     claim.
     """

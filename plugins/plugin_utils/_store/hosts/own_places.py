@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
 
+from ..._records.domains import InterfaceFacts
 from ..database.sql import Connection, sa
 from ..schema import tables
 from . import addresses, compute_nodes
@@ -51,7 +51,7 @@ def instances_of_macs(connection: Connection, wanted: Collection[str]) -> list[s
 def _instances(
     connection: Connection,
     wanted: Collection[str],
-    of: Callable[[dict[str, Any]], Collection[str | None]],
+    of: Callable[[InterfaceFacts], Collection[str | None]],
 ) -> list[str]:
     table = tables.domains
     # The database finds a part of the text; its meaning is read here.
@@ -62,7 +62,7 @@ def _instances(
     for row in connection.execute(
         sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))
     ):
-        interfaces: Sequence[dict[str, Any]] = row.facts.get("interfaces") or ()
+        interfaces: Sequence[InterfaceFacts] = row.facts.get("interfaces") or ()
         if any(each in wanted for interface in interfaces for each in of(interface)):
             uuids.add(row.uuid)
     return sorted(uuids)

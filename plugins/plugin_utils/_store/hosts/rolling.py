@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from ..._records.outcomes import RollingRecord
+from ..._records.statuses import RollingStage
 from ..database.sql import Connection, sa
 from ..schema import tables
 from . import services
 
 #: The stages of a host, in this order. The store has a stage before it begins.
-STAGES = (
+STAGES: tuple[RollingStage, ...] = (
     "waiting",
     "before_drain",
     "drain",
@@ -45,7 +45,7 @@ def read(connection: Connection) -> list[RollingRecord]:
     ]
 
 
-def write(connection: Connection, host: str, values: Mapping[str, Any], now: float) -> bool:
+def write(connection: Connection, host: str, values: Mapping[str, object], now: float) -> bool:
     """Record the stage of a host; a new host begins with waiting.
 
     :param values: the values of stage, boot_id, instances and message; None keeps the stored value,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ..._common import validation
 from ..._common.errors import DroverError
@@ -28,7 +27,7 @@ _SWITCHES = {
     "forced_down": "forced down",
     "maintenance": "maintenance",
 }
-_WORDS = {True: "yes", False: "no", None: "none"}
+_WORDS: Mapping[object, str] = {True: "yes", False: "no", None: "none"}
 
 
 def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
@@ -189,7 +188,7 @@ def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
     }
 
 
-def is_drained(memory: Mapping[str, Any] | None) -> bool:
+def is_drained(memory: Mapping[str, object] | None) -> bool:
     """Return True if a drain began and no undrain followed.
 
     :param memory: the column status_before_drain, see drained.py.
@@ -263,7 +262,7 @@ def unknown_host(connection: Connection, host: str) -> Exception:
     )
 
 
-def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
+def change(connection: Connection, row: Row, values: Mapping[str, object]) -> None:
     """Change columns of a service."""
     if values:
         connection.execute(

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..._common import storage_identity
-from ..._records.hosts import NodeStorage
+from ..._records.hosts import NodeStorage, StorageFacts
 from ..database import bulk
 from ..database.sql import Connection, sa
 from ..schema import tables
@@ -53,7 +53,7 @@ def write(
             (row.path, row.identity, row.written)
         ] = row.id
     gone: list[int] = []
-    new: list[dict[str, Any]] = []
+    new: list[dict[str, object]] = []
     for node, domains in wanted.items():
         for uuid, uses in domains.items():
             of_domain = existing.pop((node, uuid), {})
@@ -237,7 +237,7 @@ def user(
 
 def user_of_origin(
     connection: Connection, origin: str, name: str, but: str
-) -> dict[str, Any] | None:
+) -> dict[str, object] | None:
     """Find another instance that has a disk on the network.
 
     :param origin: the origin of the disk, as in the facts of domains.
@@ -311,7 +311,7 @@ def storage_of(facts: Mapping[str, Any] | None) -> NodeStorage:
     """Reduce a node's facts to its storage."""
     facts = facts or {}
     return {
-        "storage": facts.get("storage") or {},
+        "storage": facts.get("storage") or StorageFacts(),
         "pools": facts.get("pools") or [],
         "mounts": facts.get("mounts") or [],
         "block_devices": facts.get("block_devices") or [],

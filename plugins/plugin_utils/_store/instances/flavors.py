@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..._common.errors import DroverError
+from ..._records.flavors import FlavorFields
 from ..database.sql import Connection
 from ..schema import tables
 from . import named
@@ -18,7 +19,7 @@ FIELDS = ("vcpus", "memory_mb", "disk_gb", "extra_specs")
 _NEW: Mapping[str, Any] = {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}}
 
 
-def read_flavors(connection: Connection, names: Collection[str]) -> dict[str, dict[str, Any]]:
+def read_flavors(connection: Connection, names: Collection[str]) -> dict[str, FlavorFields]:
     """Read flavors by name, as named.read() does; all flavors, for a message, if one of the names
     is unknown.
     """
@@ -26,7 +27,7 @@ def read_flavors(connection: Connection, names: Collection[str]) -> dict[str, di
     return found if len(found) == len(set(names)) else read_all(connection)
 
 
-def read_all(connection: Connection) -> dict[str, dict[str, Any]]:
+def read_all(connection: Connection) -> dict[str, FlavorFields]:
     """Read all flavors, as named.read() does."""
     return named.read(connection, tables.flavors, FIELDS)
 
@@ -36,9 +37,7 @@ def find(connection: Connection, name: str) -> dict[str, Any] | None:
     return named.find(connection, tables.flavors, FIELDS, name)
 
 
-def merged(
-    name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]
-) -> dict[str, Any]:
+def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> FlavorFields:
     """Return a flavor after a change, see ensure().
 
     :param before: by FIELDS; None for a new flavor.
@@ -46,16 +45,20 @@ def merged(
     after = {field: (before or _NEW)[field] for field in FIELDS}
     after.update({field: values[field] for field in FIELDS[:3] if values.get(field) is not None})
     specs = {**after["extra_specs"], **(values.get("extra_specs") or {})}
-    after["extra_specs"] = {key: value for key, value in specs.items() if value is not None}
     for field, least in (("vcpus", 1), ("memory_mb", 1), ("disk_gb", 0)):
         if after[field] is None or after[field] < least:
             raise DroverError(f"Flavor {name}: {field} must be given and be {least} or more.")
-    return after
+    return {
+        "vcpus": after["vcpus"],
+        "memory_mb": after["memory_mb"],
+        "disk_gb": after["disk_gb"],
+        "extra_specs": {key: value for key, value in specs.items() if value is not None},
+    }
 
 
 def ensure(
-    connection: Connection, name: str, values: Mapping[str, Any], now: float
-) -> tuple[dict[str, Any], bool]:
+    connection: Connection, name: str, values: Mapping[str, object], now: float
+) -> tuple[dict[str, object], bool]:
     """Make a flavor or change it.
 
     :param values: by FIELDS; None keeps the stored value. In extra_specs a value of None deletes its key, and keys that are

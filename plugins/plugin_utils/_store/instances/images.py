@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..._records.flavors import ImageFields
 from ..database.sql import Connection
 from ..schema import tables
 from . import named
@@ -19,7 +20,7 @@ FIELDS = (*TEXTS, "properties")
 
 def read_images(
     connection: Connection, names: Collection[str] | None = None
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, ImageFields]:
     """Read images, as named.read() does."""
     return named.read(connection, tables.images, FIELDS, names)
 
@@ -29,7 +30,7 @@ def find(connection: Connection, name: str) -> dict[str, Any] | None:
     return named.find(connection, tables.images, FIELDS, name)
 
 
-def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
+def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> ImageFields:
     """Return an image after a change.
 
     :param before: by FIELDS; None for a new image.
@@ -40,14 +41,16 @@ def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[
     after.update({field: values[field] for field in TEXTS if values.get(field) is not None})
     properties = {**((before or {}).get("properties") or {}), **(values.get("properties") or {})}
     return {
-        **after,
+        "disk_format": after["disk_format"],
+        "source": after["source"],
+        "checksum": after["checksum"],
         "properties": {str(key): value for key, value in properties.items() if value is not None},
     }
 
 
 def ensure(
-    connection: Connection, name: str, values: Mapping[str, Any], now: float
-) -> tuple[dict[str, Any], bool]:
+    connection: Connection, name: str, values: Mapping[str, object], now: float
+) -> tuple[dict[str, object], bool]:
     """Make an image or change it, see merged().
 
     :returns: the image, a dict with name, uuid and FIELDS; and whether it changed.

@@ -125,7 +125,7 @@ def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
     return list({row.uuid: row for row in matches}.values())
 
 
-def _near(connection: Connection, one: Mapping[str, Any]) -> str:
+def _near(connection: Connection, one: Mapping[str, object]) -> str:
     """Return a hint in brackets on a name that no instance has."""
     if one["uuid"]:
         return ""

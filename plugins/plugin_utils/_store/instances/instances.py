@@ -77,7 +77,7 @@ def set_state(connection: Connection, rows: Iterable[Row], state: str) -> None:
     bulk.update(connection, tables.instances, [{"id": row.id, "state": state} for row in rows])
 
 
-def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | None) -> None:
+def set_policy(connection: Connection, row: Row, policy: Mapping[str, object] | None) -> None:
     """Set the policy of an instance."""
     if row.policy != policy:
         bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
@@ -229,7 +229,7 @@ def pool_disks(
     return by_uuid
 
 
-def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:
+def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, object]]:
     """Read the newest migrations of an instance, the newest first."""
     table = tables.migrations
     names = (

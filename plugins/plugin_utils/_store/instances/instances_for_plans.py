@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._common.resource_classes import POOL_PREFIX
-from ..._records.instances import InstanceAmounts, PlannedInstance
+from ..._records.instances import InstanceAmounts, MovePolicy, PlannedInstance
 from ..database import bulk, column_reader
 from ..database.sql import Connection, Row, Select, sa
 from ..hosts import aggregates, devices, numa
@@ -111,14 +111,14 @@ def read_instances(
     node_of: dict[str, int] = {}
     tied: set[str] = set()
     direct: set[str] = set()
-    pci_requests: dict[str, list[dict[str, Any]]] = {}
+    pci_requests: dict[str, list[dict[str, object]]] = {}
     # Unpacked, because to read each value of a row by its name takes longer than to read it.
     for (
         uuid, name, state, vcpus, memory_mb, disk_gb, zone, project, user, flavor, own_specs,
         image, image_name, image_id, image_format, policy, task_state, host_request,
         node_id, host, node, group, domain_state, persistent, autostart, facts,
     ) in _rows(connection, _of_hosts(connection, query, hosts, but)):  # fmt: skip
-        facts, policy = facts or {}, policy or {}
+        facts, policy = facts or {}, policy or MovePolicy()
         extra_specs, required_traits = of_flavor.get(flavor, none)
         if own_specs:
             extra_specs = {**extra_specs, **own_specs}
@@ -162,7 +162,7 @@ def read_instances(
                 "move_policy": policy.get("on_drain") or policy.get("move"),
                 "move_policy_error": policy.get("error"),
                 "priority": int(policy.get("priority") or 0),
-                "migration": policy.get("migration") or {},
+                "migration": policy["migration"] if policy.get("migration") else {},
                 "task_state": task_state,
                 "persistent": bool(persistent) if persistent is not None else True,
                 "autostart": bool(autostart),

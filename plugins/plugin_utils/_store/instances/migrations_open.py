@@ -61,7 +61,7 @@ def open_moves(connection: Connection) -> list[OpenMove]:
     return [OpenMove._make(row) for row in connection.execute(query)]
 
 
-def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dict[str, Any]]:
+def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dict[str, object]]:
     """Read the open migrations of instances, the oldest first: dicts name, type, source, destination, created_at."""
     table = tables.migrations
     query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))

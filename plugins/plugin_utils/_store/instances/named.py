@@ -17,7 +17,7 @@ def read(
     table: sa.Table,
     fields: Sequence[str],
     names: Collection[str] | None = None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Any]:
     """Read rows.
 
     :param names: only rows with these names; None for all.
@@ -47,11 +47,11 @@ def find(
 def keep(
     connection: Connection,
     table: sa.Table,
-    before: Mapping[str, Any] | None,
+    before: Mapping[str, object] | None,
     name: str,
-    after: Mapping[str, Any],
+    after: Mapping[str, object],
     now: float,
-) -> tuple[dict[str, Any], bool]:
+) -> tuple[dict[str, object], bool]:
     """Make a row or change it.
 
     :param before: the result of find().

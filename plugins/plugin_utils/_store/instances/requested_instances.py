@@ -76,7 +76,7 @@ def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[
     }
 
 
-def _requested(row: Row) -> dict[str, Any]:
+def _requested(row: Row) -> dict[str, object]:
     return {
         **{name: getattr(row, name) for name in ("uuid", "name", "user", *_KIND)},
         "extra_specs": {**(row.flavor_specs or {}), **(row.extra_specs or {})},

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._common.errors import natural
+from ..._records.overview import WentDown
 from ..database import bulk
 from ..database.sql import Connection, sa
 from ..schema import tables
@@ -76,7 +77,7 @@ def read(connection: Connection, host: str | None = None) -> dict[str, list[dict
     }
 
 
-def listing(connection: Connection) -> list[dict[str, Any]]:
+def listing(connection: Connection) -> list[WentDown]:
     """Read the same for a report: host, names of the instances, command."""
     return [
         {"host": host, "names": [each["name"] for each in instances], "command": command(instances)}

@@ -65,7 +65,7 @@ def read(
 def _host(
     listed: ListedHost, aggregates: list[str], owned: Mapping[str, list[str]]
 ) -> dict[str, Any]:
-    host: dict[str, Any] = {**listed}
+    host: dict[str, object] = {**listed}
     nodes = listed["nodes"]
     variables = {name: host[name] for name in KEPT}
     variables["nodes"] = [node["node"] for node in nodes]

@@ -5,9 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ..._records.hosts import FleetColumns
+from ..._records.overview import (
+    DayCount,
+    FlavorSize,
+    Lease,
+    MigrationRow,
+    NewInstance,
+    PowerEvent,
+    ShownHost,
+    StoredOverview,
+)
 from ..database.sql import Connection, sa
 from ..hosts import aggregates, rolling
 from ..instances import went_down
@@ -37,38 +47,33 @@ _POWER = (
 _LEASE = ("name", "holder", "purpose", "acquired_at")
 
 
-def flavors(connection: Connection) -> list[dict[str, Any]]:
+def flavors(connection: Connection) -> list[FlavorSize]:
     """Read name, vcpus, memory_mb and disk_gb of all flavors, sorted by name."""
-    return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
+    found = _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
+    return cast("list[FlavorSize]", found)
 
 
 def read(
     connection: Connection, now: float, service_down_time: float, columns: FleetColumns
-) -> dict[str, Any]:
+) -> StoredOverview:
     """Read all rows at one moment, except instances and flavors.
 
     :param columns: the result of host_columns.read_columns().
-    :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical
-        (GiB): in use on the hypervisor, None if it did not report them), aggregates
-        (aggregates.listing()), newest (the newest instances: uuid, created_at), migrations and
-        power_events (newest first), decisions (decisions.newest()), actions (actions.read()), days
-        (day, type, status, count: all migrations by the day on which they began, counted from 1970
-        in UTC), leases, rolling (rolling.read()), went_down (went_down.listing()).
     """
+    born = _newest(
+        connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at
+    )
+    moves = _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at)
     return {
         "hosts": read_hosts(connection, now, service_down_time, columns),
         "aggregates": aggregates.listing(connection),
-        "newest": _newest(
-            connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at
-        ),
-        "migrations": _newest(
-            connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at
-        ),
+        "newest": cast("list[NewInstance]", born),
+        "migrations": cast("list[MigrationRow]", moves),
         "days": _days(connection),
         "decisions": decisions.newest(connection, NEWEST),
         "actions": actions.read(connection, NEWEST),
-        "power_events": _newest(connection, tables.power_events, _POWER),
-        "leases": _all(connection, tables.leases, _LEASE),
+        "power_events": cast("list[PowerEvent]", _newest(connection, tables.power_events, _POWER)),
+        "leases": cast("list[Lease]", _all(connection, tables.leases, _LEASE)),
         "rolling": rolling.read(connection),
         "went_down": went_down.listing(connection),
     }
@@ -76,7 +81,7 @@ def read(
 
 def read_hosts(
     connection: Connection, now: float, service_down_time: float, columns: FleetColumns
-) -> list[dict[str, Any]]:
+) -> list[ShownHost]:
     """Read the hosts alone, see read()."""
     physical = _physical(connection)
     listed = hosts.listing(connection, now, service_down_time, columns=columns)
@@ -86,7 +91,12 @@ def read_hosts(
     ]
 
 
-def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
+class _InUse(TypedDict):
+    memory_mb_physical: int | None
+    disk_gb_physical: int | None
+
+
+def _physical(connection: Connection) -> dict[str, _InUse]:
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.reported, table.c.memory_mb_used, table.c.local_gb_used)
     return {
@@ -98,7 +108,7 @@ def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
     }
 
 
-def _days(connection: Connection) -> list[dict[str, Any]]:
+def _days(connection: Connection) -> list[DayCount]:
     table = tables.migrations
     day: Any = table.c.created_at / DAY
     # A cast truncates in SQLite, which may lack floor, and rounds in PostgreSQL.
@@ -107,19 +117,21 @@ def _days(connection: Connection) -> list[dict[str, Any]]:
         day, table.c.type, table.c.status
     )
     rows = sorted(tuple(row) for row in connection.execute(query))
-    return [dict(zip(("day", "type", "status", "count"), row)) for row in rows]
+    return [{"day": row[0], "type": row[1], "status": row[2], "count": row[3]} for row in rows]
 
 
 def _newest(
     connection: Connection, table: sa.Table, names: tuple[str, ...], *by: sa.Column[Any]
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     columns = [table.c[name] for name in names]
     order = [each.desc() for each in (*by, table.c.id)]
     rows = connection.execute(sa.select(*columns).order_by(*order).limit(NEWEST))
     return [dict(zip(names, row)) for row in rows]
 
 
-def _all(connection: Connection, table: sa.Table, names: tuple[str, ...]) -> list[dict[str, Any]]:
+def _all(
+    connection: Connection, table: sa.Table, names: tuple[str, ...]
+) -> list[dict[str, object]]:
     columns = [table.c[name] for name in names]
     return [
         dict(zip(names, row))

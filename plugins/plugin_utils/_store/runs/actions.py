@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
+from ..._records.overview import ActionRow
 from ..._records.runs import UNKNOWN, Run
 from ..database import bulk
 from ..database.sql import Connection, sa
@@ -110,7 +111,7 @@ def read(
     instances: Iterable[str] = (),
     host: str | None = None,
     days: tuple[float, float] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[ActionRow]:
     """Read the newest rows, newest first: all columns but id.
 
     :param instances: names or uuids; of all without one.
@@ -137,7 +138,7 @@ def read(
         query = query.where(sa.or_(table.c.host == host, table.c.destination == host))
     if days is not None:
         query = query.where(table.c.created_at >= days[0], table.c.created_at < days[1])
-    return [dict(row._mapping) for row in connection.execute(query)]
+    return cast("list[ActionRow]", [dict(row._mapping) for row in connection.execute(query)])
 
 
 def _text(text: str) -> str:

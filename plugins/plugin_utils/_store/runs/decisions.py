@@ -12,8 +12,9 @@ import functools
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
+from ..._records.overview import DecisionRow, KeptExplanation, StageCount, WeighedHost
 from ..database.sql import Connection, sa
 from ..schema import tables
 from . import actions
@@ -35,8 +36,8 @@ def row(
     instance: tuple[str | None, str],
     now: float,
     place: tuple[str, str] | None = None,
-    alternates: Iterable[Mapping[str, Any]] = (),
-    explanation: Mapping[str, Any] | None = None,
+    alternates: Iterable[Mapping[str, object]] = (),
+    explanation: Mapping[str, object] | None = None,
     message: str | None = None,
 ) -> dict[str, Any]:
     """Make the row of a decision, for record().
@@ -64,7 +65,7 @@ def row(
     }
 
 
-def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+def record(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Record decisions in one statement; now and then delete the oldest ones."""
     if not rows:
         return
@@ -90,7 +91,7 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
 
-def _note(row: Mapping[str, Any]) -> dict[str, Any]:
+def _note(row: Mapping[str, object]) -> dict[str, object]:
     """Return the row of actions for a decision."""
     outcome = "no valid host" if row["host"] is None else f"host {row['host']}"
     return {
@@ -101,12 +102,12 @@ def _note(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def newest(connection: Connection, limit: int) -> list[dict[str, Any]]:
+def newest(connection: Connection, limit: int) -> list[DecisionRow]:
     """Read the newest decisions, newest first: all columns but id."""
     table = tables.decisions
     columns = [column for column in table.c if column.name != "id"]
     rows = connection.execute(sa.select(*columns).order_by(table.c.id.desc()).limit(limit))
-    return [dict(each._mapping) for each in rows]
+    return cast("list[DecisionRow]", [dict(each._mapping) for each in rows])
 
 
 def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
@@ -115,7 +116,7 @@ def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     query = sa.select(table.c.instance_uuid, table.c.host).where(
         table.c.purpose == purpose, table.c.host.is_not(None)
     )
-    by_uuid: dict[str, dict[str, Any]] = {}
+    by_uuid: dict[str, dict[str, object]] = {}
     for row in connection.execute(
         query.where(table.c.instance_uuid.is_not(None)).order_by(table.c.id)
     ):
@@ -156,7 +157,7 @@ def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     return claimed_instances
 
 
-def kept(explanation: Any) -> dict[str, Any] | None:
+def kept(explanation: Any) -> KeptExplanation | None:
     """Reduce a scheduler's explanation to the part that is kept, in the same shape.
 
     :param explanation: the explanation of a selection or of NoValidHost; a playbook may have
@@ -166,7 +167,7 @@ def kept(explanation: Any) -> dict[str, Any] | None:
         explanation. The message of a refusal has the nearest misses.
     """
     try:
-        reduced: dict[str, Any] = {
+        reduced: KeptExplanation = {
             "hosts": int(explanation["hosts"]),
             # A filter that rejects nothing, and a weigher that adds nothing, is no reason.
             "filters": [_stage(each) for each in explanation["filters"] if each["rejected"]][
@@ -180,14 +181,16 @@ def kept(explanation: Any) -> dict[str, Any] | None:
     return reduced
 
 
-def _stage(each: Mapping[str, Any]) -> dict[str, Any]:
+def _stage(each: Mapping[str, Any]) -> StageCount:
     return {
         "name": _text(each["name"]),
-        **{key: int(each[key]) for key in ("before", "after", "rejected")},
+        "before": int(each["before"]),
+        "after": int(each["after"]),
+        "rejected": int(each["rejected"]),
     }
 
 
-def _weighed(each: Mapping[str, Any]) -> dict[str, Any]:
+def _weighed(each: Mapping[str, Any]) -> WeighedHost:
     weighers = {
         _text(name): {key: _number(part[key]) for key in ("raw", "normalised", "multiplier")}
         for name, part in each["weighers"].items()
@@ -196,7 +199,12 @@ def _weighed(each: Mapping[str, Any]) -> dict[str, Any]:
     return {**_named(each), "weight": _number(each["weight"]), "weighers": weighers}
 
 
-def _named(each: Mapping[str, Any]) -> dict[str, str]:
+class _Named(TypedDict):
+    host: str
+    node: str
+
+
+def _named(each: Mapping[str, object]) -> _Named:
     return {"host": _text(each["host"]), "node": _text(each.get("node") or each["host"])}
 
 

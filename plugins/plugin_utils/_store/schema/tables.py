@@ -9,6 +9,7 @@ Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB, by t
 from __future__ import annotations
 
 from ..._records.node_fields import NODE_FIELDS
+from ..._records.statuses import MigrationStatus
 from ..database.sql import sa
 from . import columns
 
@@ -563,7 +564,7 @@ if sa:
     EXPORTED = [table for table in metadata.sorted_tables if table.name != "continuity"]
 
 # The states of migrations that run, or that a killed run left open.
-OPEN_MIGRATION = ("accepted", "running")
+OPEN_MIGRATION: tuple[MigrationStatus, ...] = ("accepted", "running")
 # The states above, and the states in which both ends still hold room: a resize that waits for its
 # confirmation, an evacuation with a source that is not back.
-HOLDING_MIGRATION = (*OPEN_MIGRATION, "finished", "done")
+HOLDING_MIGRATION: tuple[MigrationStatus, ...] = (*OPEN_MIGRATION, "finished", "done")

@@ -16,13 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.module_utils._domain.numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import NONE, with_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa import binding, parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain.numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.module_utils._libvirt.xml import (
     format_cpu_set,
     parse,
     parse_cpu_set,
 )
+
+#: The binding of a domain without pins, NUMA cells and huge pages.
+NONE = binding(parse("<domain/>"))
 
 #: The elements that LibvirtDriver of Nova 34 wrote for instances that it placed: cputune, numatune, numa, and memoryBacking with huge pages.
 NOVA = json.loads((pathlib.Path(__file__).parents[1] / "data" / "nova_numa.json").read_text())
