@@ -243,7 +243,8 @@ class Operations:
         if self.check_mode:
             return
         with self.store.write(together=True) as connection:
-            for facts in [each["domain"] for each in answers if each["domain"]]:
+            shown = [each["domain"] for each in answers if each["domain"]]
+            for facts in sorted(shown, key=lambda facts: facts["uuid"]):
                 record_domain.record_seen(
                     connection, facts["uuid"], self.host, domain.describe(facts), time.time()
                 )

@@ -303,11 +303,11 @@ class ResizeSteps:
             hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted."
         )
         with self._store.write(together=True) as connection:
-            record_domain.record_seen(
-                connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
-            )
             migration_claims.note(
                 connection, resize["migration"], {"arrived": True}, self._clock.time()
+            )
+            record_domain.record_seen(
+                connection, resize["uuid"], host, domain.describe(facts), self._clock.time()
             )
         self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
         return Step(True, {**resize, "status": "finished", "arrived": True})
@@ -400,6 +400,7 @@ class ResizeSteps:
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
             with self._store.write(together=True) as connection:
+                migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
                 record_domain.record_seen(
                     connection,
                     resize["uuid"],
@@ -407,7 +408,6 @@ class ResizeSteps:
                     domain.describe(done["domain"]),
                     self._clock.time(),
                 )
-                migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
         difference = {"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}
         return Step(True, {**resize, "status": "confirmed"}, difference)
 

@@ -6,6 +6,7 @@ reported."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -746,6 +747,30 @@ def test_recording_what_was_built(prepared_url):
         in_store(
             prepared_url, record_domain.record_built, uuid_of("web"), "kvm2", built, fleets.NOW
         )
+
+
+def test_two_runs_record_one_built_instance(prepared_url):
+    """Each replaces the row of its domain. The second waits for the first, and finds its row."""
+    fleets.discover(prepared_url, host("kvm1"))
+    fleets.claim(prepared_url, selection("web", "kvm1"))
+    built, ends, begun = tracker_domain.describe(domain("web")), [], threading.Event()
+
+    def record():
+        with Store.open(prepared_url).write(together=True) as connection:
+            begun.set()
+            ends.append(
+                record_domain.record_built(connection, uuid_of("web"), "kvm1", built, fleets.NOW)
+            )
+
+    second = threading.Thread(target=record)
+    with Store.open(prepared_url).write(together=True) as connection:
+        first = record_domain.record_built(connection, uuid_of("web"), "kvm1", built, fleets.NOW)
+        second.start()
+        # On SQLite the second begins after the first. On PostgreSQL both are open for this time.
+        begun.wait(1)
+        second.join(1)
+    second.join(60)
+    assert (first, ends) == (True, [False])
 
 
 # Odd and large
