@@ -16,8 +16,7 @@ import importlib
 import re
 from typing import Any
 
-import yaml
-
+from ansible_collections.drover.compute.tests.pages import yaml_text
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
@@ -36,7 +35,7 @@ Option = dict[str, Any]
 @functools.cache
 def table() -> dict[str, Any]:
     """Return the content of options.yml."""
-    return yaml.safe_load((ROOT / "tests/pages/options.yml").read_text(encoding="utf-8"))
+    return yaml_text.load((ROOT / "tests/pages/options.yml").read_text(encoding="utf-8"))
 
 
 @functools.cache
@@ -61,7 +60,7 @@ def documentation_of(path: str) -> dict[str, Any]:
     """Return the documentation of a plugin without its fragments."""
     for statement in ast.parse((ROOT / "plugins" / path).read_text(encoding="utf-8")).body:
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "DOCUMENTATION":
-            return yaml.safe_load(ast.literal_eval(statement.value))
+            return yaml_text.load(ast.literal_eval(statement.value))
     raise LookupError(f"{path} has no DOCUMENTATION")
 
 
@@ -71,7 +70,7 @@ def _fragment(name: str) -> dict[str, Any]:
         f"ansible_collections.drover.compute.plugins.doc_fragments.{module}"
     ).ModuleDocFragment
     return (
-        yaml.safe_load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
+        yaml_text.load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
     )
 
 
@@ -118,7 +117,7 @@ def types() -> dict[str, set[str]]:
         for name, option in each.items():
             if name.startswith(PREFIX):
                 found.setdefault(name, set()).add(option.get("type", "str"))
-    defaults = yaml.safe_load(
+    defaults = yaml_text.load(
         (ROOT / "playbooks/vars/awx/defaults.yml").read_text(encoding="utf-8")
     )
     return {**found, **{name: set() for name in defaults}}

@@ -19,12 +19,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-import yaml
-
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     ConductorAction,
 )
-from ansible_collections.drover.compute.tests.pages import options
+from ansible_collections.drover.compute.tests.pages import options, yaml_text
 from ansible_collections.drover.compute.tests.unit import examples
 
 PLAYBOOKS, ROLES, PLUGINS = (examples.ROOT / name for name in ("playbooks", "roles", "plugins"))
@@ -68,11 +66,11 @@ _READ_ONLY = {
 @functools.cache
 def of_playbook(name: str) -> frozenset[str]:
     """Return the variables that a playbook reads."""
-    plays = yaml.safe_load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8"))
+    plays = yaml_text.load((PLAYBOOKS / f"{name}.yml").read_text(encoding="utf-8"))
     found = set(_of(plays, _Scope(PLAYBOOKS)))
     for play in plays:
         for file in play.get("vars_files") or ():
-            found |= set(yaml.safe_load((PLAYBOOKS / file).read_text(encoding="utf-8")))
+            found |= set(yaml_text.load((PLAYBOOKS / file).read_text(encoding="utf-8")))
     for variable in found & set(_FILES_OF_USERS):
         found |= set(_declared(*_FILES_OF_USERS[variable]))
     return frozenset(found & options.known())
@@ -146,7 +144,7 @@ def _values(role: pathlib.Path) -> dict[str, Any]:
     return {
         name: value
         for path in (*role.glob("vars/*.yml"), *role.glob("defaults/*.yml"))
-        for name, value in (yaml.safe_load(path.read_text(encoding="utf-8")) or {}).items()
+        for name, value in (yaml_text.load(path.read_text(encoding="utf-8")) or {}).items()
     }
 
 
@@ -174,7 +172,7 @@ def _of_path(path: pathlib.Path, scope: _Scope) -> set[str]:
         inner = (
             scope if (scope.folder / "main.yml").exists() else scope._replace(folder=path.parent)
         )
-        return set(_of(yaml.safe_load(path.read_text(encoding="utf-8")), inner))
+        return set(_of(yaml_text.load(path.read_text(encoding="utf-8")), inner))
     finally:
         _OPEN.discard(path)
 

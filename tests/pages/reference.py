@@ -17,14 +17,13 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import yaml
-
 from ansible_collections.drover.compute.tests.pages import (
     definitions,
     options,
     readers,
     role_files,
     surveys,
+    yaml_text,
 )
 from ansible_collections.drover.compute.tests.unit import examples
 
@@ -189,7 +188,7 @@ def _awx() -> Iterator[tuple[str, str, str]]:
     """Yield (variable, the comment above it, default) of each variable of the playbook awx_setup."""
     comment: list[str] = []
     source = (ROOT / "playbooks" / "vars" / "awx" / "defaults.yml").read_text(encoding="utf-8")
-    values = yaml.safe_load(source)
+    values = yaml_text.load(source)
     for line in source.splitlines():
         name = line.partition(":")[0]
         if line.startswith("#"):

@@ -64,9 +64,15 @@ def files():
     }
 
 
+@functools.lru_cache(maxsize=1)
+def nodes_of(tree):
+    """Return all nodes of a tree. All rules read the tree of one file before that of the next."""
+    return list(ast.walk(tree))
+
+
 def names_of(tree):
     """Yield every name, attribute and imported name of a tree."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Name):
@@ -77,7 +83,7 @@ def names_of(tree):
 
 def calls_of(tree):
     """Yield (module or None, function, call) of every call."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
                 owner = node.func.value
@@ -143,7 +149,7 @@ def answers_are_judged(name, tree):
     read = [
         call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args
     ]
-    read += [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    read += [node.slice for node in nodes_of(tree) if isinstance(node, ast.Subscript)]
     return [
         node.value
         for node in read
@@ -226,20 +232,20 @@ def removals_look_at_other_hosts(name, tree):
     ]
     given = [
         (key, value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Dict)
         for key, value in zip(node.keys, node.values, strict=True)
     ]
     given += [
         (target.slice, node.value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Assign)
         for target in node.targets
         if isinstance(target, ast.Subscript)
     ]
     given += [
         (ast.Constant(each.arg), each.value)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Call)
         for each in node.keywords
     ]
