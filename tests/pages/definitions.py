@@ -202,7 +202,7 @@ def fragment() -> str:
         ]
         options[name] = {"description": text, "type": "list", "elements": "dict"}
     options["server_groups"]["default"] = []
-    text = yaml.safe_dump({"options": options}, sort_keys=False, width=120, allow_unicode=True)
+    text = yaml.safe_dump({"options": options}, sort_keys=False, width=81, allow_unicode=True)
     head = "".join(f"# {line}\n" for line in _COPYRIGHT)
     return (
         f'{head}"""The keys of definitions. Made by make pages. Do not edit."""\n\nfrom __future__ import annotations\n\n\n'
