@@ -69,7 +69,7 @@ class ActionModule(DroverAction[Args]):
         request = self._request(args, task_vars)
         self.exchanged = {request.host} if request.exchanged else set()
         try:
-            found = HostDiscovery(self._ports(args, task_vars, request.host), request).run()
+            outcome = HostDiscovery(self._ports(args, task_vars, request.host), request).run()
         except Unreachable as problem:
             # Ansible must see that the host is unreachable, for plays that continue without such
             # hosts.
@@ -89,9 +89,9 @@ class ActionModule(DroverAction[Args]):
             hosts: Any = task_vars.get("ansible_play_hosts_all") or ()
             if line := milestone(self.target(task_vars), list(hosts)):
                 self.show(line)
-        if "diff" in found:
-            found["diff"] = [difference(*each) for each in found["diff"]]
-        return found
+        if "diff" in outcome:
+            outcome["diff"] = [difference(*each) for each in outcome["diff"]]
+        return outcome
 
     def _request(self, args: Args, task_vars: Variables) -> DiscoveryRequest:
         host, nodes = args["host"] or self.target(task_vars), args["nodes"]

@@ -98,18 +98,18 @@ def _meta_data(given: Any, defaults: Mapping[str, object]) -> str:
     """Return the text of meta-data with the missing defaults added."""
     text = _text("meta_data", given)
     try:
-        known = yaml.safe_load(text)
+        document = yaml.safe_load(text)
     except yaml.YAMLError as problem:
         reason = " ".join(str(problem).split())
         raise DroverError(f"cloud_init_seed: 'meta_data' is no YAML: {reason}.") from problem
-    if not isinstance(known, dict):
+    if not isinstance(document, dict):
         raise DroverError("cloud_init_seed: 'meta_data' must hold a mapping.")
     missing = {
         key: str(value)
         for key, value in defaults.items()
-        if value is not None and known.get(key) is None
+        if value is not None and document.get(key) is None
     }
-    return _text("meta_data", {**known, **missing}) if missing else text
+    return _text("meta_data", {**document, **missing}) if missing else text
 
 
 def _image(files: Mapping[str, bytes]) -> bytes:

@@ -14,12 +14,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import flee
 
 def fleet_findings(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> dict[str, Any]:
     """See _fleet_findings.yml."""
-    found = fleet_check.findings({name: _answer(hostvars[name]) for name in hosts})
+    findings = fleet_check.findings({name: _answer(hostvars[name]) for name in hosts})
     return {
-        "findings": [each._asdict() for each in found],
-        "errors": sum(each.severity == fleet_check.ERROR for each in found),
-        "warnings": sum(each.severity == fleet_check.WARNING for each in found),
-        "lines": fleet_check.lines(len(hosts), found),
+        "findings": [each._asdict() for each in findings],
+        "errors": sum(each.severity == fleet_check.ERROR for each in findings),
+        "warnings": sum(each.severity == fleet_check.WARNING for each in findings),
+        "lines": fleet_check.lines(len(hosts), findings),
     }
 
 

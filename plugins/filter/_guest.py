@@ -37,7 +37,7 @@ def guest(
     where = f"Instance {claim.get('name')} on {claim.get('host')}"
     definition: Any = claim.get("guest") or {}
     try:
-        found = hardware.hardware(
+        hardware_parts = hardware.hardware(
             definition,
             definition.get("extra_specs"),
             definition.get("image_properties"),
@@ -46,16 +46,16 @@ def guest(
             arch=claim.get("arch") or "x86_64",
         )
         networks, hostdevs = devices.with_devices(
-            hardware.networks(found, claim.get("networks") or [], where),
+            hardware.networks(hardware_parts, claim.get("networks") or [], where),
             claim.get("pci_devices") or [],
             claim.get("mdevs") or [],
             where,
         )
         return {
-            **found,
+            **hardware_parts,
             **host_settings.hardware(claim.get("domain_type"), definition, of_host, where),
             **hardware.drives(
-                found,
+                hardware_parts,
                 to_plain(disks),
                 claim.get("disks") or [],
                 (to_plain(seed) or {}).get("path"),

@@ -42,12 +42,12 @@ def _looks(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the results of each account of a host; the second account is left out if Ansible is
     root.
     """
-    found = [
+    looks = [
         to_plain(variables[name])
         for name in ("hypervisor_reach", "hypervisor_root_reach")
         if name in variables
     ]
-    return [each for each in found if "tried" in each]
+    return [each for each in looks if "tried" in each]
 
 
 def _without_uri(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> list[str]:

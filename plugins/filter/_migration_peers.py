@@ -75,10 +75,10 @@ def _variable(variables: Mapping[str, object], name: str) -> Any:
 
 def _sources(host: str, value: Any) -> list[str]:
     try:
-        given = [value] if isinstance(value, str) else list(value or ())
+        addresses = [value] if isinstance(value, str) else list(value or ())
         return [
             str(ipaddress.ip_network(each)) if "/" in each else str(ipaddress.ip_address(each))
-            for each in given
+            for each in addresses
         ]
     except (TypeError, ValueError) as problem:
         raise AnsibleFilterError(

@@ -22,13 +22,13 @@ WHOLE = {"all", "untagged"}
 def without_tags(hosts: str) -> str:
     """See _without_tags.yml."""
     tags, skipped = (set(context.CLIARGS.get(name) or ()) for name in ("tags", "skip_tags"))
-    given = [f"--tags {','.join(sorted(tags))}"] if tags and not tags & WHOLE else []
+    arguments = [f"--tags {','.join(sorted(tags))}"] if tags and not tags & WHOLE else []
     # Tags to skip in ansible.cfg are for playbooks of all kinds.
     skipped -= set(C.TAGS_SKIP or ()) - WHOLE
-    given += [f"--skip-tags {','.join(sorted(skipped))}"] if skipped else []
-    if given and any(map(_is_ours, context.CLIARGS.get("args") or ())):
+    arguments += [f"--skip-tags {','.join(sorted(skipped))}"] if skipped else []
+    if arguments and any(map(_is_ours, context.CLIARGS.get("args") or ())):
         raise AnsibleFilterError(
-            f"Nothing was done: the playbooks of drover.compute have no tags, and this run has {' and '.join(given)}. Run it without. "
+            f"Nothing was done: the playbooks of drover.compute have no tags, and this run has {' and '.join(arguments)}. Run it without. "
             "--check shows what would be done; variables leave out steps, such as -e drover_rolling_reboot=never."
         )
     return hosts

@@ -247,15 +247,15 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Read the hosts and instances from the cache or the store."""
         self.load_cache_plugin()
         key = self.get_cache_key(path)
-        wanted = self.get_option("cache")
-        if wanted and cache and key in self._cache:
+        use_cache = self.get_option("cache")
+        if use_cache and cache and key in self._cache:
             return self._cache[key]
         try:
             url = options.store_url(
                 {"store_url": self.get_option("store_url")}, self._vars, self.templar
             )
             with Store.open(url).read() as connection:
-                found = inventory.read(
+                contents = inventory.read(
                     connection,
                     clock.now(connection),
                     self.get_option("service_down_time"),
@@ -264,9 +264,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 )
         except DroverError as problem:
             raise AnsibleParserError(f"{path}: {problem}") from None
-        if wanted:
-            self._cache[key] = found
-        return found
+        if use_cache:
+            self._cache[key] = contents
+        return contents
 
 
 @functools.cache

@@ -33,10 +33,10 @@ from ansible_collections.drover.compute.plugins.module_utils._host.module import
 def main() -> None:
     """Run the module."""
     module = HostModule(argument_spec={}, supports_check_mode=True)
-    found = boot.read()
-    if found is None:
+    boot_id = boot.read()
+    if boot_id is None:
         module.fail_json(msg=f"{boot.BOOT_ID} cannot be read.")
-    module.exit_json(changed=False, boot_id=found)
+    module.exit_json(changed=False, boot_id=boot_id)
 
 
 if __name__ == "__main__":

@@ -75,23 +75,23 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    cluster = Cluster(given["arguments"])
+    params = module.params
+    cluster = Cluster(params["arguments"])
     done: list[str] = []
     cut: list[str] = []
     problems: list[str] = []
     try:
-        if given["state"] == "verified":
-            cut, problems = cluster.verify(given["addresses"], given["disks"])
+        if params["state"] == "verified":
+            cut, problems = cluster.verify(params["addresses"], params["disks"])
         else:
-            act = cluster.cut if given["state"] == "cut" else cluster.lift
-            done = act(given["addresses"], module.check_mode)
+            act = cluster.cut if params["state"] == "cut" else cluster.lift
+            done = act(params["addresses"], module.check_mode)
     except CephProblem as exc:
         module.fail_json(
-            msg=f"The host with {', '.join(given['addresses'])} {_FAILED[given['state']]}: {exc}."
+            msg=f"The host with {', '.join(params['addresses'])} {_FAILED[params['state']]}: {exc}."
         )
     except ValueError as exc:
-        module.fail_json(msg=f"The host {_FAILED[given['state']]}: {exc}.")
+        module.fail_json(msg=f"The host {_FAILED[params['state']]}: {exc}.")
     module.exit_json(changed=bool(done), addresses=done, cut=cut, problems=problems)
 
 

@@ -72,12 +72,12 @@ def main() -> None:
     )
     failed = f"libvirt of {uri} finds no CPU model with the features that all hosts have"
     with module.reading(late, failed) as conn:
-        found = within(
+        cpu = within(
             READ_TIMEOUT, lambda: model.baseline(conn, arch, kind, set(module.params["features"]))
         )
-    if found is None:
+    if cpu is None:
         module.fail_json(msg=f"libvirt of {uri} has no host-model for {kind} guests of {arch}.")
-    module.exit_json(changed=False, cpu=found)
+    module.exit_json(changed=False, cpu=cpu)
 
 
 if __name__ == "__main__":

@@ -206,11 +206,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    if given["at_once"] < 1:
+    params = module.params
+    if params["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever start.")
     with module.hypervisor() as conn:
-        result = call.restart_all(conn, given, module.check_mode)
+        result = call.restart_all(conn, params, module.check_mode)
     module.exit_json(**result)
 
 

@@ -84,14 +84,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    reason = settings.refusal(given["labels"], given["policy"])
+    params = module.params
+    reason = settings.refusal(params["labels"], params["policy"])
     if reason:
         module.fail_json(msg=f"{reason} Nothing was changed.")
-    for each in given["domains"]:
+    for each in params["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "changed")
     with module.hypervisor() as conn:
-        result = settings.act_on_all(conn, given, module.check_mode, module._diff)
+        result = settings.act_on_all(conn, params, module.check_mode, module._diff)
     module.exit_json(**result)
 
 

@@ -77,11 +77,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    given["uuids"] = [binding.domain_uuid(module, each, "looked for") for each in given["uuids"]]
+    params = module.params
+    params["uuids"] = [binding.domain_uuid(module, each, "looked for") for each in params["uuids"]]
     binding.require_binding(module)
     with module.failures():
-        result = sightings.read_all(given)
+        result = sightings.read_all(params)
     module.exit_json(changed=False, **result)
 
 

@@ -93,10 +93,10 @@ def main() -> None:
         required_if=[(("state"), each, ["snapshot"]) for each in ("present", "absent", "reverted")],
         supports_check_mode=True,
     )
-    given = module.params
-    given["uuid"] = binding.domain_uuid(module, given["uuid"], "changed")
-    if given["timeout"] < 0:
-        module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.", begun=False)
+    params = module.params
+    params["uuid"] = binding.domain_uuid(module, params["uuid"], "changed")
+    if params["timeout"] < 0:
+        module.fail_json(msg=f"timeout is {params['timeout']} s: give 0 or more.", begun=False)
     module.carry_out(SnapshotChange, local=True)
 
 

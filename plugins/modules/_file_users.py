@@ -76,14 +76,14 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given, users = module.params, {}
+    params, users = module.params, {}
     mounts = all_mounts()
-    names = [file_names.names(path, mounts) for path in given["paths"]]
-    if given["files"]:
+    names = [file_names.names(path, mounts) for path in params["paths"]]
+    if params["files"]:
         binding.require_binding(module)
         with module.failures():
-            for uri in given["uris"]:
-                users.update(users_of(uri, given))
+            for uri in params["uris"]:
+                users.update(users_of(uri, params))
     module.exit_json(changed=False, names=names, users=users)
 
 

@@ -84,15 +84,15 @@ def main() -> None:
         "or storage hangs there."
     )
     with module.reading(late, f"Reading {uri} failed") as conn:
-        found = within(READ_TIMEOUT, lambda: check.read(conn, local))
+        facts = within(READ_TIMEOUT, lambda: check.read(conn, local))
         why_no_kvm = check.why_no_kvm(conn) if module.params["probe_kvm"] else None
         lacking = within(READ_TIMEOUT, lambda: check.lacking(conn, module.params["cpus"]))
-        found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
+        facts.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
     free = shutil.disk_usage(folder).free / 1024**3 if local and os.path.isdir(folder) else None
     kvm = os.path.exists("/dev/kvm") if local else None
     module.exit_json(
         changed=False,
-        host={**found, "kvm": kvm, "why_no_kvm": why_no_kvm, "free_gib": free, "clock": clock},
+        host={**facts, "kvm": kvm, "why_no_kvm": why_no_kvm, "free_gib": free, "clock": clock},
         lacking=lacking,
         names=address.look(module.params["names"]) if local else {},
     )

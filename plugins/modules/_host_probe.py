@@ -64,12 +64,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    answers = probe.reach_each(given["addresses"], given["port"], given["timeout"])
+    params = module.params
+    answers = probe.reach_each(params["addresses"], params["port"], params["timeout"])
     reached = [each.answers for each in answers]
-    images = [disk for disk in given["disks"] if kinds.is_watched(disk)]
+    images = [disk for disk in params["disks"] if kinds.is_watched(disk)]
     state, paths = probe.storage(
-        [disk for disk in given["disks"] if disk not in images], probe.locked_by_libvirt()
+        [disk for disk in params["disks"] if disk not in images], probe.locked_by_libvirt()
     )
     watched = rbd_watchers.watched_here(images)
     module.exit_json(

@@ -132,13 +132,13 @@ def main() -> None:
     )
     user, home = trust.account()
     try:
-        found = STATES[module.params["state"]](module, user, os.path.join(home, ".ssh"))
+        outcome = STATES[module.params["state"]](module, user, os.path.join(home, ".ssh"))
     except (TrustProblem, OSError) as problem:
         text = str(problem).rstrip(".")
         module.fail_json(
             msg=f"{module.params['host']}, account {user}: {text}. The SSH trust of this account was not set up."
         )
-    module.exit_json(**{"changed": False, "user": user, **found})
+    module.exit_json(**{"changed": False, "user": user, **outcome})
 
 
 if __name__ == "__main__":

@@ -158,19 +158,19 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    if given["timeout"] < 0:
-        module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.")
-    if given["at_once"] < 1:
+    params = module.params
+    if params["timeout"] < 0:
+        module.fail_json(msg=f"timeout is {params['timeout']} s: give 0 or more.")
+    if params["at_once"] < 1:
         module.fail_json(msg="at_once must be at least 1, or nothing would ever be done.")
-    for each in given["domains"]:
+    for each in params["domains"]:
         each["uuid"] = binding.domain_uuid(module, each["uuid"], "done")
     binding.require_binding(module)
-    if given["state"] == "rebooted":
+    if params["state"] == "rebooted":
         # Start the loop before the connection is opened. Otherwise the connection has no events.
         binding.start_event_loop()
     with module.hypervisor() as conn:
-        result = power.act_on_all(conn, given, module.check_mode, module._diff)
+        result = power.act_on_all(conn, params, module.check_mode, module._diff)
     module.exit_json(**result)
 
 

@@ -256,12 +256,12 @@ def _source(element: Element) -> str:
 def _host_devices(root: Element, but: Collection[str]) -> Iterator[Binding]:
     """Yield the devices of the host that a claim can give."""
     for device in root.findall("devices/hostdev"):
-        found = parse_hostdev(device)
-        if found["type"] not in ("pci", "mdev") or found["address"] not in but:
+        device_facts = parse_hostdev(device)
+        if device_facts["type"] not in ("pci", "mdev") or device_facts["address"] not in but:
             yield Binding(
                 NEVER,
                 LOST,
-                f"the host's {found['type']} device {found['address']} is passed through to it",
+                f"the host's {device_facts['type']} device {device_facts['address']} is passed through to it",
                 table.BY_HAND,
                 kind=DEVICE,
             )

@@ -58,12 +58,12 @@ class Taken:
                     self._ports.setdefault((reading.TCP, integer(console.get(key), 0)), []).append(
                         (console.get("listen") or "", name)
                     )
-        for each in reading.read(text):
-            if each.kind == reading.PORT:
-                address, number, protocol = each.value
+        for binding in reading.read(text):
+            if binding.kind == reading.PORT:
+                address, number, protocol = binding.value
                 self._ports.setdefault((protocol, number), []).append((address, name))
-            elif each.kind in (reading.UNIX, reading.CID):
-                self._others[each.kind, each.value[0]] = name
+            elif binding.kind in (reading.UNIX, reading.CID):
+                self._others[binding.kind, binding.value[0]] = name
 
     def user(self, binding: Binding) -> str | None:
         """Return the name of the guest that has the thing a binding needs; None if no guest has it."""
@@ -99,7 +99,7 @@ def reasons(
     :param live: True if it moves while it runs.
     :param but: its uuid.
     """
-    wanted = [
+    needs = [
         each
         for each in bindings
         if each.kind
@@ -107,20 +107,20 @@ def reasons(
     ]
     taken = (
         Taken(destination, but)
-        if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in wanted)
+        if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in needs)
         else None
     )
-    found = []
-    for each in wanted:
+    sentences = []
+    for binding in needs:
         try:
-            lack = _lack_there(destination, each, same, addresses) or _of_taken(
-                taken, each, same.where
+            lack = _lack_there(destination, binding, same, addresses) or _of_taken(
+                taken, binding, same.where
             )
         except LibvirtProblem as exc:
             lack = f"whether {same.where} has that cannot be found out ({exc})"
         if lack:
-            found.append(f"{each.words}, and {lack}: {each.way_out}")
-    return found
+            sentences.append(f"{binding.words}, and {lack}: {binding.way_out}")
+    return sentences
 
 
 def _of_taken(taken: Taken | None, binding: Binding, where: str) -> str | None:
@@ -154,9 +154,9 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
         if binding.kind == reading.FILTER:
             conn.nwfilterLookupByName(binding.value[0])
         if binding.kind == reading.PAGES:
-            found = parse(conn.getCapabilities())
+            capabilities = parse(conn.getCapabilities())
             every = sorted(
-                {integer(each.get("size"), 0) for each in found.findall("host/cpu/pages")}
+                {integer(each.get("size"), 0) for each in capabilities.findall("host/cpu/pages")}
             )
             if not binding.value[0] and not every:
                 # libvirt does not tell.
@@ -164,7 +164,9 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
             # The smallest size is no huge page.
             sizes = [binding.value[0]] if binding.value[0] else every[1:]
             free = (
-                conn.getFreePages(sizes, 0, len(found.findall("host/topology/cells/cell")) or 1)
+                conn.getFreePages(
+                    sizes, 0, len(capabilities.findall("host/topology/cells/cell")) or 1
+                )
                 if sizes
                 else {}
             )
@@ -187,18 +189,18 @@ def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -
 
     :param conn: libvirt of this host; :param where: its name; :param but: the uuid of the guest.
     """
-    wanted = [each for each in bindings if each.kind and each.kind != reading.DEVICE]
-    taken = Taken(conn, but) if wanted else None
-    found = []
-    for each in wanted:
+    needs = [each for each in bindings if each.kind and each.kind != reading.DEVICE]
+    taken = Taken(conn, but) if needs else None
+    sentences = []
+    for binding in needs:
         lack = (
-            _lack_here(each, where)
-            or _lack_of_libvirt(conn, each, where)
-            or _of_taken(taken, each, where)
+            _lack_here(binding, where)
+            or _lack_of_libvirt(conn, binding, where)
+            or _of_taken(taken, binding, where)
         )
         if lack:
-            found.append(f"{each.what}, and {lack}: {each.way_out}")
-    return found
+            sentences.append(f"{binding.what}, and {lack}: {binding.way_out}")
+    return sentences
 
 
 def _lack_here(binding: Binding, where: str) -> str | None:

@@ -28,10 +28,10 @@ class NewFiles:
 
     def to_make(self) -> list[tuple[str, Callable[[], ownership.Candidate]]]:
         """Return ``[(path, function that creates it)]`` for the missing files."""
-        found: list[tuple[str, Callable[[], ownership.Candidate]]] = []
+        creations: list[tuple[str, Callable[[], ownership.Candidate]]] = []
         for disk in self.call.params["disks"]:
             if disk["pool"]:
-                found += self._volume_to_make(disk)
+                creations += self._volume_to_make(disk)
                 continue
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
                 raise images.ImageProblem(
@@ -45,7 +45,7 @@ class NewFiles:
             if disk["backing_file"]:
                 self._refusals.refuse_written(disk["backing_file"], disk["path"])
             if images.check_disk(self.call.module, disk):
-                found.append(
+                creations.append(
                     (disk["path"], functools.partial(images.make_disk, self.call.module, disk))
                 )
         seed = self.call.params["seed"]
@@ -58,10 +58,10 @@ class NewFiles:
                     f"The content of the seed {seed['path']} is not Base64: {exc}."
                 ) from exc
             if images.check_seed(seed["path"], content):
-                found.append(
+                creations.append(
                     (seed["path"], functools.partial(images.make_seed, seed["path"], content))
                 )
-        return found
+        return creations
 
     def _volume_to_make(
         self, disk: Mapping[str, Any]

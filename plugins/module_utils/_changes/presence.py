@@ -95,23 +95,23 @@ class Presence:
             if self.call.params[name] is not None and self.call.params[name] < 1:
                 raise LibvirtProblem(f"{name} is {self.call.params[name]}: give 1 or more.")
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        found = resize.resized(
+        resized_text = resize.resized(
             text,
             self.call.params["vcpus"],
             self.call.params["memory_mb"],
             self.call.params["flavor"],
             self.call.params["numa"],
         )
-        if found is not None and not domain.isPersistent():
+        if resized_text is not None and not domain.isPersistent():
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first."
             )
-        if found is not None and not domain.isActive() and _has_saved_memory(domain):
+        if resized_text is not None and not domain.isActive() and _has_saved_memory(domain):
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} has its memory saved, and would start with the old size: start it, or drop the "
                 "image with virsh managedsave-remove."
             )
-        return found
+        return resized_text
 
     def _larger(self, domain: Any) -> tuple[DomainDisk, int] | None:
         """Return the disk to enlarge and its new size in bytes, or None."""
@@ -174,16 +174,16 @@ class Presence:
                 power.start(domain, self.call.params["timeout"])
             return domain
         except BaseException as exc:
-            left = self._undo(domain, is_new)
+            leftovers = self._undo(domain, is_new)
             # A change of an existing domain is not undone completely.
-            self.call.begun = bool(left) or not is_new
+            self.call.begun = bool(leftovers) or not is_new
             if isinstance(exc, libvirt.libvirtError):
                 exc = LibvirtProblem(
                     f"{self.call.name or self.call.uuid} cannot be brought to {self.call.params['state']} on {host_name()}: {binding.text_of(exc)}."
                 )
-            if left:
+            if leftovers:
                 raise LibvirtProblem(
-                    f"{exc} Not everything that this call created could be removed: {'; '.join(left)}."
+                    f"{exc} Not everything that this call created could be removed: {'; '.join(leftovers)}."
                 ) from exc
             raise exc
 

@@ -120,10 +120,10 @@ class Refusals:
     def _refuse_missing(self, path: str) -> None:
         """Refuse a disk that should exist and does not, because it is never made."""
         try:
-            there = access.call(os.path.exists, path)
+            exists = access.call(os.path.exists, path)
         except access.Unresponsive as exc:
             raise images.ImageProblem(str(exc)) from exc
-        if not there:
+        if not exists:
             raise images.ImageProblem(
                 f"The disk {path} of {self.call.name} is not on {host_name()}, and a disk with source is never made: mount or make it there, or "
                 "correct its path."

@@ -65,10 +65,10 @@ class Removal:
             ) from exc
         self.call.removed_files = own.removed
         self.call.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
-        for each in _mdevs.remove(self.call.conn, mdevs, self.call.uuid):
+        for mdev in _mdevs.remove(self.call.conn, mdevs, self.call.uuid):
             # Discovery shows the device as free, and the next instance gets it.
             self.call.module.warn(
-                f"The mediated device {each['uuid']} of {self.call.name} stays on {host_name()}: {each['reason']}."
+                f"The mediated device {mdev['uuid']} of {self.call.name} stays on {host_name()}: {mdev['reason']}."
             )
         try:
             if persistent:
@@ -107,18 +107,18 @@ class Removal:
 
         :param named: the files that the result already names.
         """
-        found = {each["path"]: "" for each in named}
+        reasons = {each["path"]: "" for each in named}
         for disk in facts["disks"]:
             path = disk.get("path")
             if path is None or path not in self.call.removed_files:
                 continue
             for layer in disk["chain"] or ():
                 if os.path.dirname(layer["path"]) == os.path.dirname(path):
-                    found.setdefault(
+                    reasons.setdefault(
                         layer["path"],
                         f"the disk {path} is backed by it, and other images may be too",
                     )
-        return [{"path": path, "reason": reason} for path, reason in found.items() if reason]
+        return [{"path": path, "reason": reason} for path, reason in reasons.items() if reason]
 
     def _own_files(self, domain: Any) -> ownership.Ownership:
         """Return the files of the domain, or none if its disks are kept."""

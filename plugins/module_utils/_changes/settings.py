@@ -150,12 +150,14 @@ def _label_steps(
         raise LibvirtProblem(
             f"it would have {len(answer['labels'])} labels, and can have {_labels.MOST}"
         )
-    wanted, text = (
+    expected, text = (
         (answer["labels"], sorted(others)),
         _labels.write(answer["labels"], sorted(others)),
     )
     there = {place: _labels.read(texts[place]) for place in places}
-    differing = [place for place in places if (there[place][0], sorted(there[place][1])) != wanted]
+    differing = [
+        place for place in places if (there[place][0], sorted(there[place][1])) != expected
+    ]
     answer["before"].append(before)
     answer["after"].append(_labels.write(answer["labels"]) if differing else before)
     return [(place, _labels.ELEMENT, text) for place in differing]

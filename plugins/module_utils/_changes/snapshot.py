@@ -33,12 +33,12 @@ class SnapshotChange:
 
     def run(self) -> dict[str, object]:
         """Bring the snapshot to its state and return the result of the module."""
-        module, steps, given = self.module, self.steps, self.module.params
-        uuid, name, state = given["uuid"], given["name"], given["state"]
+        module, steps, params = self.module, self.steps, self.module.params
+        uuid, name, state = params["uuid"], params["name"], params["state"]
         alone: Any = contextlib.nullcontext()
         if state is not None and not module.check_mode:
             alone = orders.alone(
-                Records(), uuid, name or uuid, orders.LEAST_PATIENCE, given["order"]
+                Records(), uuid, name or uuid, orders.LEAST_PATIENCE, params["order"]
             )
         with alone:
             steps.domain = power.find_named(self.conn, uuid, name)
@@ -66,7 +66,7 @@ class SnapshotChange:
                     "after_header": steps.domain.name(),
                 }
                 if state == "reverted" and changed:
-                    diff["after"] += f"the disks are as of {given['snapshot']}\n"
+                    diff["after"] += f"the disks are as of {params['snapshot']}\n"
                 result["diff"] = diff
             return result
 

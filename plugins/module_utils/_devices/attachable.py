@@ -168,11 +168,11 @@ class Disk(Attachable):
         self.sighting = self._look()
         self._to_make: images.NewDisk | None = None
         self._made: list[ownership.Candidate] = []
-        found = [each for each in map(self.find, self.forms) if each is not None]
+        elements = [each for each in map(self.find, self.forms) if each is not None]
         #: The disk in the first form of the domain that has it.
-        self._there = found[0] if found else None
-        self._target = parse_disk(found[0])["target"] if found else given["target"]
-        for each in found:
+        self._there = elements[0] if elements else None
+        self._target = parse_disk(elements[0])["target"] if elements else given["target"]
+        for each in elements:
             self._check_same(
                 parse_disk(each), ("target",) if absent else ("target", "bus", "format", "readonly")
             )
@@ -249,15 +249,15 @@ class Disk(Attachable):
                 raise LibvirtProblem(
                     f"The file {path} does not exist on {host_name()}: give a size to have it made, or correct the path."
                 )
-            wanted: images.NewDisk = {
+            disk: images.NewDisk = {
                 "path": path,
                 "size_gb": size,
                 "format": self.given["format"],
                 "backing_file": None,
                 "backing_format": None,
             }
-            if images.check_disk(self.module, wanted):
-                self._to_make = wanted
+            if images.check_disk(self.module, disk):
+                self._to_make = disk
         elif not stat.S_ISREG(status.st_mode):
             raise LibvirtProblem(
                 f"{path} on {host_name()} is no file but a device or a folder: only files are attached."
@@ -370,19 +370,19 @@ class Interface(Attachable):
         """Return the MAC address of the interface in the network or bridge; if there is none, the
         address of a new interface.
         """
-        known = {
+        macs = {
             mac
             for root in self.forms
             for each in root.findall("devices/interface")
             if self._is_there(each) and (mac := parse_interface(each)["mac"])
         }
-        if self.absent and len(known) > 1:
+        if self.absent and len(macs) > 1:
             raise LibvirtProblem(
-                f"{self.where} has {len(known)} interfaces in the {self.kind} {self.source} ({', '.join(sorted(known))}): say which by its mac."
+                f"{self.where} has {len(macs)} interfaces in the {self.kind} {self.source} ({', '.join(sorted(macs))}): say which by its mac."
             )
         return (
-            min(known)
-            if known
+            min(macs)
+            if macs
             else device_xml.mac_of(self.domain.UUIDString(), self.kind, self.source)
         )
 
@@ -466,13 +466,13 @@ class Cdrom(Attachable):
         }
 
     def _drive_with_it(self) -> str | None:
-        found = [
+        targets = [
             target
             for root in self.forms
             for target, drive in self._drives(root).items()
             if self._holds(drive)
         ]
-        return found[0] if found else None
+        return targets[0] if targets else None
 
     def _holds(self, drive: Element) -> bool:
         """Return True if the medium is in a drive; without a path, True for any medium."""

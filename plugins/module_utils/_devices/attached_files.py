@@ -143,16 +143,16 @@ def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held:
             f"The file {path} on {host_name()} has {sighting.status.st_nlink} names (hard links), and a guest of any host may write to it by another "
             "one: copy it, or choose another path."
         )
-    why = needs.why(path, sighting)
-    if why:
+    reason = needs.why(path, sighting)
+    if reason:
         raise LibvirtProblem(
-            f"It is not certain that nobody else needs the file {path} on {host_name()}: {why}. Two users that write to one disk destroy it. "
+            f"It is not certain that nobody else needs the file {path} on {host_name()}: {reason}. Two users that write to one disk destroy it. "
             "Mend that first, or choose another path."
         )
-    why = None if held else ownership.why_locked(sighting.real)
-    if why:
+    reason = None if held else ownership.why_locked(sighting.real)
+    if reason:
         raise LibvirtProblem(
-            f"The file {path} on {host_name()} is not free: {why}. Perhaps a guest of this or another host uses it, or qemu-img works on it: find "
+            f"The file {path} on {host_name()} is not free: {reason}. Perhaps a guest of this or another host uses it, or qemu-img works on it: find "
             "out who does, or choose another path."
         )
     refuse_written(conn, but, path, "disk")

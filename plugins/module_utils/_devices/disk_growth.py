@@ -46,8 +46,8 @@ class Growth(Attachable):
                 f"The size of a disk of {self.where} cannot be absent: give the state present."
             )
         self.target, self.size = given["target"], given["size_gb"] * images.GIB
-        found = [self.find(root) for root in self.forms]
-        if any(each is None for each in found):
+        elements = [self.find(root) for root in self.forms]
+        if any(each is None for each in elements):
             have = sorted(
                 {
                     disk["target"]
@@ -59,7 +59,7 @@ class Growth(Attachable):
             raise LibvirtProblem(
                 f"{self.where} has no disk {self.target} (it has {', '.join(have) or 'none'}): correct the target."
             )
-        self._element = found[0]
+        self._element = elements[0]
         before = self._measure()["capacity_bytes"]
         self._done = False
         if before is None:
@@ -98,25 +98,25 @@ class Growth(Attachable):
     def prepare(self) -> None:
         element = self._element
         disk = parse_disk(element) if element is not None else None
-        kind, why = kinds.of_disk(disk or {}), None
+        kind, reason = kinds.of_disk(disk or {}), None
         if element is None or disk is None or disk["device"] != "disk" or disk["source"] is None:
-            why = "it is no disk with a file, device or image"
+            reason = "it is no disk with a file, device or image"
         elif disk["readonly"] or element.find("shareable") is not None:
-            why = "the guest only reads from it, or other guests have it too"
+            reason = "the guest only reads from it, or other guests have it too"
         elif kind.source is Source.DEVICE:
-            why = "it is a block device: make that larger (such as with lvextend), then start the instance anew or use virsh blockresize"
+            reason = "it is a block device: make that larger (such as with lvextend), then start the instance anew or use virsh blockresize"
         elif kind.source is Source.SERVER and not kinds.protocol(self._protocol()).grows:
-            why = f"it is on the network ({self._protocol()}): make it larger on its server, then start the instance anew"
+            reason = f"it is on the network ({self._protocol()}): make it larger on its server, then start the instance anew"
         elif self.live is None and kind.source is not Source.FILE and self._volume() is None:
-            why = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
+            reason = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
         elif (
             element.find("encryption") is not None or element.find("source/encryption") is not None
         ):
-            why = "it is encrypted: make it larger with virsh blockresize while the guest runs"
-        why = why or resize.why_split(self._measure())
-        if why:
+            reason = "it is encrypted: make it larger with virsh blockresize while the guest runs"
+        reason = reason or resize.why_split(self._measure())
+        if reason:
             raise LibvirtProblem(
-                f"The disk {self.target} of {self.where} is not made larger: {why}."
+                f"The disk {self.target} of {self.where} is not made larger: {reason}."
             )
 
     def _protocol(self) -> str | None:

@@ -45,13 +45,13 @@ def of_texts(texts: Iterable[str]) -> list[str]:
 
     :param texts: all its XML, see texts.texts_of().
     """
-    found = [
+    addresses = [
         each["address"]
         for text in texts
         for each in parse_hostdevs(parse(text))
         if each["type"] == "mdev" and each["address"]
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(addresses))
 
 
 def check(
@@ -69,21 +69,21 @@ def check(
     if not wanted:
         return
     where = where or host_name()
-    there = _read(conn)
+    devices = _read(conn)
     users = _users(conn, domain_uuid)
     missing: list[Mdev] = []
-    for each in wanted:
-        found = there.get(each["uuid"])
-        if each["uuid"] in users:
+    for mdev in wanted:
+        device = devices.get(mdev["uuid"])
+        if mdev["uuid"] in users:
             raise LibvirtProblem(
-                f"The mediated device {each['uuid']} is in use by {users[each['uuid']]} on {where}. {_ADVICE}"
+                f"The mediated device {mdev['uuid']} is in use by {users[mdev['uuid']]} on {where}. {_ADVICE}"
             )
-        if found is None:
-            missing.append(each)
-        elif (found.facts["parent"], found.facts["type"]) != (each["parent"], each["type"]):
+        if device is None:
+            missing.append(mdev)
+        elif (device.facts["parent"], device.facts["type"]) != (mdev["parent"], mdev["type"]):
             raise LibvirtProblem(
-                f"The mediated device {each['uuid']} on {where} is a {found.facts['type']} of {found.facts['parent']}, not a {each['type']} "
-                f"of {each['parent']}. {_ADVICE}"
+                f"The mediated device {mdev['uuid']} on {where} is a {device.facts['type']} of {device.facts['parent']}, not a {mdev['type']} "
+                f"of {mdev['parent']}. {_ADVICE}"
             )
     if missing and conn.getLibVersion() < DEFINES:
         raise LibvirtProblem(
@@ -129,14 +129,14 @@ def make(conn: Any, each: Mdev) -> bool:
     :param each: uuid, parent and type, which check() passed.
     :raises libvirt.libvirtError: libvirt or the driver of the parent refuses; then nothing is left of it.
     """
-    found = _read(conn).get(each["uuid"])
-    if found is not None:
-        if found.facts["active"]:
+    device = _read(conn).get(each["uuid"])
+    if device is not None:
+        if device.facts["active"]:
             return False
         if mdev_uuids.is_ours(each["uuid"]):
             # A run that made it may have been ended in between.
-            found.handle.setAutostart(1)
-        found.handle.create(0)
+            device.handle.setAutostart(1)
+        device.handle.create(0)
         return True
     text = (
         f"<device><parent>{escape(each['parent'])}</parent><capability type='mdev'><type id={quoteattr(each['type'])}/>"
@@ -163,7 +163,7 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
         return []
     kept = []
     try:
-        there = _read(conn)
+        devices = _read(conn)
     except libvirt.libvirtError as exc:
         return [
             {"uuid": each, "reason": f"the devices cannot be read: {binding.text_of(exc)}"}
@@ -175,18 +175,18 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
         return [
             {"uuid": each, "reason": f"the domains cannot be read: {binding.text_of(exc)}"}
             for each in ours
-            if each in there
+            if each in devices
         ]
-    for each in ours:
-        if each not in there:
+    for uuid in ours:
+        if uuid not in devices:
             continue
-        if each in users:
-            kept.append({"uuid": each, "reason": f"{users[each]} names it"})
+        if uuid in users:
+            kept.append({"uuid": uuid, "reason": f"{users[uuid]} names it"})
             continue
         try:
-            ownership.remove_mdev(there[each].handle, each, there[each].facts["active"])
+            ownership.remove_mdev(devices[uuid].handle, uuid, devices[uuid].facts["active"])
         except libvirt.libvirtError as exc:
-            kept.append({"uuid": each, "reason": binding.text_of(exc)})
+            kept.append({"uuid": uuid, "reason": binding.text_of(exc)})
     return kept
 
 
@@ -197,7 +197,7 @@ def _read(conn: Any) -> dict[str, _Device]:
         flags |= getattr(libvirt, f"VIR_CONNECT_LIST_NODE_DEVICES_{name}", 0)
     if conn.getLibVersion() < DEFINES:
         flags = getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV", 0)
-    found = {}
+    by_uuid = {}
     for handle in conn.listAllDevices(flags):
         try:
             text = handle.XMLDesc(0)
@@ -206,20 +206,20 @@ def _read(conn: Any) -> dict[str, _Device]:
             # It went away between the list and the look.
             continue
         for facts in parse_devices([(text, active)])["mdev_devices"]:
-            found[str(facts["uuid"])] = _Device(handle, facts)
-    return found
+            by_uuid[str(facts["uuid"])] = _Device(handle, facts)
+    return by_uuid
 
 
 def _users(conn: Any, domain_uuid: str | None) -> dict[str, str]:
     """Return the name of a domain that names each mediated device, in any of its XML, but for one
     domain.
     """
-    found = {}
+    names = {}
     for domain in conn.listAllDomains(0):
         try:
             if domain.UUIDString() != domain_uuid:
-                found.update({each: domain.name() for each in of_texts(texts_of(domain))})
+                names.update({each: domain.name() for each in of_texts(texts_of(domain))})
         except libvirt.libvirtError as exc:
             if not is_gone(exc):
                 raise
-    return found
+    return names

@@ -178,10 +178,10 @@ def growth(facts: HostDomain, disk_gb: int) -> tuple[DomainDisk, int] | None:
         raise LibvirtProblem(
             f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again."
         )
-    why = why_split(disks[0])
-    if why:
+    reason = why_split(disks[0])
+    if reason:
         raise LibvirtProblem(
-            f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {why}."
+            f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {reason}."
         )
     return disks[0], sizes[0] + disk_gb * GIB - have
 

@@ -68,18 +68,18 @@ def folder(conn: Any, pool: str) -> str:
     :raises LibvirtProblem: there is no such pool or folder, or it does not take files.
     """
     if os.path.isabs(pool):
-        found: str | None = os.path.normpath(attached_files.checked_path(pool))
+        path: str | None = os.path.normpath(attached_files.checked_path(pool))
     else:
-        found = _folder_of_pool(conn, pool)
+        path = _folder_of_pool(conn, pool)
     try:
-        is_there = found is not None and access.call(os.path.isdir, found)
+        is_there = path is not None and access.call(os.path.isdir, path)
     except access.Unresponsive as exc:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
-    if found is None or not is_there:
+    if path is None or not is_there:
         raise LibvirtProblem(
-            f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination."
+            f"The folder {path} does not exist on {host_name()}: make or mount it first, or choose another destination."
         )
-    return found
+    return path
 
 
 def _folder_of_pool(conn: Any, name: str) -> str | None:
@@ -165,14 +165,14 @@ def _options(info: ImageInfo, data: Mapping[str, object]) -> str:
     """Return the options that a new image takes over from the old one."""
     if info["format"] != "qcow2":
         return ""
-    found = [
+    options = [
         f"compat={data['compat']}" if data.get("compat") else "",
         f"cluster_size={info['cluster-size']}" if info.get("cluster-size") else "",
     ]
-    found += [
+    options += [
         f"extended_l2={'on' if data['extended-l2'] else 'off'}" if "extended-l2" in data else ""
     ]
-    return ",".join(each for each in found if each)
+    return ",".join(each for each in options if each)
 
 
 def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
@@ -194,12 +194,12 @@ def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[st
     attached_files.refuse_other_file(looked_up, destination, sighting.real)
     attached_files.refuse_used(conn, None, destination, sighting, False)
     try:
-        found = access.call(os.statvfs, place)
+        status = access.call(os.statvfs, place)
     except (OSError, access.Unresponsive) as exc:
         raise LibvirtProblem(
             f"The free space of {place} on {host_name()} cannot be read: {_backing.reason_of(exc)}."
         ) from exc
-    free = found.f_bavail * found.f_frsize
+    free = status.f_bavail * status.f_frsize
     if free < image_to_copy.needs:
         raise LibvirtProblem(
             f"{place} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-image_to_copy.needs // 2**20)} MiB: make room there, or choose "
@@ -230,10 +230,10 @@ def _identity(found: os.stat_result) -> list[int]:
 
 def like(path: str, other: str) -> None:
     """Give a file the owner and the mode of another one."""
-    found = os.stat(other)
-    os.chmod(path, found.st_mode & 0o777)
+    status = os.stat(other)
+    os.chmod(path, status.st_mode & 0o777)
     try:
-        os.chown(path, found.st_uid, found.st_gid)
+        os.chown(path, status.st_uid, status.st_gid)
     except PermissionError:
         # On NFS, root may have no rights; then libvirt and its QEMU manage without them for each
         # file. Then libvirt and its QEMU work with that for each file.

@@ -55,14 +55,14 @@ class Disk:
         lacking += ["the definition"] if self.config is None else []
         self.split = " and ".join(lacking) or None
         if self.split and not partly:
-            known = sorted(device_xml.targets([self.forms[1]]))
+            targets = sorted(device_xml.targets([self.forms[1]]))
             missing = (
                 "has no disk"
                 if self.config is None and self.live is None
                 else "has only in one of the running guest and the definition a disk"
             )
             raise LibvirtProblem(
-                f"{self.where} {missing} {target}: correct drover_disk. It is defined with {', '.join(known) or 'no disk'}."
+                f"{self.where} {missing} {target}: correct drover_disk. It is defined with {', '.join(targets) or 'no disk'}."
             )
 
     @property
@@ -76,10 +76,10 @@ class Disk:
         return parse_disk(self._defined())
 
     def _defined(self) -> Element:
-        found = self.live if self.config is None else self.config
-        if found is None:
+        element = self.live if self.config is None else self.config
+        if element is None:
             raise LibvirtProblem(f"{self.where} has no disk {self.target}.")
-        return found
+        return element
 
     @property
     def mirror(self) -> Element | None:
@@ -163,12 +163,12 @@ class Disk:
         or by its name.
         """
         path = str(self.facts["source"])
-        for each in ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
-            if each.path == path:
-                each.by_use = each.by_use or ownership.is_named_for(
+        for candidate in ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
+            if candidate.path == path:
+                candidate.by_use = candidate.by_use or ownership.is_named_for(
                     path, self.domain.UUIDString(), name
                 )
-                return each
+                return candidate
         return ownership.Candidate(path, refused="its use cannot be told")
 
     def define(self, place: Place) -> None:
@@ -205,16 +205,16 @@ def moved(disk: Element, place: Place) -> Element:
     if place.xml is None:
         for name in ("file", "dev", "protocol", "name", "index", "startupPolicy"):
             source.attrib.pop(name, None)
-        for each in list(source):
-            source.remove(each)
+        for element in list(source):
+            source.remove(element)
         source.set("file", place.name)
         _remove(disk, "auth")
         return disk
     position = list(disk).index(source)
     _remove(disk, "source", "auth")
-    for each in place.xml:
-        if each.tag in ("source", "auth"):
-            disk.insert(position, copy.deepcopy(each))
+    for element in place.xml:
+        if element.tag in ("source", "auth"):
+            disk.insert(position, copy.deepcopy(element))
     if driver is not None:
         driver.set("type", RAW)
     return disk
@@ -248,14 +248,14 @@ def is_ending(mirror: Element) -> bool:
 
 def facts_of_copy(facts: DomainDisk, place: Place) -> DomainDisk:
     """Return the facts of a disk as they are once it is elsewhere."""
-    found = facts.copy()
-    found.pop("origin", None)
-    found.update({"type": place.type, "source": place.name})
+    copied_facts = facts.copy()
+    copied_facts.pop("origin", None)
+    copied_facts.update({"type": place.type, "source": place.name})
     if place.volume:
-        found["format"] = RAW
+        copied_facts["format"] = RAW
     if place.source is Source.SERVER:
-        found["origin"] = place.origin
-    return found
+        copied_facts["origin"] = place.origin
+    return copied_facts
 
 
 def _optional(call: Any) -> Any:

@@ -93,11 +93,11 @@ class DiskMove:
                 f"The move of the disk {self.params['target']} of {self.domain.name()} on {host_name()} was ended by another run."
             )
         if record is not None and self._is_ours(record):
-            why = self._end_if_split(record)
-            if why and self.pretend:
+            refusal = self._end_if_split(record)
+            if refusal and self.pretend:
                 return self._step(ABORTED, record["source"], record["destination"])
-            if why:
-                raise LibvirtProblem(why)
+            if refusal:
+                raise LibvirtProblem(refusal)
         disk = Disk(self.domain, self.params["target"])
         self.place = place = self._place(disk)
         path = place.name
@@ -182,7 +182,7 @@ class DiskMove:
         if disk.split is None:
             return None
         is_there = record["destination"] in disk.sources
-        left = record["destination"] if is_there else record["source"]
+        place = record["destination"] if is_there else record["source"]
         if not self.pretend:
             if is_there:
                 self.kept.append(
@@ -197,7 +197,7 @@ class DiskMove:
                 self._undo(record)
         return (
             f"The disk {disk.target} of {disk.where} was detached from {disk.split} while it was moved, so the move was given up. All its data are in "
-            f"{left}. Attach or detach it in both, with virsh attach-disk or detach-disk and --live or --config, then run this again if it is still to be "
+            f"{place}. Attach or detach it in both, with virsh attach-disk or detach-disk and --live or --config, then run this again if it is still to be "
             f"moved.{self._words_of_kept()}"
         )
 
@@ -539,14 +539,14 @@ class DiskMove:
         if record.get("made_volume"):
             return places.why_not(self.conn, self._made(record), records.key_of(record, "made"))
         try:
-            found = access.call(destinations.identity, path)
+            identity = access.call(destinations.identity, path)
         except FileNotFoundError:
             return f"the copy is not at {path} any more"
         except (OSError, access.Unresponsive) as exc:
             return f"whether the copy is at {path} cannot be told ({_backing.reason_of(exc)})"
         return (
             None
-            if record["made"] == found
+            if record["made"] == identity
             else f"{path} is not the file any more to which it was copied"
         )
 

@@ -76,13 +76,13 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     """
     pool, name = place.volume or ("", "")
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
-    found = volumes.find_pool(conn, pool)
-    if not found.isActive():
+    pool_object = volumes.find_pool(conn, pool)
+    if not pool_object.isActive():
         raise LibvirtProblem(
             f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}."
         )
-    found.refresh(0)
-    if name in found.listVolumes():
+    pool_object.refresh(0)
+    if name in pool_object.listVolumes():
         raise LibvirtProblem(
             f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, "
             "or choose another destination."
@@ -140,11 +140,13 @@ def why_not(conn: Any, place: Place, key: str | None) -> str | None:
     try:
         found = conn.storagePoolLookupByName(pool)
         found.refresh(0)
-        there = found.storageVolLookupByName(name).key()
+        volume_key = found.storageVolLookupByName(name).key()
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return f"the copy is not at {place.name} any more"
         return f"whether the copy is at {place.name} cannot be told ({binding.text_of(exc)})"
     return (
-        None if there == key else f"{place.name} is not the volume any more to which it was copied"
+        None
+        if volume_key == key
+        else f"{place.name} is not the volume any more to which it was copied"
     )

@@ -89,7 +89,7 @@ def parse_disk(element: Element) -> DomainDisk:
     """Return the facts of a ``<disk>``. The sizes are None, because only the hypervisor knows them."""
     target = element.find("target")
     driver = element.find("driver")
-    found: DomainDisk = {
+    disk: DomainDisk = {
         "target": target.get("dev", "") if target is not None else "",
         "device": element.get("device", "disk"),
         "bus": target.get("bus") if target is not None else None,
@@ -102,9 +102,9 @@ def parse_disk(element: Element) -> DomainDisk:
         "capacity_bytes": None,
         "allocation_bytes": None,
     }
-    if kinds.of_disk(found).source is Source.SERVER:
-        found["origin"] = disk_id(element.find("source"))
-    return found
+    if kinds.of_disk(disk).source is Source.SERVER:
+        disk["origin"] = disk_id(element.find("source"))
+    return disk
 
 
 def is_written(disk: Mapping[str, object]) -> bool:
@@ -206,20 +206,20 @@ def parse_hostdevs(root: Element) -> list[HostdevFacts]:
     """Return all host devices of a domain: passed-through devices, network interfaces and vDPA
     devices.
     """
-    found = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
+    hostdevs = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
     for nic in root.findall("devices/interface"):
         source = nic.find("source")
         address = source.find("address") if source is not None else None
         if nic.get("type") == "vdpa":
-            found.append(
+            hostdevs.append(
                 {"type": "vdpa", "address": source.get("dev") if source is not None else None}
             )
         elif address is not None and address.get("type", "pci") == "pci":
             # This is also the form if a network of libvirt chose the device.
-            found.append({"type": "pci", "address": pci_address(address)})
+            hostdevs.append({"type": "pci", "address": pci_address(address)})
         elif nic.get("type") == "hostdev":
-            found.append({"type": "interface", "address": None})
-    return found
+            hostdevs.append({"type": "interface", "address": None})
+    return hostdevs
 
 
 def parse_hostdev(element: Element) -> HostdevFacts:
@@ -248,14 +248,14 @@ def parse_metadata(root: Element) -> dict[str, str]:
     if instance is None:
         return {}
     prefix = f"{{{METADATA_NAMESPACE}}}"
-    found = {
+    metadata = {
         child.tag[len(prefix) :]: (child.text or "").strip()
         for child in instance
         if isinstance(child.tag, str) and child.tag.startswith(prefix)
     }
-    if labels.ELEMENT in found:
-        found[labels.ELEMENT] = labels.text_of(instance.findall(prefix + labels.ELEMENT))
-    return found
+    if labels.ELEMENT in metadata:
+        metadata[labels.ELEMENT] = labels.text_of(instance.findall(prefix + labels.ELEMENT))
+    return metadata
 
 
 def without_passwords(text: str) -> str:
@@ -273,10 +273,12 @@ def networks_of(text: str) -> dict[str, list[str]]:
     """
     needs: dict[str, list[str]] = {"network": [], "bridge": [], "dev": []}
     for nic in parse(text).findall("devices/interface"):
-        found = parse_interface(nic)
-        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(found["type"] or "")
-        if kind and found["source"] and found["source"] not in needs[kind]:
-            needs[kind].append(found["source"])
+        interface = parse_interface(nic)
+        kind = {"network": "network", "bridge": "bridge", "direct": "dev"}.get(
+            interface["type"] or ""
+        )
+        if kind and interface["source"] and interface["source"] not in needs[kind]:
+            needs[kind].append(interface["source"])
     return needs
 
 
@@ -296,15 +298,15 @@ def nvram_path(text: str, system: bool = False) -> str | None:
         has the name of the domain.
     """
     root = parse(text)
-    nvram, found = root.find("os/nvram"), root.find("os")
+    nvram, os_element = root.find("os/nvram"), root.find("os")
     if nvram is not None:
         return (nvram.text or "").strip() or source_of(nvram)
     name = child_text(root, "name")
     if (
         system
         and name
-        and found is not None
-        and found.get("firmware") == "efi"
+        and os_element is not None
+        and os_element.get("firmware") == "efi"
         and root.find("os/loader") is None
     ):
         return f"{NVRAM_FOLDER}/{name}_VARS.fd"
@@ -374,17 +376,17 @@ def boot_files(text: str) -> list[tuple[str, bool]]:
 
     :returns: a list of (path, True for read-only firmware of the operating system).
     """
-    root, found = parse(text), []
+    root, files = parse(text), []
     for name in ("loader", "kernel", "initrd", "dtb", "shim", "acpi/table"):
         for element in root.findall(f"os/{name}"):
             path = (element.text or "").strip()
             unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
             if path.startswith("/"):
-                found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
+                files.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
     # The firmware gives these files to the guest (fw_cfg).
-    found += [
+    files += [
         (str(each.get("file")), False)
         for each in root.findall("sysinfo/entry")
         if (each.get("file") or "").startswith("/")
     ]
-    return found
+    return files

@@ -134,12 +134,12 @@ def lines(forms: Forms, tag: str) -> str:
         name: [] if root is None else [_line(each) for each in root.findall(f"devices/{tag}")]
         for name, root in (("live", live), ("config", config))
     }
-    found = [
+    device_lines = [
         each if live is None or each in of["live"] else f"{each}, after the next start"
         for each in of["config"]
     ]
-    found += [f"{each}, until it is off" for each in of["live"] if each not in of["config"]]
-    return "".join(f"{each}\n" for each in sorted(found))
+    device_lines += [f"{each}, until it is off" for each in of["live"] if each not in of["config"]]
+    return "".join(f"{each}\n" for each in sorted(device_lines))
 
 
 def _line(element: Element) -> str:

@@ -92,13 +92,13 @@ def _unplug(domain: Any, find: Find, timeout: float) -> None:
     deadline, again, refusal = time.monotonic() + timeout, 0.0, ""
     while True:
         live, dummy = forms_of(domain)
-        found = find(live) if live is not None else None
-        if found is None:
+        device = find(live) if live is not None else None
+        if device is None:
             return
         now = time.monotonic()
         if now >= again:
             again = now + ASK_AGAIN
-            refusal = _ask_for(domain, text_of(found)) or refusal
+            refusal = _ask_for(domain, text_of(device)) or refusal
             continue
         if now >= deadline:
             raise NotReleased(

@@ -116,7 +116,7 @@ class Mentions:
         leaves out paths that no other host shares: programs and firmware of the operating system,
         and paths in texts for people.
         """
-        found: list[OtherFile] = []
+        files: list[OtherFile] = []
         for path in sorted(self.paths):
             written = path in self.written
             # A text "/" alone must not give all files of the host to the domain.
@@ -128,7 +128,7 @@ class Mentions:
             ):
                 continue
             kind = "dir" if path in self.folders else "file"
-            found.append(
+            files.append(
                 {
                     "type": kind,
                     "source": path,
@@ -138,7 +138,7 @@ class Mentions:
             )
         for pool, volume in sorted(self.volumes):
             image = None if self.volumes[pool, volume] == IMAGE else "raw"
-            found.append(
+            files.append(
                 {
                     "type": "volume",
                     "source": f"{pool}/{volume}",
@@ -146,7 +146,7 @@ class Mentions:
                     "written": (pool, volume) in self.written,
                 }
             )
-        return found
+        return files
 
 
 def other_files(texts: Iterable[str], disks: Iterable[DomainDisk]) -> list[OtherFile]:

@@ -24,11 +24,11 @@ def parse_numa(root: Element) -> NumaFacts | None:
     None), ``cells`` (of the guest), ``pages`` and ``locked``. CPUs and cells are lists of numbers,
     memory is MiB, sizes of pages are KiB. Keys of vCPUs and I/O threads are texts, as in JSON.
     """
-    found = binding(root)
+    numa_facts = binding(root)
     locked = root.find("memoryBacking/locked") is not None
     return (
-        {**found, "locked": locked}
-        if locked or any(each not in (None, {}, []) for each in found.values())
+        {**numa_facts, "locked": locked}
+        if locked or any(each not in (None, {}, []) for each in numa_facts.values())
         else None
     )
 

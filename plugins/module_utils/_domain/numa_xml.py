@@ -37,7 +37,7 @@ def with_numa(text: str, facts: NumaBinding) -> str:
     """
     root = parse(text)
     emulator_pins = facts.get("emulator_pins") or None
-    wanted: NumaBound = {
+    settings: NumaBound = {
         "cpuset": facts.get("cpuset") or None,
         "vcpu_pins": facts.get("vcpu_pins") or {},
         "emulator_pins": emulator_pins,
@@ -47,14 +47,14 @@ def with_numa(text: str, facts: NumaBinding) -> str:
         "pages": facts.get("pages") or [],
     }
     present = binding(root)
-    if present == wanted:
+    if present == settings:
         return text
-    _set_vcpus(root, wanted["cpuset"])
-    _set_tuning(root, wanted)
-    _set_places(root, wanted)
-    if _guest_cells(present) != _guest_cells(wanted):
-        _set_pages(root, wanted["pages"])
-        _set_cells(root, wanted)
+    _set_vcpus(root, settings["cpuset"])
+    _set_tuning(root, settings)
+    _set_places(root, settings)
+    if _guest_cells(present) != _guest_cells(settings):
+        _set_pages(root, settings["pages"])
+        _set_cells(root, settings)
     keep_prefixes(text)
     return ET.tostring(root, encoding="unicode")
 

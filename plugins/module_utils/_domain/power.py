@@ -129,14 +129,14 @@ def refuse_opposite(domain: Any, event: str) -> None:
     name, restarts = domain.name(), action in ("restart", "rename-restart")
     if action is None or restarts == (event == "reboot"):
         return
-    what, done, wanted = (
+    what, done, remedy = (
         ("starts it again when it shuts down", "shut down", "destroy")
         if event == "poweroff"
         else ("does not start it again when it reboots", "rebooted", "restart")
     )
     raise LibvirtProblem(
-        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {wanted} "
-        f"(virsh set-lifecycle-action {shlex.quote(name)} {event} {wanted} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
+        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {remedy} "
+        f"(virsh set-lifecycle-action {shlex.quote(name)} {event} {remedy} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
     )
 
 
@@ -159,13 +159,13 @@ def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
             if force:
                 cut(domain)
                 return
-            why = (
+            reason = (
                 f"did not shut down within {timeout} s"
                 if now >= deadline
                 else f"is {state_of(domain)} and cannot shut down"
             )
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (drover_instance_timeout, or the "
+                f"{domain.name()} on {host_name()} {reason}: shut it down from inside, give it more time (drover_instance_timeout, or the "
                 "option timeout), or have its power cut (drover_instance_force=true, or the option force)."
             )
         if now >= press:

@@ -269,21 +269,21 @@ def _steps(path: str, link: Callable[[str], str | None]) -> Iterator[tuple[str, 
     :param link: a function that touches a place and returns the target of a link.
     """
     mounts = all_mounts()
-    here, rest, links = "/", _names(path), 0
+    current_path, rest, links = "/", _names(path), 0
     while rest:
         name = rest.pop()
         if name == "..":
-            here = os.path.dirname(here)
+            current_path = os.path.dirname(current_path)
             continue
-        here = os.path.join(here, name)
-        mount = mount_of(here, mounts)
-        yield (mount[0] if mount else "/"), os.path.join(here, *reversed(rest))
-        target = link(here)
+        current_path = os.path.join(current_path, name)
+        mount = mount_of(current_path, mounts)
+        yield (mount[0] if mount else "/"), os.path.join(current_path, *reversed(rest))
+        target = link(current_path)
         if target is not None:
             links += 1
             if links > LINKS:
                 return
-            here = "/" if target.startswith("/") else os.path.dirname(here)
+            current_path = "/" if target.startswith("/") else os.path.dirname(current_path)
             rest += _names(target)
 
 

@@ -60,13 +60,13 @@ def _identity(device: str) -> str | None:
         _identity(os.path.realpath(os.path.join(device, "slaves", each)))
         for each in _names(os.path.join(device, "slaves"))
     }
-    known = sorted(each for each in below if each is not None)
-    if not mapped or not known or None in below:
+    identities = sorted(each for each in below if each is not None)
+    if not mapped or not identities or None in below:
         return None
     if mapped.startswith("mpath-"):
         # These are several paths to one disk (multipath).
-        return known[0] if len(known) == 1 else None
-    return f"{mapped}@{'+'.join(known)}"
+        return identities[0] if len(identities) == 1 else None
+    return f"{mapped}@{'+'.join(identities)}"
 
 
 def _is_worldwide(name: str) -> bool:
@@ -113,21 +113,21 @@ def _listing() -> list[BlockDevice]:
                 continue
             if stat.S_ISBLK(status.st_mode):
                 names.setdefault(status.st_rdev, []).append(path)
-    found: list[BlockDevice] = []
+    devices: list[BlockDevice] = []
     for number, paths in names.items():
-        known = _identity(
+        device_id = _identity(
             os.path.realpath(
                 os.path.join(SYSFS, "dev/block", f"{os.major(number)}:{os.minor(number)}")
             )
         )
-        if known:
-            found.append({"id": known, "names": sorted(paths)})
-    return sorted(found, key=lambda each: each["id"])
+        if device_id:
+            devices.append({"id": device_id, "names": sorted(paths)})
+    return sorted(devices, key=lambda each: each["id"])
 
 
 def loop_files() -> list[tuple[str, str]]:
     """Return the files behind loop devices of this host: list of (path, device)."""
-    block, found = os.path.join(SYSFS, "block"), []
+    block, pairs = os.path.join(SYSFS, "block"), []
     for name in _names(block):
         path = (
             _read(os.path.join(block, name), "loop/backing_file")
@@ -135,8 +135,8 @@ def loop_files() -> list[tuple[str, str]]:
             else None
         )
         if path:
-            found.append((path, os.path.join(DEV, name)))
-    return found
+            pairs.append((path, os.path.join(DEV, name)))
+    return pairs
 
 
 def _names(folder: str) -> list[str]:

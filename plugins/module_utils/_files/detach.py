@@ -78,12 +78,12 @@ def let_go(kept: int) -> None:
 
 
 def _once(mouth: int) -> Callable[[str], None]:
-    said: list[str] = []
+    words: list[str] = []
 
     def say(word: str) -> None:
-        if said:
+        if words:
             return
-        said.append(word)
+        words.append(word)
         try:
             os.write(mouth, word.encode())
         except OSError:
@@ -105,10 +105,10 @@ def hear(ears: Mapping[Any, int], seconds: float) -> dict[Any, str | None]:
         heard.register(descriptor, select.POLLIN)
     deadline = time.monotonic() + seconds
     while open_ears:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        seconds_left = deadline - time.monotonic()
+        if seconds_left <= 0:
             break
-        for descriptor, _dummy in heard.poll(left * 1000):
+        for descriptor, _dummy in heard.poll(seconds_left * 1000):
             heard.unregister(descriptor)
             text = os.read(descriptor, 64).decode()
             words[open_ears.pop(descriptor)] = text or None

@@ -86,7 +86,7 @@ def _whole(size: int, pieces: Iterable[str]) -> str:
 
 def _piece(path: str, start: int) -> str:
     """Return the digest of one piece of a file. Do not read holes."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     with open(path, "rb", buffering=0) as handle:
         descriptor, offset = handle.fileno(), start
         end = min(start + PIECE, os.fstat(descriptor).st_size)
@@ -100,9 +100,9 @@ def _piece(path: str, start: int) -> str:
             offset = max(offset, data // BLOCK * BLOCK)
             if offset >= end:
                 break
-            _add(found, offset, os.pread(descriptor, BLOCK, offset).ljust(BLOCK, b"\0"))
+            _add(hasher, offset, os.pread(descriptor, BLOCK, offset).ljust(BLOCK, b"\0"))
             offset += BLOCK
-    return found.hexdigest()
+    return hasher.hexdigest()
 
 
 class Stamp(TypedDict):
@@ -145,10 +145,10 @@ def of_file(path: str, seconds: float | None = None) -> tuple[str | None, Stamp]
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is no file")
     stamp, name = stamp_of(status), f"{status.st_dev}-{status.st_ino}"
-    known = recall(name, stamp)
-    if known and known.get("digest"):
-        return known["digest"], stamp
-    pieces = known["pieces"] if known else []
+    note = recall(name, stamp)
+    if note and note.get("digest"):
+        return note["digest"], stamp
+    pieces = note["pieces"] if note else []
     before = len(pieces)
     while len(pieces) * PIECE < status.st_size:
         if deadline is not None and time.monotonic() >= deadline:
@@ -184,10 +184,10 @@ def recall(name: str, stamp: Stamp) -> dict[str, Any] | None:
     """Return the dict that keep() has saved under a name; None if the file has changed."""
     try:
         with open(os.path.join(folder(), f"{name}.json"), encoding="utf-8") as handle:
-            found = json.load(handle)
+            note = json.load(handle)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.get("stamp") == stamp else None
+    return note if isinstance(note, dict) and note.get("stamp") == stamp else None
 
 
 def keep(name: str, stamp: Stamp, **what: object) -> None:

@@ -48,15 +48,15 @@ def reach(address: str, port: int, timeout: float) -> Reached:
     """
     deadline, last = time.monotonic() + timeout, "nothing was tried"
     try:
-        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
         return Reached(None, f"{address} is no name that is known here: {problem}")
     tried = False
-    for family, kind, protocol, _dummy, where in found:
-        left = max(0.1, deadline - time.monotonic())
+    for family, kind, protocol, _dummy, where in addresses:
+        seconds_left = max(0.1, deadline - time.monotonic())
         try:
             with socket.socket(family, kind, protocol) as tries:
-                tries.settimeout(left)
+                tries.settimeout(seconds_left)
                 tries.connect(where)
             return Reached(True, f"{address} answers on port {port}")
         except OSError as problem:

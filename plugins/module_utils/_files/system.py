@@ -17,7 +17,7 @@ def names() -> set[str]:
     """
     try:
         with open(OS_RELEASE, encoding="utf-8", errors="replace") as file:
-            found = re.findall(r"^ID(?:_LIKE)?=(.*)$", file.read(), re.MULTILINE)
+            values = re.findall(r"^ID(?:_LIKE)?=(.*)$", file.read(), re.MULTILINE)
     except OSError:
         return set()
-    return {word for value in found for word in value.strip().strip("\"'").lower().split()}
+    return {word for value in values for word in value.strip().strip("\"'").lower().split()}

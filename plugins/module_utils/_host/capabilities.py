@@ -95,14 +95,14 @@ def _cell_cpu(cpu: Element) -> CellCpu:
     """Return a CPU of a cell. libvirt does not know where a CPU is that is offline: then all but
     its number is None, and it has no siblings.
     """
-    known = cpu.get("core_id") is not None
+    has_topology = cpu.get("core_id") is not None
     return {
         "id": integer(cpu.get("id")),
         "socket": _number(cpu.get("socket_id")),
         "die": _number(cpu.get("die_id")),
         "cluster": _number(cpu.get("cluster_id")),
         "core": _number(cpu.get("core_id")),
-        "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")) if known else [],
+        "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")) if has_topology else [],
     }
 
 
@@ -134,7 +134,7 @@ def read_free_pages(conn: Any, cells: Sequence[HostCell]) -> None:
 
 def supported_instances(root: Element) -> list[list[str]]:
     """Return ``[[arch, domain type, os type], ...]`` for each guest the hypervisor can run."""
-    found = []
+    entries = []
     for guest in root.findall("guest"):
         os_type = child_text(guest, "os_type")
         for arch in guest.findall("arch"):
@@ -144,9 +144,9 @@ def supported_instances(root: Element) -> list[list[str]]:
                     for word in (arch.get("name"), domain.get("type"), os_type)
                     if word is not None
                 ]
-                if len(entry) == 3 and entry not in found:
-                    found.append(entry)
-    return found
+                if len(entry) == 3 and entry not in entries:
+                    entries.append(entry)
+    return entries
 
 
 def cpu_element(text: str) -> str | None:

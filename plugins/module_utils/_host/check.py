@@ -83,21 +83,23 @@ def _secrets(conn: Any) -> dict[str, list[str]]:
     """Return the names of the secrets that have a value, or may have one; and the names of the
     secrets that libvirt does not describe. No value is kept.
     """
-    found = [
+    secrets = [
         (sources.has_value(secret), (secret.UUIDString(), secret.usageID()))
         for secret in missing_drivers.listed(conn.listAllSecrets, 0)
     ]
     return {
-        "secrets": _distinct(name for has, names in found for name in names if has is not False),
-        "secrets_unknown": _distinct(name for has, names in found for name in names if has is None),
+        "secrets": _distinct(name for has, names in secrets for name in names if has is not False),
+        "secrets_unknown": _distinct(
+            name for has, names in secrets for name in names if has is None
+        ),
     }
 
 
 def _machines(arch: Element) -> set[str]:
-    found = set()
+    names = set()
     for machine in arch.iter("machine"):
-        found |= {machine.text or "", machine.get("canonical") or ""}
-    return found - {""}
+        names |= {machine.text or "", machine.get("canonical") or ""}
+    return names - {""}
 
 
 def _pool(pool: Any) -> dict[str, Any] | None:

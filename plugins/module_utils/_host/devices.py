@@ -29,26 +29,26 @@ def read_devices(conn: Any) -> HostDevices:
     """Return the devices that guests may get: ``pci_devices``, ``mdev_types`` and ``mdev_devices``,
     each sorted; empty if the driver knows none.
     """
-    found = []
+    pairs = []
     for device in _listing(conn):
         try:
             text = device.XMLDesc(0)
         except libvirt.libvirtError:
             # Unplugged between the list and the look.
             continue
-        found.append((text, _is_active(device)))
-    return parse_devices(found)
+        pairs.append((text, _is_active(device)))
+    return parse_devices(pairs)
 
 
 def _listing(conn: Any) -> Sequence[Any]:
-    wanted = 0
+    kind_flags = 0
     for kind in _KINDS:
-        wanted |= getattr(libvirt, f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}", 0)
+        kind_flags |= getattr(libvirt, f"VIR_CONNECT_LIST_NODE_DEVICES_CAP_{kind}", 0)
     # Mediated devices can be defined without being there, from libvirt 7.3 on.
     defined = getattr(libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE", 0) | getattr(
         libvirt, "VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE", 0
     )
-    for flags in (wanted | defined, wanted) if defined else (wanted,):
+    for flags in (kind_flags | defined, kind_flags) if defined else (kind_flags,):
         try:
             found: Sequence[Any] = conn.listAllDevices(flags)
             return found

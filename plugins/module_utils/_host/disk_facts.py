@@ -51,12 +51,12 @@ def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None
         mode = GONE
     except OSError:
         mode = None
-    found = (
+    identity = (
         block_devices.identity(path)
         if kinds.disk(kind).source is Source.DEVICE or (mode is not None and stat.S_ISBLK(mode))
         else None
     )
-    return f"device:{found}" if found else real_path_id(real, mounts), real, mode
+    return f"device:{identity}" if identity else real_path_id(real, mounts), real, mode
 
 
 class DiskFacts:
@@ -105,21 +105,21 @@ class DiskFacts:
             files += domain["other_files"]
         self.add(files)
         for domain in domains:
-            known = {
+            names = {
                 name
                 for disk in domain["disks"]
                 for each in (disk, *(disk["chain"] or ()))
                 for name in (each["path"], each["real_path"])
             }
-            known.discard(None)
+            names.discard(None)
             kept = []
-            for each in domain["other_files"]:
-                dummy, dummy2, mode = self._places.get(each["path"] or "", (None, None, None))
+            for file in domain["other_files"]:
+                dummy, dummy2, mode = self._places.get(file["path"] or "", (None, None, None))
                 if mode is not None and stat.S_ISDIR(mode):
-                    each["type"] = "dir"
+                    file["type"] = "dir"
                 is_file = not mode or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
-                if is_file and (each["written"] or each["path"] not in known):
-                    kept.append(each)
+                if is_file and (file["written"] or file["path"] not in names):
+                    kept.append(file)
             domain["other_files"] = kept
             if self._has_files:
                 domain["bindings"] = [*(domain.get("bindings") or ()), *self._gone(domain)]
@@ -127,7 +127,7 @@ class DiskFacts:
     def _gone(self, domain: HostDomain) -> list[BindingFacts]:
         """Return the binding of a domain that has lost a file."""
         runs = domain.get("state") in RUNNING
-        found = []
+        missing = []
         for disk in _disks(domain):
             if disk["path"] is None or (disk.get("only") == "next_start" and not runs):
                 continue
@@ -143,12 +143,12 @@ class DiskFacts:
             ]:
                 if self._places.get(path, (None, None, None))[2] == GONE:
                     held = runs and disk.get("only") != "next_start"
-                    found.append(
+                    missing.append(
                         gone.binding(
                             domain["name"], disk, name, has_medium and path == disk["path"], held
                         )
                     )
-        return found
+        return missing
 
     def add(self, disks: Sequence[DomainDisk | OtherFile]) -> None:
         """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None if it
@@ -166,16 +166,19 @@ class DiskFacts:
                     "behind_on_network": [],
                 }
             )
-        there = [(path, disk) for disk in disks if (path := disk["path"]) is not None]
-        backing.learn([path for path, disk in there if disk["format"] != "raw"], self._references)
+        with_paths = [(path, disk) for disk in disks if (path := disk["path"]) is not None]
+        backing.learn(
+            [path for path, disk in with_paths if disk["format"] != "raw"], self._references
+        )
         chains = [
-            backing.chain(path, disk["format"], self._references, self._ask) for path, disk in there
+            backing.chain(path, disk["format"], self._references, self._ask)
+            for path, disk in with_paths
         ]
         self._place(
-            [(path, disk["type"]) for path, disk in there]
+            [(path, disk["type"]) for path, disk in with_paths]
             + [(path, "file") for chain in chains for path in chain.files]
         )
-        for (path, disk), chain in zip(there, chains):
+        for (path, disk), chain in zip(with_paths, chains):
             disk["shared_id"], disk["real_path"], dummy = self._places[path]
             disk["behind_on_network"] = chain.rbd
             self._behind[path] = chain.files
@@ -228,7 +231,7 @@ class DiskFacts:
         :param seconds: the time to read images with unknown digests. Known digests cost no time.
         """
         deadline = time.monotonic() + seconds
-        found: list[ImageDigest] = []
+        images: list[ImageDigest] = []
         for path, needed in sorted(self._local.items()):
             try:
                 digest, stamp = digests.of_file(
@@ -237,5 +240,5 @@ class DiskFacts:
             except (OSError, access.Unresponsive):
                 continue
             if digest:
-                found.append({"path": path, "digest": digest, **stamp})
-        return found
+                images.append({"path": path, "digest": digest, **stamp})
+        return images

@@ -73,7 +73,7 @@ def reasons(conn: Any, root: Element, usual: str | None, where: str) -> list[str
 
     :param usual: the path of QEMU there.
     """
-    found = []
+    sentences = []
     emulator = child_text(root, "devices/emulator")
     if (
         emulator
@@ -82,18 +82,18 @@ def reasons(conn: Any, root: Element, usual: str | None, where: str) -> list[str
         and not _USUAL.fullmatch(emulator)
         and not _path(conn, root, emulator)
     ):
-        found.append(
+        sentences.append(
             f"{where} has no {emulator}, the emulator of its domain; QEMU is {usual} there: install it there, or change <emulator> with virsh "
             "edit, or choose another host"
         )
     own = {each.get("model") for each in root.findall("seclabel") if _is_own(each)}
-    found += [
+    sentences += [
         f"it has a label of {model} of its own, and libvirt of {where} works without {model}: use the same security_driver in "
         "/etc/libvirt/qemu.conf of both hosts, or take <seclabel> out with virsh edit, or choose another host"
         for model in _missing_drivers(conn, root)
         if model in own
     ]
-    return found
+    return sentences
 
 
 def _missing_drivers(conn: Any, root: Element) -> list[str]:

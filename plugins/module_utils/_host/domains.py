@@ -65,7 +65,7 @@ def read_domains(
         "managed_save": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE),
     }
     with_snapshots = _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT)
-    found, untold = [], []
+    triples, untold = [], []
     for domain, stats in pairs:
         try:
             uuid = domain.UUIDString()
@@ -96,10 +96,10 @@ def read_domains(
         entry["persistent"] = entry["uuid"] in flags["persistent"]
         entry["autostart"] = entry["uuid"] in flags["autostart"]
         entry["managed_save"] = entry["uuid"] in flags["managed_save"]
-        found.append((entry, domain, stats))
-    _add_sizes(found, local, warn, pools, conn)
+        triples.append((entry, domain, stats))
+    _add_sizes(triples, local, warn, pools, conn)
     return sorted(
-        (entry for entry, dummy, dummy in found), key=lambda entry: (entry["name"], entry["uuid"])
+        (entry for entry, dummy, dummy in triples), key=lambda entry: (entry["name"], entry["uuid"])
     ), untold
 
 
@@ -403,10 +403,10 @@ def _look(path: str, kind: str, image_format: str | None) -> tuple[int, int] | N
 
 def _block_stats(conn: Any, domains: Sequence[Any]) -> dict[str, Stats]:
     """Return dict uuid -> statistics of some domains and their disks; empty if the driver has none."""
-    wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
+    stats_wanted = libvirt.VIR_DOMAIN_STATS_STATE | libvirt.VIR_DOMAIN_STATS_BLOCK
     try:
         pairs = conn.domainListGetStats(
-            domains, wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
+            domains, stats_wanted, libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
         )
     except LibvirtSilent:
         raise
@@ -447,13 +447,16 @@ def _add_sizes_of_volumes(disks: Iterable[DomainDisk], conn: Any, pools: Sequenc
             pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"
         }
         for pool, volume in names.items():
-            found = (
+            volume_info = (
                 _quietly(functools.partial(_volume_info, conn, pool, volume), None)
                 if volume
                 else None
             )
-            if found is not None:
-                disk["capacity_bytes"], disk["allocation_bytes"] = int(found[1]), int(found[2])
+            if volume_info is not None:
+                disk["capacity_bytes"], disk["allocation_bytes"] = (
+                    int(volume_info[1]),
+                    int(volume_info[2]),
+                )
                 break
 
 

@@ -78,7 +78,7 @@ def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[s
         root.remove(each)
     for name in lacking:
         ET.SubElement(root, "feature", policy="disable", name=name)
-    found = conn.baselineHypervisorCPU(
+    cpu_text = conn.baselineHypervisorCPU(
         None,
         arch,
         None,
@@ -86,14 +86,14 @@ def baseline(conn: Any, arch: str, kind: str, common: Collection[str]) -> dict[s
         [ET.tostring(root, encoding="unicode")],
         libvirt.VIR_CONNECT_BASELINE_CPU_MIGRATABLE,
     )
-    chosen = parse(found)
+    chosen = parse(cpu_text)
     return {
         "vendor": child_text(chosen, "vendor"),
         "model": child_text(chosen, "model"),
         "policies": {
             each.get("name"): each.get("policy", "require") for each in chosen.findall("feature")
         },
-        "features": _features(conn, arch, kind, found),
+        "features": _features(conn, arch, kind, cpu_text),
     }
 
 

@@ -137,11 +137,11 @@ class HostModule(AnsibleModule):
             self.fail_json(msg=message, **result())
 
     def _refuse_another_machine(self) -> None:
-        given = machine.given()
-        if not given:
+        text = machine.given()
+        if not text:
             return
         try:
-            expected = machine.read_expected(json.loads(given))
+            expected = machine.read_expected(json.loads(text))
         except (ValueError, AttributeError) as problem:
             self.fail_json(
                 msg=f"{machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False

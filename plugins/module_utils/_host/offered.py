@@ -96,7 +96,7 @@ def read(
     """
     kinds = {each[1] for each in supported_instances if each[0] == arch}
     kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
-    found: dict[str, list[str]] = {}
+    values_by_name: dict[str, list[str]] = {}
     if kind is None:
         return None
     # The buses and the firmware differ by machine type.
@@ -106,15 +106,17 @@ def read(
         except libvirt.libvirtError:
             continue
         for name, path, enum in _READ:
-            values = found.setdefault(name, [])
+            values = values_by_name.setdefault(name, [])
             values.extend(each for each in _values(offered, path, enum) or () if each not in values)
-    if "emulator" not in found.pop("tpm_backends", ()):
+    if "emulator" not in values_by_name.pop("tpm_backends", ()):
         # The other backend models pass a TPM of the host through to the guest.
-        found.update({key: [] for key in ("tpm_models", "tpm_versions") if key in found})
-    elif not found["tpm_versions"]:
+        values_by_name.update(
+            {key: [] for key in ("tpm_models", "tpm_versions") if key in values_by_name}
+        )
+    elif not values_by_name["tpm_versions"]:
         # libvirt before 8.6 does not say it.
-        found["tpm_versions"] = ["1.2", "2.0"]
-    return found or None
+        values_by_name["tpm_versions"] = ["1.2", "2.0"]
+    return values_by_name or None
 
 
 def _sentence(where: str, what: str, value: str, values: Iterable[str]) -> str:
@@ -141,19 +143,19 @@ def _values(offered: Element, path: str, name: str) -> list[str] | None:
 
 
 def _firmware(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:
-    found = root.find("os")
-    wanted = None if found is None else found.get("firmware")
+    os_element = root.find("os")
+    firmware = None if os_element is None else os_element.get("firmware")
     has = _values(offered, "os", "firmware")
-    if found is not None and wanted and has is not None:
+    if os_element is not None and firmware and has is not None:
         secure = any(
             each.get("name") == "secure-boot" and each.get("enabled") == "yes"
-            for each in found.findall("firmware/feature")
+            for each in os_element.findall("firmware/feature")
         )
         loaders = _values(offered, "os/loader", "secure")
-        if wanted not in has:
-            yield "firmware", wanted, has or ["bios"]
+        if firmware not in has:
+            yield "firmware", firmware, has or ["bios"]
         elif secure and loaders is not None and "yes" not in loaders:
-            yield "firmware", f"{wanted} with Secure Boot", [*has, "bios"]
+            yield "firmware", f"{firmware} with Secure Boot", [*has, "bios"]
 
 
 def _devices(root: Element, offered: Element) -> Iterable[tuple[str, str, list[str]]]:

@@ -135,14 +135,14 @@ def _own_sign() -> Answer | None:
 
 
 def _zypper() -> Answer | None:
-    said = _run("zypper", "--non-interactive", "needs-rebooting")
-    if said is None:
+    reply = _run("zypper", "--non-interactive", "needs-rebooting")
+    if reply is None:
         return None
-    if said.status == REBOOT_IS_NEEDED:
+    if reply.status == REBOOT_IS_NEEDED:
         return Answer(True, "zypper needs-rebooting says so")
-    if said.status == 0:
+    if reply.status == 0:
         return Answer(False, "zypper needs-rebooting finds nothing")
-    return Answer(None, f"zypper needs-rebooting {said.words()}")
+    return Answer(None, f"zypper needs-rebooting {reply.words()}")
 
 
 def _dnf() -> Answer | None:
@@ -151,21 +151,21 @@ def _dnf() -> Answer | None:
     """
     problem = None
     for words in (("-C", "needs-restarting", "-r"), ("needs-restarting", "-r")):
-        said = _run("dnf", *words)
-        if said is None or _has_no_such_command(said):
+        reply = _run("dnf", *words)
+        if reply is None or _has_no_such_command(reply):
             return None
         # Any error of dnf ends with the status that means yes.
-        if said.status == 1 and _DNF_YES in said.output:
-            packages = re.findall(r"^\s*\* (\S+)$", said.output, re.MULTILINE)
+        if reply.status == 1 and _DNF_YES in reply.output:
+            packages = re.findall(r"^\s*\* (\S+)$", reply.output, re.MULTILINE)
             named = (
                 f": {', '.join(packages[:5])}{' ...' if len(packages) > 5 else ''}"
                 if packages
                 else ""
             )
             return Answer(True, f"dnf needs-restarting says so{named}")
-        if said.status == 0 and _DNF_NO in said.output:
+        if reply.status == 0 and _DNF_NO in reply.output:
             return Answer(False, "dnf needs-restarting finds nothing")
-        problem = said
+        problem = reply
     return Answer(None, f"dnf needs-restarting {problem.words() if problem else ''}")
 
 
@@ -244,10 +244,10 @@ def boot_time() -> int | None:
     """Return when the kernel was started, in seconds since 1970, or None."""
     try:
         with open(STAT, encoding="ascii", errors="replace") as file:
-            found = re.search(r"^btime (\d+)$", file.read(), re.MULTILINE)
+            match = re.search(r"^btime (\d+)$", file.read(), re.MULTILINE)
     except OSError:
         return None
-    return int(found.group(1)) if found else None
+    return int(match.group(1)) if match else None
 
 
 # -- programs -----------------------------------------------------------------------------------

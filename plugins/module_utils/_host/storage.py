@@ -35,16 +35,16 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[Pool]:
     :param mounts: the mounts of this machine; None when the URI names another one.
     :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
     """
-    found = []
+    pools = []
     for pool in missing_drivers.listed(conn.listAllStoragePools, 0):
         try:
-            found.append(_pool(pool, mounts))
+            pools.append(_pool(pool, mounts))
         except libvirt.libvirtError as exc:
             # Undefined between the list and the look. Any other error is raised: a pool that cannot
             # be read is not gone.
             if binding.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise
-    return sorted(found, key=lambda pool: pool["name"])
+    return sorted(pools, key=lambda pool: pool["name"])
 
 
 def _pool(pool: Any, mounts: Sequence[Mount] | None) -> Pool:
@@ -87,10 +87,10 @@ def _available(usage: Usage, state: int, real_path: str | None, last: int) -> in
     if state != _RUNNING or usage is not Usage.FILE_SYSTEM or real_path is None:
         return last
     try:
-        found = access.call(os.statvfs, real_path)
+        status = access.call(os.statvfs, real_path)
     except (OSError, access.Unresponsive):
         return last
-    return found.f_frsize * found.f_bavail
+    return status.f_frsize * status.f_bavail
 
 
 def read_instances_storage(
@@ -109,22 +109,22 @@ def read_instances_storage(
 
     :param mounts: the mounts of this machine; None when the URI names another one.
     """
-    sizes, why = None, None
+    sizes, reason = None, None
     if mounts is None:
         sizes = _from_pools(instances_path, pools)
-        why = (
+        reason = (
             "the URI names another machine and none of its running storage pools covers the path. "
             "Run the module on the hypervisor, or define such a pool."
         )
     else:
         try:
             sizes = access.call(_from_filesystem, instances_path)
-            why = "its file system does not tell."
+            reason = "its file system does not tell."
         except access.Unresponsive as exc:
-            why = str(exc)
+            reason = str(exc)
     total, used, free = sizes or (0, 0, 0)
     real_path = access.real_path(instances_path) if mounts is not None else None
-    found: InstancesStorage = {
+    facts: InstancesStorage = {
         "instances_path": instances_path,
         "real_path": real_path,
         "total_gb": int(total // GIB),
@@ -137,12 +137,12 @@ def read_instances_storage(
         "disk_available_least_gb": None,
     }
     if sizes is None:
-        warn(f"The room below {instances_path} on {conn.getHostname()} is unknown: {why}")
+        warn(f"The room below {instances_path} on {conn.getHostname()} is unknown: {reason}")
     else:
-        found["disk_available_least_gb"] = int(
-            (found["free_gb"] * GIB - over_committed(domains)) // GIB
+        facts["disk_available_least_gb"] = int(
+            (facts["free_gb"] * GIB - over_committed(domains)) // GIB
         )
-    return found
+    return facts
 
 
 def _from_filesystem(path: str) -> tuple[int, int, int] | None:
@@ -165,13 +165,13 @@ def _from_pools(path: str, pools: Iterable[Pool]) -> tuple[float, float, float] 
     """Return the same numbers of the running pool with the longest target path that covers
     ``path``.
     """
-    wanted = os.path.normpath(path)
+    normal_path = os.path.normpath(path)
     best, longest = None, 0
     for pool in pools:
         if pool["state"] != "running" or not pool["path"]:
             continue
         target = os.path.normpath(pool["path"])
-        below = wanted == target or wanted.startswith(target.rstrip("/") + "/")
+        below = normal_path == target or normal_path.startswith(target.rstrip("/") + "/")
         if below and (best is None or len(target) > longest):
             best, longest = pool, len(target)
     if best is None:
@@ -202,11 +202,11 @@ def read_networks(conn: Any) -> list[Network]:
 
     :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
     """
-    found: list[Network] = []
+    networks: list[Network] = []
     for network in missing_drivers.listed(conn.listAllNetworks, 0):
         try:
             bridge = parse(network.XMLDesc(0)).find("bridge")
-            found.append(
+            networks.append(
                 {
                     "name": network.name(),
                     "uuid": network.UUIDString(),
@@ -218,7 +218,7 @@ def read_networks(conn: Any) -> list[Network]:
             if binding.code_of(exc) == libvirt.VIR_ERR_NO_NETWORK:
                 continue
             raise
-    return sorted(found, key=lambda network: network["name"])
+    return sorted(networks, key=lambda network: network["name"])
 
 
 def read_addresses(conn: Any) -> dict[str, list[str]]:
@@ -231,16 +231,16 @@ def read_addresses(conn: Any) -> dict[str, list[str]]:
         networks = conn.listAllNetworks(libvirt.VIR_CONNECT_LIST_NETWORKS_ACTIVE)
     except libvirt.libvirtError:
         return {}
-    found: dict[str, set[str]] = {}
+    by_mac: dict[str, set[str]] = {}
     for network in networks:
         try:
             leases = network.DHCPLeases()
         except libvirt.libvirtError:
             continue
         for lease in leases or ():
-            found.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
+            by_mac.setdefault((lease.get("mac") or "").lower(), set()).add(lease["ipaddr"])
     # Addresses of IPv4 come first.
     return {
         mac: sorted(addresses, key=lambda each: (":" in each, each))
-        for mac, addresses in found.items()
+        for mac, addresses in by_mac.items()
     }

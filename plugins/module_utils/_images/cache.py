@@ -77,12 +77,12 @@ class Absent(Unread):
 
 def read_checksum(text: str, name: str) -> tuple[str, str]:
     """Return ``(algorithm, digits)`` of a checksum such as ``sha256:...``."""
-    found = checksums.read(text.strip().lower())
-    if found is None:
+    checksum = checksums.read(text.strip().lower())
+    if checksum is None:
         raise ImageProblem(
             f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits."
         )
-    return found
+    return checksum
 
 
 class OtherContent(ImageProblem):
@@ -119,11 +119,11 @@ class CachedImage:
         :raises ImageProblem: another file has its name.
         """
         try:
-            found = os.lstat(self.path)
+            status = os.lstat(self.path)
         except FileNotFoundError:
             return False
         note = read_note(self._note)
-        if note is not None and note == stamp(found):
+        if note is not None and note == stamp(status):
             return True
         # There is no note, or the file was changed since.
         if (
@@ -223,12 +223,12 @@ class CachedImage:
                 f"The image {self._name} was cut off: {source} gave {part.tell()} of {total} bytes to {host_name()}. Run this again, "
                 "which goes on from there."
             )
-        found = self._digest_of(part)
-        if found == os.path.basename(self.path):
+        digest = self._digest_of(part)
+        if digest == os.path.basename(self.path):
             return
         ownership.drop_temporary(self._part)
         raise OtherContent(
-            f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {found}, not "
+            f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {digest}, not "
             f"{os.path.basename(self.path)}. The copy was removed, the source is as before: correct the checksum, or the source."
         )
 
@@ -284,14 +284,14 @@ class CachedImage:
         folder, name = os.path.split(path)
         try:
             conn = open_connection(peer)
-            found = Folder(conn, folder).download(name, begin, take)
+            has_file = Folder(conn, folder).download(name, begin, take)
         except LibvirtProblem as exc:
             raise Unread(
                 f"The image {self._name} cannot be copied from {uri_host(peer)} to {host_name()}: {str(exc).rstrip('.')}."
             ) from exc
         finally:
             close(conn)
-        if not found:
+        if not has_file:
             raise Unread(f"{uri_host(peer)} has no file {path} any more.")
         return total
 
@@ -387,11 +387,11 @@ class CachedImage:
             ) from exc
 
     def _digest_of(self, file: BinaryIO) -> str:
-        found = hashlib.new(self._algorithm)
+        hasher = hashlib.new(self._algorithm)
         file.seek(0)
         for piece in iter(lambda: file.read(CHUNK), b""):
-            found.update(piece)
-        return found.hexdigest()
+            hasher.update(piece)
+        return hasher.hexdigest()
 
     def _finish(self, part: BinaryIO) -> None:
         """Write the note, then give the file its name. A file without a note does not belong to
@@ -505,13 +505,13 @@ def _why_not(path: str) -> tuple[str | None, tuple[int, int] | None]:
     inode))``.
     """
     note = read_note(path + NOTE)
-    found = os.lstat(path)
-    if note is None or note.get("inode") != found.st_ino or note.get("size") != found.st_size:
+    status = os.lstat(path)
+    if note is None or note.get("inode") != status.st_ino or note.get("size") != status.st_size:
         return "nothing proves that drover has made it", None
     used = os.stat(path + NOTE).st_mtime
     if time.time() - used < UNUSED:
         return f"an instance was made of it in the last {UNUSED // 3600} hours", None
-    return None, (found.st_dev, found.st_ino)
+    return None, (status.st_dev, status.st_ino)
 
 
 def _is_abandoned(path: str) -> bool:

@@ -41,8 +41,8 @@ def failures_of_kinds(module: AnsibleModule) -> Iterator[None]:
 
 def bring(module: AnsibleModule) -> dict[str, object]:
     """Bring the image into the cache, within the time of this call."""
-    given = module.params
-    cached = CachedImage(given["folder"], given["name"], given["checksum"])
+    params = module.params
+    cached = CachedImage(params["folder"], params["name"], params["checksum"])
     if cached.is_there():
         if not module.check_mode:
             cached.mark_used()
@@ -57,17 +57,17 @@ def bring(module: AnsibleModule) -> dict[str, object]:
             "total": None,
         }
     try:
-        changed = cached.bring(given["url"], given["path"], given["seconds"], given["peer"])
+        changed = cached.bring(params["url"], params["path"], params["seconds"], params["peer"])
     except Unfinished as so_far:
-        given = {**given, "uploaded": False}
+        params = {**params, "uploaded": False}
         found = {"done": False, "size": so_far.size, "total": so_far.total}
         return {"changed": True, "image": cached.path, "before": cached.begun, **found}
     except ImageProblem as exc:
         _fail(module, exc, before=cached.begun)
         raise
     finally:
-        if given["uploaded"] and given["path"]:
-            ownership.drop_temporary(given["path"])
+        if params["uploaded"] and params["path"]:
+            ownership.drop_temporary(params["path"])
     return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
 
 

@@ -58,18 +58,18 @@ def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
         an encryption.
     """
     data = (info.get("format-specific") or {}).get("data") or {}
-    found = []
+    sentences = []
     if data.get("data-file"):
-        found.append(
+        sentences.append(
             f"keeps its data in another file, {data['data-file']}, which is not moved with it: convert it with qemu-img convert first"
         )
     if way == WHOLE:
-        return found
+        return sentences
     if info.get("encrypted") or encrypted:
-        found.append("is encrypted, and a copy of it would not be: it is not moved")
+        sentences.append("is encrypted, and a copy of it would not be: it is not moved")
     names = snapshots(info)
     if names:
-        found.append(
+        sentences.append(
             f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d"
         )
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
@@ -77,10 +77,10 @@ def left_out(info: ImageInfo, way: str, encrypted: bool = False) -> list[str]:
     # disk.
     foreign = [each for each in bitmaps if not each.startswith(ownership.CHECKPOINT)]
     if foreign and way == CONVERTED:
-        found.append(
+        sentences.append(
             f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove"
         )
-    return found
+    return sentences
 
 
 def snapshots(info: ImageInfo) -> list[str]:

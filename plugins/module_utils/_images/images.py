@@ -87,18 +87,18 @@ def check_disk(module: AnsibleModule, disk: NewDisk) -> bool:
         )
     if not os.path.lexists(path):
         return True
-    found = image_info(module, path)
+    info = image_info(module, path)
     problems = []
-    if found["format"] != disk["format"]:
-        problems.append(f"its format is {found['format']}, not {disk['format']}")
-    if found["virtual-size"] != size:
+    if info["format"] != disk["format"]:
+        problems.append(f"its format is {info['format']}, not {disk['format']}")
+    if info["virtual-size"] != size:
         problems.append(
-            f"its size is {found['virtual-size'] / GIB:.2f} GiB, not {size / GIB:.2f} GiB"
+            f"its size is {info['virtual-size'] / GIB:.2f} GiB, not {size / GIB:.2f} GiB"
         )
-    behind = found.get("full-backing-filename") or found.get("backing-filename")
+    behind = info.get("full-backing-filename") or info.get("backing-filename")
     if (behind or None) != (backing or None):
         problems.append(f"it is backed by {behind or 'nothing'}, not by {backing or 'nothing'}")
-    if not problems and holds_data(module, path, found):
+    if not problems and holds_data(module, path, info):
         problems.append("it holds data, and nothing proves whose")
     if problems:
         raise ImageProblem(
@@ -118,17 +118,17 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
         raise ImageProblem(
             f"The image {path} does not exist on {host_name()}: copy it there first."
         )
-    found = image_info(module, path)
-    _refuse_encrypted(path, found)
-    if image_format not in (None, found["format"]):
+    info = image_info(module, path)
+    _refuse_encrypted(path, info)
+    if image_format not in (None, info["format"]):
         raise ImageProblem(
-            f"The image {path} on {host_name()} is of the format {found['format']}, not {image_format}: correct its format."
+            f"The image {path} on {host_name()} is of the format {info['format']}, not {image_format}: correct its format."
         )
-    if found["virtual-size"] > size_gb * GIB:
+    if info["virtual-size"] > size_gb * GIB:
         raise ImageProblem(
-            f"The image {path} has {found['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger."
+            f"The image {path} has {info['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger."
         )
-    return str(found["format"])
+    return str(info["format"])
 
 
 def _refuse_encrypted(path: str, found: ImageInfo) -> None:
@@ -485,9 +485,9 @@ def _heed(
         try:
             return program.communicate(timeout=HEED)
         except subprocess.TimeoutExpired:
-            why = why_not()
-            if why is not None:
+            reason = why_not()
+            if reason is not None:
                 program.kill()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(10)
-                raise ImageProblem(f"On {host_name()}, {doing} was given up: {why}.") from None
+                raise ImageProblem(f"On {host_name()}, {doing} was given up: {reason}.") from None

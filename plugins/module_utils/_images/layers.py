@@ -47,12 +47,12 @@ def layers(path: str, image_format: str | None) -> list[str]:
 
     :raises LibvirtProblem: the images are unknown.
     """
-    found = backing.chain(path, image_format)
-    if found.troubles:
+    chain = backing.chain(path, image_format)
+    if chain.troubles:
         raise LibvirtProblem(
-            f"the images of the disk {path} on {host_name()} are not known: {found.troubles[0]}"
+            f"the images of the disk {path} on {host_name()} are not known: {chain.troubles[0]}"
         )
-    return [path, *found.files]
+    return [path, *chain.files]
 
 
 def position(chain: Sequence[str], image: str) -> int | None:
@@ -95,15 +95,15 @@ def merge_offline(
     :raises ImageProblem: the merge failed, or took too long.
     :raises LibvirtProblem: the image has another backing file.
     """
-    found = images.image_info(module, image)
-    behind = found.get("full-backing-filename") or found.get("backing-filename")
+    info = images.image_info(module, image)
+    behind = info.get("full-backing-filename") or info.get("backing-filename")
     if (
         not behind
         or real(behind) != real(base[0])
-        or found.get("backing-filename-format") != base[1]
+        or info.get("backing-filename-format") != base[1]
     ):
         raise LibvirtProblem(
-            f"{image} on {host_name()} is backed by {behind or 'nothing'} ({found.get('backing-filename-format') or 'no format named'}), not by "
+            f"{image} on {host_name()} is backed by {behind or 'nothing'} ({info.get('backing-filename-format') or 'no format named'}), not by "
             f"{base[0]} ({base[1]}): somebody has changed it. Nothing was merged; look at it with qemu-img info"
         )
     images.commit(module, image, limit)
@@ -135,13 +135,13 @@ def merge_live(domain: Any, target: str, image: str, base: str, deadline: float)
     """
     active = _live(domain, target)
     is_active = real(file_of(active) or "") == real(image)
-    wanted = (
+    job_type = (
         libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_ACTIVE_COMMIT
         if is_active
         else libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COMMIT
     )
     job = job_of(domain, target)
-    if job and job.get("type") != wanted:
+    if job and job.get("type") != job_type:
         raise LibvirtProblem(
             f"another block job, such as a copy or a backup, works on the disk {target} on {host_name()}: wait for its end (virsh blockjob), then "
             "run this again"
@@ -182,10 +182,10 @@ def _named(disk: Element, target: str, image: str) -> str:
     :raises LibvirtProblem: libvirt does not have the layer.
     """
     layer: Element | None = disk
-    wanted = real(image)
+    real_path = real(image)
     while layer is not None:
         source = layer.find("source")
-        if source is not None and real(source.get("file") or "/") == wanted:
+        if source is not None and real(source.get("file") or "/") == real_path:
             return f"{target}[{source.get('index')}]" if source.get("index") else image
         layer = layer.find("backingStore")
     raise LibvirtProblem(

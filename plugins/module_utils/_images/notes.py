@@ -49,10 +49,10 @@ def read_note(path: str) -> dict[str, int] | None:
     """Return a note; None without a readable note."""
     try:
         with open(path, encoding="utf-8") as file:
-            found = json.load(file)
+            note = json.load(file)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return note if isinstance(note, dict) else None
 
 
 def write_note(path: str, what: dict[str, int]) -> None:

@@ -55,14 +55,14 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
     :raises LibvirtProblem: it cannot be made. Nothing is left of it, or the next build removes it.
     """
     records = Records()
-    found = find_pool(conn, pool)
+    pool_object = find_pool(conn, pool)
     name = f"{rbd.IMAGE}{digits[:DIGITS]}-{secrets.token_hex(4)}"
     try:
         records.prepare()
         _drop_left(conn, records)
-        there = _whole(conn, found, records, digits, file, file_format)
-        if there is not None:
-            return there
+        whole_image = _whole(conn, pool_object, records, digits, file, file_format)
+        if whole_image is not None:
+            return whole_image
         lock = records.lock(_lock(name))
         if lock is None:
             raise LibvirtProblem(
@@ -71,23 +71,23 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
         try:
             _write_note(records, name, pool)
             try:
-                found.createXML(VOLUME.format(name=name, size=size), 0)
-                rbd.fill(conn, found, name, file, file_format, [lock])
+                pool_object.createXML(VOLUME.format(name=name, size=size), 0)
+                rbd.fill(conn, pool_object, name, file, file_format, [lock])
                 # Another host may have made an image in the meantime.
-                there = _whole(conn, found, records, digits, file, file_format)
-                if there is None:
-                    rbd.make_snapshot(conn, found, name, WHOLE)
+                whole_image = _whole(conn, pool_object, records, digits, file, file_format)
+                if whole_image is None:
+                    rbd.make_snapshot(conn, pool_object, name, WHOLE)
                     _write_note(records, name, pool, _SEEN)
             except BaseException:
                 _drop(conn, records, pool, name)
                 raise
-            if there is None:
+            if whole_image is None:
                 ownership.drop_state(_note(records, name))
             else:
                 _drop(conn, records, pool, name)
         finally:
             os.close(lock)
-        return there or name
+        return whole_image or name
     except (libvirt.libvirtError, OSError) as exc:
         why = binding.text_of(exc)
         raise LibvirtProblem(
@@ -100,10 +100,10 @@ def clone(conn: Any, pool: str, name: str, image: str) -> None:
 
     :raises LibvirtProblem: the clone cannot be made.
     """
-    found = find_pool(conn, pool)
+    pool_object = find_pool(conn, pool)
     try:
-        source = found.storageVolLookupByName(image)
-        found.createXMLFrom(VOLUME.format(name=name, size=source.info()[1]), source, 0)
+        source = pool_object.storageVolLookupByName(image)
+        pool_object.createXMLFrom(VOLUME.format(name=name, size=source.info()[1]), source, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
             f"The volume {name} of the storage pool {pool} cannot be cloned from {image} on {host_name()}: {binding.text_of(exc)}."
@@ -116,16 +116,16 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
     :returns: True if it has data. A host that loses its power may leave a clone without its image.
     :raises LibvirtProblem: it cannot have that size, or cannot be read.
     """
-    found = find_pool(conn, pool)
+    pool_object = find_pool(conn, pool)
     try:
-        volume = found.storageVolLookupByName(name)
+        volume = pool_object.storageVolLookupByName(name)
         if volume.info()[1] < size_gb * GIB:
             volume.resize(size_gb * GIB, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
             f"The volume {name} of the storage pool {pool} cannot be made {size_gb} GiB large on {host_name()}: {binding.text_of(exc)}."
         ) from exc
-    return not rbd.is_empty(conn, found, name)
+    return not rbd.is_empty(conn, pool_object, name)
 
 
 def _whole(
@@ -150,7 +150,7 @@ def kept(conn: Any) -> list[KeptFile]:
     """Return the images for clones in the pools of this host: dicts path and reason. No cleaning
     removes these images.
     """
-    found: list[KeptFile] = []
+    images: list[KeptFile] = []
     for pool in missing_drivers.listed(
         conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE
     ):
@@ -166,8 +166,8 @@ def kept(conn: Any) -> list[KeptFile]:
                 )
             except LibvirtProblem as exc:
                 reason = str(exc).rstrip(".")
-            found.append({"path": f"{pool.name()}/{name}", "reason": reason})
-    return found
+            images.append({"path": f"{pool.name()}/{name}", "reason": reason})
+    return images
 
 
 # -- the rest of a killed build --------------------------------------------------------
@@ -175,10 +175,10 @@ def kept(conn: Any) -> list[KeptFile]:
 
 def _drop_left(conn: Any, records: Records) -> None:
     """Remove the incomplete images of builds of this host if no process still fills them."""
-    for each in sorted(os.listdir(records.folder)):
-        if not each.startswith(rbd.IMAGE) or not each.endswith(_NOTE):
+    for file_name in sorted(os.listdir(records.folder)):
+        if not file_name.startswith(rbd.IMAGE) or not file_name.endswith(_NOTE):
             continue
-        name = each[: -len(_NOTE)]
+        name = file_name[: -len(_NOTE)]
         lock = records.lock(_lock(name))
         if lock is None:
             continue
@@ -199,12 +199,12 @@ def _drop(conn: Any, records: Records, pool: str, name: str) -> None:
     image.
     """
     try:
-        found = find_pool(conn, pool)
-        found.refresh(0)
-        gone = name not in found.listVolumes()
+        pool_object = find_pool(conn, pool)
+        pool_object.refresh(0)
+        gone = name not in pool_object.listVolumes()
         if (
             gone
-            or WHOLE in rbd.snapshots(conn, found, name)
+            or WHOLE in rbd.snapshots(conn, pool_object, name)
             or ownership.drop_image(conn, pool, name)
         ):
             ownership.drop_state(_note(records, name))

@@ -131,12 +131,12 @@ def domain_uuid(module: AnsibleModule, text: str, done: str) -> str:
 
     :param done: the action that was not done, such as started.
     """
-    found = ""
+    uuid_text = ""
     try:
-        found = canonical_uuid(text)
+        uuid_text = canonical_uuid(text)
     except ValueError:
         module.fail_json(msg=f"{text!r} is not the uuid of a domain: nothing was {done}.")
-    return found
+    return uuid_text
 
 
 def silence() -> None:

@@ -238,11 +238,11 @@ class Limited:
         self._object, self._line = obj, line
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._object, name)
-        if not callable(found):
-            return found
+        attribute = getattr(self._object, name)
+        if not callable(attribute):
+            return attribute
         return lambda *args, **kwargs: self._line.call(
-            name, found, [_bare(each) for each in args], kwargs
+            name, attribute, [_bare(each) for each in args], kwargs
         )
 
 

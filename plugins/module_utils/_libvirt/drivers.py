@@ -110,10 +110,10 @@ def package(name: str, version: int, systems: Iterable[str]) -> str:
     own = version >= _DEBIAN_SPLITS or pools in _DEBIAN_ALWAYS_SPLIT
     debian = f"libvirt-daemon-driver-{plain}" if own else "libvirt-daemon"
     others = f"libvirt-daemon-driver-{'storage-core' if plain == 'storage' else plain}"
-    known = set(systems)
-    if known & {"debian", "ubuntu"}:
+    system_names = set(systems)
+    if system_names & {"debian", "ubuntu"}:
         return debian
-    if known & {"fedora", "rhel", "centos", "suse", "opensuse", "sles"}:
+    if system_names & {"fedora", "rhel", "centos", "suse", "opensuse", "sles"}:
         return others
     return (
         debian

@@ -19,13 +19,13 @@ def read(ipv4: str = IPV4, ipv6: str = IPV6) -> list[str]:
     """Return the unicast addresses of this host, sorted, without loopback, link-local and
     unspecified addresses.
     """
-    found: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = {
+    addresses: set[ipaddress.IPv4Address | ipaddress.IPv6Address] = {
         *_of_fib_trie(_text(ipv4)),
         *_of_if_inet6(_text(ipv6)),
     }
     return sorted(
         str(each)
-        for each in found
+        for each in addresses
         if not (each.is_loopback or each.is_link_local or each.is_multicast or each.is_unspecified)
     )
 
@@ -40,14 +40,14 @@ def _text(path: str) -> str:
 
 
 def _of_fib_trie(text: str) -> set[ipaddress.IPv4Address]:
-    found, last = set(), ""
+    addresses, last = set(), ""
     for line in text.splitlines():
         words = line.split()
         if words[:1] == ["|--"] and len(words) == 2:
             last = words[1]
         elif words[:3] == ["/32", "host", "LOCAL"] and last:
-            found.add(ipaddress.IPv4Address(last))
-    return found
+            addresses.add(ipaddress.IPv4Address(last))
+    return addresses
 
 
 def _of_if_inet6(text: str) -> set[ipaddress.IPv6Address]:

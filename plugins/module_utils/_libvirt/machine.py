@@ -109,18 +109,18 @@ def judge(
         called only if the files do not decide. Reasons: a module for a host with a URI runs on
         another machine, and the settings may have changed since the start of libvirt.
     """
-    known = {*expected["host_uuids"], *expected["system_uuids"]}
-    if known.intersection(machine["uuids"]):
+    expected_uuids = {*expected["host_uuids"], *expected["system_uuids"]}
+    if expected_uuids.intersection(machine["uuids"]):
         return SAME
-    asked = of_libvirt() if known else None
-    if asked is not None and asked in expected["host_uuids"]:
+    libvirt_uuid = of_libvirt() if expected_uuids else None
+    if libvirt_uuid is not None and libvirt_uuid in expected["host_uuids"]:
         return SAME
-    if (known and machine["uuids"]) or (expected["system_uuids"] and machine["read"]):
+    if (expected_uuids and machine["uuids"]) or (expected["system_uuids"] and machine["read"]):
         return OTHER
     # A machine without a uuid has another host_uuid after each start of libvirt.
     if expected["machine_ids"] and machine["machine_id"]:
         return SAME if machine["machine_id"] in expected["machine_ids"] else OTHER
-    return OTHER if asked is not None and not machine["read"] else UNKNOWN
+    return OTHER if libvirt_uuid is not None and not machine["read"] else UNKNOWN
 
 
 def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None:

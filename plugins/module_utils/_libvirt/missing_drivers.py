@@ -89,11 +89,11 @@ def read(conn: Any, local: bool) -> dict[str, object]:
     if conn.getType() not in _HYPERVISORS:
         return {"missing_drivers": [], "missing_pool_types": None}
     systems, version = system.names() if local else set(), conn.getLibVersion()
-    found = (
+    checks = (
         _missing(lambda call, *arguments: getattr(conn, call)(*arguments), name, version, systems)
         for name in drivers.DRIVERS
     )
-    missing = [each for each in found if each]
+    missing = [each for each in checks if each]
     has_storage = all(each["driver"] != "storage" for each in missing)
     return {
         "missing_drivers": missing,
@@ -169,11 +169,11 @@ def explain(
         return None
     if not lacking:
         return None
-    found = "; ".join(
+    sentence = "; ".join(
         f"libvirt on {host} has no {each['driver']} driver: {drivers.lower(drivers.remedy(each))}"
         for each in lacking
     )
-    return found if own else f"{str(error).rstrip('.')} ({found})"
+    return sentence if own else f"{str(error).rstrip('.')} ({sentence})"
 
 
 def _other_drivers(error: Any) -> Iterable[str]:

@@ -89,10 +89,10 @@ def size_bytes(element: Element | None) -> int:
 
 def child_text(element: Element, path: str, default: str | None = None) -> str | None:
     """Return the stripped text of the element at ``path``; ``default`` if it is missing or empty."""
-    found = element.find(path)
-    if found is None or found.text is None:
+    child = element.find(path)
+    if child is None or child.text is None:
         return default
-    return found.text.strip() or default
+    return child.text.strip() or default
 
 
 def child_of(parent: Element, tag: str) -> Element:

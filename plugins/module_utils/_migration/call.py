@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _moves(module: AnsibleModule) -> tuple[list[Move], list[Move]]:
     """Return the moves to start and the moves to abort, with canonical uuids and defaults."""
     seen = set()
-    found: dict[str, list[Move]] = {"start": [], "abort": []}
+    moves_by_option: dict[str, list[Move]] = {"start": [], "abort": []}
     for option in ("start", "abort"):
         for given in module.params[option]:
             move: Move = copy.copy(given)
@@ -42,8 +42,8 @@ def _moves(module: AnsibleModule) -> tuple[list[Move], list[Move]]:
                 )
             if move["destination_uri"] is None:
                 move["destination_uri"] = f"qemu+ssh://root@{move['destination']}/system"
-            found[option].append(move)
-    return found["start"], found["abort"]
+            moves_by_option[option].append(move)
+    return moves_by_option["start"], moves_by_option["abort"]
 
 
 def _followed(module: AnsibleModule, item: Any) -> Move:
@@ -97,7 +97,7 @@ class MigrationCall:
         self.module, self.params, self.uri = module, module.params, module.params["uri"]
         self.moves, self.unwanted = _moves(module)
         self.started = [*self.moves, *self.unwanted]
-        known = {move["uuid"] for move in self.started}
+        uuids = {move["uuid"] for move in self.started}
         self.waiting = [
             binding.domain_uuid(module, each, "started") for each in self.params["waiting"]
         ]
@@ -105,7 +105,7 @@ class MigrationCall:
             each["uuid"]: each
             for each in (_followed(module, each) for each in self.params["follow"])
         }
-        self.followed = [each for uuid, each in by_uuid.items() if uuid not in known]
+        self.followed = [each for uuid, each in by_uuid.items() if uuid not in uuids]
         for option in ("wait", "until", "news_within"):
             if (self.params[option] or 0) < 0:
                 module.fail_json(msg=f"{option} is {self.params[option]}: give 0 or more.")

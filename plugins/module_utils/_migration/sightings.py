@@ -32,15 +32,15 @@ class Question(TypedDict):
 def _read_once(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, str]]:
     conn = binding.open_connection(uri)
     try:
-        found = {}
+        by_uuid = {}
         looks = [{"uuid": uuid} for uuid in given["uuids"]]
         for look in looks + [{"name": name} for name in given["names"]]:
             domain = power.find(conn, **look)
             if domain is not None:
-                found[domain.UUIDString()] = domain
+                by_uuid[domain.UUIDString()] = domain
         domains = [
             {"uuid": uuid, "name": each.name(), "state": power.state_of(each)}
-            for uuid, each in found.items()
+            for uuid, each in by_uuid.items()
         ]
         return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
     finally:
@@ -61,18 +61,18 @@ def _read(uri: str, given: Question) -> tuple[list[dict[str, str]], dict[str, st
 
 def read_all(given: Question) -> dict[str, object]:
     """Return the domains of all libvirts of the host, and the networks and bridges that all lack."""
-    found = [_read(uri, given) for uri in given["uris"]]
+    readings = [_read(uri, given) for uri in given["uris"]]
     # A network or bridge counts as present if one of the host's libvirts has it.
     lacking = (
         {
             name: why
-            for name, why in found[0][1].items()
-            if all(name in each for _domains, each in found)
+            for name, why in readings[0][1].items()
+            if all(name in each for _domains, each in readings)
         }
-        if found
+        if readings
         else {}
     )
     return {
-        "domains": [each for domains, _lacking in found for each in domains],
+        "domains": [each for domains, _lacking in readings for each in domains],
         "lacking": lacking,
     }

@@ -43,31 +43,31 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, object]
         raise TrustProblem(f"{me} is not in the list of the hosts")
     where = trust.destination(mine["uri"]) if mine["uri"] else None
     accepted: dict[str, list[str]] = {}
-    known: dict[str, list[str]] = {}
-    for each in peers:
-        if each["host"] == me:
+    lines_by_host: dict[str, list[str]] = {}
+    for peer in peers:
+        if peer["host"] == me:
             continue
         # If the URI has no user, ssh logs in by the name of the account that it runs as.
-        keys = [key for key in each["keys"] if where and user == (where.user or key["user"])]
+        keys = [key for key in peer["keys"] if where and user == (where.user or key["user"])]
         if any(not key["public_key"] for key in keys):
             if not module.check_mode:
-                raise TrustProblem(f"{each['host']} has no public key")
-            accepted[each["host"]] = [
+                raise TrustProblem(f"{peer['host']} has no public key")
+            accepted[peer["host"]] = [
                 f"(the key of {key['user']} that would be made)" for key in keys
             ]
         else:
-            accepted[each["host"]] = trust.authorized_lines(
-                [key["public_key"] for key in keys], each["sources"]
+            accepted[peer["host"]] = trust.authorized_lines(
+                [key["public_key"] for key in keys], peer["sources"]
             )
-        other = trust.destination(each["uri"]) if each["uri"] else None
-        known[each["host"]] = (
-            trust.known_lines(other.known_name, each["host_keys"]) if other else []
+        other = trust.destination(peer["uri"]) if peer["uri"] else None
+        lines_by_host[peer["host"]] = (
+            trust.known_lines(other.known_name, peer["host_keys"]) if other else []
         )
     return _write(
         module,
         folder,
         lambda text: trust.updated(text, accepted),
-        lambda text: trust.updated(text, known),
+        lambda text: trust.updated(text, lines_by_host),
     )
 
 

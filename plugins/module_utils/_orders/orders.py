@@ -86,15 +86,15 @@ def may_begin(records: Records, uuid: str, order: str | None) -> bool:
 
 def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
     """Withdraw orders, so that they do not begin. The caller has the lock of the domain."""
-    known = read_withdrawn(records, uuid)
-    new = [order for order in orders if order not in known]
+    withdrawn = read_withdrawn(records, uuid)
+    new = [order for order in orders if order not in withdrawn]
     if not new:
         return
     records.prepare()
     path = _path(records, uuid)
     part = f"{path}.{os.getpid()}.part"
     with open(part, "w", encoding="utf-8") as handle:
-        json.dump((known + new)[-REMEMBERED:], handle)
+        json.dump((withdrawn + new)[-REMEMBERED:], handle)
         handle.flush()
         os.fsync(handle.fileno())
     os.replace(part, path)
@@ -108,10 +108,10 @@ def read_withdrawn(records: Records, uuid: str) -> list[str]:
     path = _path(records, uuid)
     try:
         with open(path, encoding="utf-8") as handle:
-            found = json.load(handle)
-        if not isinstance(found, list):
+            orders = json.load(handle)
+        if not isinstance(orders, list):
             raise ValueError
-        return [str(order) for order in found]
+        return [str(order) for order in orders]
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as exc:

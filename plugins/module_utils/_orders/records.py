@@ -104,13 +104,13 @@ class Records:
         try:
             record = self._load(uuid)
         except (OSError, ValueError) as exc:
-            why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
+            reason = exc.strerror if isinstance(exc, OSError) else "it is damaged"
         else:
             if record is None or (isinstance(record, dict) and "version" in record):
                 return ""
-            why = "it is damaged"
+            reason = "it is damaged"
         return (
-            f"On {socket.gethostname()} the record of a move of it, {path}, cannot be read ({why}), so it is not known what became of that move. Look at "
+            f"On {socket.gethostname()} the record of a move of it, {path}, cannot be read ({reason}), so it is not known what became of that move. Look at "
             "both hosts with virsh list --all. Once it is certain where it is, and that no copy of it runs, remove the file."
         )
 

@@ -85,24 +85,26 @@ class Unfinished:
         :returns: the volumes that stay, dicts path and reason.
         """
         try:
-            found = self._read()
+            volumes = self._read()
         except LibvirtProblem as exc:
             return [{"path": self._uuid, "reason": str(exc)}]
-        if found.pop(_ORDER, None) not in withdrawn:
+        if volumes.pop(_ORDER, None) not in withdrawn:
             return []
         made: list[Candidate] = []
         kept: list[KeptFile] = []
-        for name, key in found.items():
+        for name, key in volumes.items():
             pool, dummy, volume = name.partition("/")
             if block_volumes.is_device(conn, pool):
                 if key is not None:
                     made.append(Candidate(name, by_use=True, volume=(pool, volume), key=key))
                     continue
-                why = "the build was cut off while it made it, so nothing tells it from one that a person has made"
+                reason = "the build was cut off while it made it, so nothing tells it from one that a person has made"
             else:
-                why = "other hosts have its storage, and the next build of the instance may use it"
+                reason = (
+                    "other hosts have its storage, and the next build of the instance may use it"
+                )
             if block_volumes.key_of(conn, pool, volume) is not None:
-                kept.append({"path": name, "reason": why})
+                kept.append({"path": name, "reason": reason})
         own = Ownership(conn, self._uuid, None, made)
         own.sort_out()
         own.remove(patient=True)
@@ -121,10 +123,10 @@ class Unfinished:
     def _read(self) -> dict[str, str | None]:
         try:
             with open(self._path, encoding="utf-8") as handle:
-                found = json.load(handle)
-            if not isinstance(found, dict):
+                volumes = json.load(handle)
+            if not isinstance(volumes, dict):
                 raise ValueError
-            return found
+            return volumes
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as exc:

@@ -245,13 +245,13 @@ def _refuse(conn: Any, order: Restart, surroundings: Surroundings) -> None:
     bindings = reading.read(
         order["xml"], but={*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])}
     )
-    held = [
+    obstacles = [
         each.what
         for each in bindings
         if each.evacuation == table.LOST and each.move != table.LOOKED_UP
     ]
-    if held:
-        raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
+    if obstacles:
+        raise LibvirtProblem(f"{'; '.join(obstacles)}: take it out of the XML and start it by hand")
     lacking = reasons_here(conn, bindings, where, order["uuid"])
     if lacking:
         raise LibvirtProblem("; ".join(lacking))

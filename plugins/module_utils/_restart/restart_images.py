@@ -113,7 +113,7 @@ def newest(order: Restart) -> tuple[Restart, list[str]]:
     :returns: the order with these disks, and the paths of their images.
     """
     images: dict[str, tuple[str, str]] = {}
-    known = {image["target"]: image.copy() for image in order.get("images") or ()}
+    by_target = {image["target"]: image.copy() for image in order.get("images") or ()}
     for element in parse(order["xml"]).findall("devices/disk"):
         disk = parse_disk(element)
         path = disk["source"]
@@ -123,18 +123,18 @@ def newest(order: Restart) -> tuple[Restart, list[str]]:
         over = access.call(_overlays, path, f"{order['uuid']}-{disk['target']}-")
         if len(over) == 1:
             images[disk["target"]] = (over[0], "qcow2")
-            known.setdefault(disk["target"], {"target": disk["target"]})["over"] = path
+            by_target.setdefault(disk["target"], {"target": disk["target"]})["over"] = path
     if not images:
         return order, []
     text = snapshots.with_images(order["xml"], images)
-    return {**order, "xml": text, "images": list(known.values())}, sorted(
+    return {**order, "xml": text, "images": list(by_target.values())}, sorted(
         path for path, _format in images.values()
     )
 
 
 def _overlays(path: str, begin: str) -> list[str]:
     """List the images beside one that begin with some letters and are directly backed by it."""
-    folder, found = os.path.dirname(path), []
+    folder, overlays = os.path.dirname(path), []
     for name in sorted(os.listdir(folder)):
         if not name.startswith(begin) or not name.endswith(".qcow2"):
             continue
@@ -145,8 +145,8 @@ def _overlays(path: str, begin: str) -> list[str]:
             # It is not whole, so no guest was switched over to it.
             continue
         if len(behind) == 1 and os.path.realpath(path) in map(os.path.realpath, behind[0].paths):
-            found.append(over)
-    return found
+            overlays.append(over)
+    return overlays
 
 
 def reasons(conn: Any, order: Restart, surroundings: Surroundings, where: str) -> list[str]:
@@ -157,34 +157,34 @@ def reasons(conn: Any, order: Restart, surroundings: Surroundings, where: str) -
         images behind it, and for newest() the disk itself.
     :param where: the name of this host.
     """
-    known = {image["target"]: image for image in order.get("images") or ()}
-    found = sources.missing_secrets(conn, order["xml"], where)
+    by_target = {image["target"]: image for image in order.get("images") or ()}
+    sentences = sources.missing_secrets(conn, order["xml"], where)
     for element in parse(order["xml"]).findall("devices/disk"):
         disk = parse_disk(element)
         kind = kinds.of_disk(disk)
         if kind.source is Source.SERVER:
             server = sources.server_here(element)
             if server:
-                found.append(
+                sentences.append(
                     f"its disk {disk['target']} comes from a server of the dead host itself ({server})"
                 )
         elif disk["source"] is not None and (kind.is_image or kind.source is Source.VOLUME):
             try:
-                image = known.get(disk["target"]) or {"target": disk["target"]}
+                image = by_target.get(disk["target"]) or {"target": disk["target"]}
                 pool = _network_pool(conn, disk)
                 if pool is not None:
-                    found += _of_volume(conn, order["uuid"], disk, image, pool, where)
+                    sentences += _of_volume(conn, order["uuid"], disk, image, pool, where)
                 else:
-                    found += _of_disk(conn, disk, image, surroundings, where)
+                    sentences += _of_disk(conn, disk, image, surroundings, where)
             except libvirt.libvirtError as exc:
-                found.append(
+                sentences.append(
                     f"its disk {disk['source']} cannot be found on {where}: {binding.text_of(exc)}"
                 )
             except (OSError, access.Unresponsive) as exc:
-                found.append(
+                sentences.append(
                     f"its disk {disk['source']} cannot be looked at on {where}: {backing.reason_of(exc)}"
                 )
-    return found
+    return sentences
 
 
 def _network_pool(conn: Any, disk: DomainDisk) -> Any:
@@ -204,8 +204,8 @@ def _of_volume(
         disk["source"],
         (disk["source"] or "").partition("/")[2],
     )
-    share, wanted = pool_id(root), image.get("identity")
-    if not wanted:
+    share, identity = pool_id(root), image.get("identity")
+    if not identity:
         return [
             f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"
         ]
@@ -214,11 +214,11 @@ def _of_volume(
         return [
             f"its disk {name} comes from a server of the dead host itself ({', '.join(servers)})"
         ]
-    if not wanted.startswith(DECLARED) and (
-        share is None or f"{share.rstrip('/')}/{volume}" != wanted
+    if not identity.startswith(DECLARED) and (
+        share is None or f"{share.rstrip('/')}/{volume}" != identity
     ):
         return [
-            f"its disk {name} is on {where} not what it was, {wanted} (its pool is {share or 'of unknown origin'} there): give the pool the same "
+            f"its disk {name} is on {where} not what it was, {identity} (its pool is {share or 'of unknown origin'} there): give the pool the same "
             "source there"
         ]
     if not pool.isActive():
@@ -255,12 +255,16 @@ def _of_disk(
         path = volume_path(conn, pool, volume)
     if not access.call(os.path.exists, path):
         return [f"{where} does not have {path}: mount that storage there"]
-    wanted, seen, base = image.get("identity"), image.get("behind"), image.get("over")
+    identity, seen, base = image.get("identity"), image.get("behind"), image.get("over")
     if base and seen is not None:
         below: Layer = {"path": base, "shared": True, "digest": None}
         seen = [below, *seen]
-    if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, base or path, wanted):
-        return [f"{path} is on {where} not what it was, {wanted}: mount that storage there"]
+    if (
+        identity
+        and not identity.startswith(DECLARED)
+        and not _is_on(conn, disk, base or path, identity)
+    ):
+        return [f"{path} is on {where} not what it was, {identity}: mount that storage there"]
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
         user = surroundings.user(path)
         if user:
@@ -295,17 +299,17 @@ def _behind(
     :param seen: the images that discovery has recorded: dicts path, shared and digest; None if they
         are not known.
     """
-    found = backing.chain(path, disk["format"], ask=lambda image: backing.by_libvirt(conn, image))
-    if found.troubles:
-        return [f"of its disk {path}, {trouble}" for trouble in found.troubles]
-    if any(sources.is_here(server) for server in found.servers):
+    chain = backing.chain(path, disk["format"], ask=lambda image: backing.by_libvirt(conn, image))
+    if chain.troubles:
+        return [f"of its disk {path}, {trouble}" for trouble in chain.troubles]
+    if any(sources.is_here(server) for server in chain.servers):
         return [f"what is behind its disk {path} comes from a server of the dead host itself"]
     if seen is None:
-        seen = [{"path": each, "shared": False, "digest": None} for each in found.files]
-    if [layer["path"] for layer in seen] != found.files:
+        seen = [{"path": each, "shared": False, "digest": None} for each in chain.files]
+    if [layer["path"] for layer in seen] != chain.files:
         return [
             f"its disk {path} was backed by {_list(layer['path'] for layer in seen)} when its host was last seen, and is backed by "
-            f"{_list(found.files)} now: look at what was made of it"
+            f"{_list(chain.files)} now: look at what was made of it"
         ]
     return [
         reason for layer in seen if not layer["shared"] for reason in _content(layer, path, where)

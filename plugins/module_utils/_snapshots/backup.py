@@ -64,7 +64,7 @@ def not_copied(domain: Any) -> list[str]:
     )
     now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
     copied = {disk["target"] for disk in now}
-    found = [
+    sentences = [
         f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied"
         for _element, disk in later
         if disk["target"] not in copied
@@ -76,15 +76,15 @@ def not_copied(domain: Any) -> list[str]:
         try:
             names = contents.snapshots(contents.read(disk["source"] or "", "qcow2"))
         except LibvirtProblem as exc:
-            found.append(
+            sentences.append(
                 f"whether its disk {disk['target']} has snapshots inside is not known: {exc}"
             )
             continue
         if names:
-            found.append(
+            sentences.append(
                 f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has"
             )
-    return found
+    return sentences
 
 
 def targets(domain: Any) -> list[str]:
@@ -107,20 +107,21 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
         reason for a copy of the whole disk, or "").
     :raises LibvirtProblem: the copies are not complete; they are removed.
     """
-    found, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    disk_targets, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     if _is_busy(domain):
         raise LibvirtProblem(
             f"{_named(domain)} has a job under way, such as a move or a backup: wait for its end (virsh domjobinfo), then run this again"
         )
-    for target in found:
+    for target in disk_targets:
         if layers.job_of(domain, target):
             raise LibvirtProblem(
                 f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
             )
     parts = {
-        target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}") for target in found
+        target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}")
+        for target in disk_targets
     }
-    paths = {target: os.path.join(folder, _name(domain, target, stamp)) for target in found}
+    paths = {target: os.path.join(folder, _name(domain, target, stamp)) for target in disk_targets}
     for path in paths.values():
         if access.call(os.path.lexists, path):
             raise LibvirtProblem(
@@ -134,18 +135,20 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
             if each.startswith(f"{PART}{domain.UUIDString()}-")
         ]
     )
-    checkpoints = Checkpoints(domain, found) if incremental else None
-    why = checkpoints.why_not() if checkpoints is not None else None
-    if why is not None:
+    checkpoints = Checkpoints(domain, disk_targets) if incremental else None
+    reason = checkpoints.why_not() if checkpoints is not None else None
+    if reason is not None:
         checkpoints = None
-    base = checkpoints.base(_stamps(domain, found, names)) if checkpoints is not None else None
+    base = (
+        checkpoints.base(_stamps(domain, disk_targets, names)) if checkpoints is not None else None
+    )
     if checkpoints is not None and base is None:
-        why = "what was written since a copy in this folder is not known"
+        reason = "what was written since a copy in this folder is not known"
     elif base is not None and not all(
-        _opens(os.path.join(folder, _name(domain, target, base))) for target in found
+        _opens(os.path.join(folder, _name(domain, target, base))) for target in disk_targets
     ):
-        base, why = None, "a copy that it would need cannot be opened"
-    since = {target: _name(domain, target, base) if base else "" for target in found}
+        base, reason = None, "a copy that it would need cannot be opened"
+    since = {target: _name(domain, target, base) if base else "" for target in disk_targets}
     try:
         begun = checkpoints.begin(stamp, base) if checkpoints is not None else None
         domain.backupBegin(_request(domain, parts, base), begun, 0)
@@ -171,9 +174,9 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
             "target": target,
             "path": paths[target],
             "since": since[target] and os.path.join(folder, since[target]),
-            "why_whole": why or "",
+            "why_whole": reason or "",
         }
-        for target in found
+        for target in disk_targets
     ]
 
 
@@ -183,12 +186,12 @@ def _name(domain: Any, target: str, stamp: str) -> str:
 
 def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[str]:
     """Return the moments with a copy of each of these disks, by the names of files."""
-    found = defaultdict(set)
+    by_stamp = defaultdict(set)
     for name in names:
         match = re.fullmatch(rf"{domain.UUIDString()}-(\w+)-(\d{{8}}T\d{{6}}Z)\.qcow2", name)
         if match:
-            found[match[2]].add(match[1])
-    return [stamp for stamp, have in found.items() if have >= set(wanted)]
+            by_stamp[match[2]].add(match[1])
+    return [stamp for stamp, have in by_stamp.items() if have >= set(wanted)]
 
 
 def _opens(path: str) -> bool:

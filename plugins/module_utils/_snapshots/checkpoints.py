@@ -205,13 +205,13 @@ def _are_same(then: Images | None, now: Images) -> bool:
 def _read(domain: Any) -> dict[str, Images]:
     place = metadata.places(domain)[0]
     try:
-        found = json.loads(metadata.text(domain, place, ELEMENT) or "{}")
+        document = json.loads(metadata.text(domain, place, ELEMENT) or "{}")
     except ValueError:
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
     return {
         name: cast(Images, each)
-        for name, each in found.items()
+        for name, each in document.items()
         if name.startswith(ownership.CHECKPOINT) and isinstance(each, dict)
     }

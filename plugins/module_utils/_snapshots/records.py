@@ -46,16 +46,16 @@ def give_back(domain: Any) -> bool:
 
     :raises libvirt.libvirtError: libvirt refuses; the domain still carries them all.
     """
-    found = _snapshots.carried_by(domain)
-    if not found:
+    snapshots = _snapshots.carried_by(domain)
+    if not snapshots:
         return False
     known, passwords = _names(domain), _passwords(domain)
-    for each in ordered(found):
-        if each.name not in known:
+    for snapshot in ordered(snapshots):
+        if snapshot.name not in known:
             flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (
-                libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if each.current else 0
+                libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0
             )
-            domain.snapshotCreateXML(_with_passwords(each.text, passwords), flags)
+            domain.snapshotCreateXML(_with_passwords(snapshot.text, passwords), flags)
     _write(domain, None)
     return True
 
@@ -71,14 +71,14 @@ def document(snapshots: Iterable[Snapshot]) -> str:
 
 def ordered(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
     """Return the snapshots in the order that libvirt accepts: each snapshot after its parent."""
-    waiting, found = list(snapshots), []
+    waiting, in_order = list(snapshots), []
     while waiting:
         left = {each.name for each in waiting}
         # libvirt never has a circle of snapshots. Snapshots in a circle keep their order.
         ready = [each for each in waiting if each.parent not in left] or waiting
-        found += ready
+        in_order += ready
         waiting = [each for each in waiting if each not in ready]
-    return found
+    return in_order
 
 
 def _names(domain: Any) -> set[str]:

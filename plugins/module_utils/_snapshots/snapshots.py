@@ -103,16 +103,18 @@ def read(domain: Any) -> list[Snapshot]:
     :raises libvirt.libvirtError: the snapshots cannot be read.
     """
     try:
-        found = domain.listAllSnapshots(0) if domain.snapshotNum(0) else []
+        handles = domain.listAllSnapshots(0) if domain.snapshotNum(0) else []
         current = (
-            domain.snapshotCurrent(0).getName() if found and domain.hasCurrentSnapshot(0) else None
+            domain.snapshotCurrent(0).getName()
+            if handles and domain.hasCurrentSnapshot(0)
+            else None
         )
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
             raise
         return []
     read_ones = [
-        described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found
+        described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in handles
     ]
     for each in read_ones:
         each.current = each.name == current
@@ -125,7 +127,7 @@ def carried_by(domain: Any) -> list[Snapshot]:
     """Return the snapshots in the metadata of a domain, of the definition and of the running
     domain.
     """
-    found: dict[str, Snapshot] = {}
+    by_name: dict[str, Snapshot] = {}
     for flags in (
         (libvirt.VIR_DOMAIN_XML_INACTIVE, 0)
         if domain.isActive()
@@ -134,8 +136,8 @@ def carried_by(domain: Any) -> list[Snapshot]:
         for text, current in carried_snapshots.carried(domain.XMLDesc(flags)):
             each = described(text)
             each.current = current
-            found.setdefault(each.name, each)
-    return list(found.values())
+            by_name.setdefault(each.name, each)
+    return list(by_name.values())
 
 
 def described(text: str) -> Snapshot:
@@ -154,7 +156,7 @@ def described(text: str) -> Snapshot:
         kind = INTERNAL
     else:
         kind = WITH_MEMORY if how == "external" else EXTERNAL
-    found = Snapshot(
+    snapshot = Snapshot(
         child_text(root, "name") or "",
         text,
         kind,
@@ -171,9 +173,9 @@ def described(text: str) -> Snapshot:
         if target and made is not None and made.get("snapshot") == "external" and _file(element):
             driver = element.find("driver")
             image_format = None if driver is None else driver.get("type")
-            found.bases[target] = (_file(element) or "", image_format or "raw")
-            found.overlays[target] = _file(made) or ""
-    return found
+            snapshot.bases[target] = (_file(element) or "", image_format or "raw")
+            snapshot.overlays[target] = _file(made) or ""
+    return snapshot
 
 
 def _target(element: Element) -> str:

@@ -98,22 +98,22 @@ class Steps:
 
     def carry_out(self, state: str, snapshots: Sequence[Snapshot]) -> bool:
         """Bring the snapshot to a state; return True if something was changed."""
-        wanted = self._params["snapshot"]
-        found = next((each for each in snapshots if each.name == wanted), None)
+        name = self._params["snapshot"]
+        snapshot = next((each for each in snapshots if each.name == name), None)
         self.foreseen = [each.facts() for each in snapshots]
         if state == "present":
-            return found is None and self._make(wanted)
+            return snapshot is None and self._make(name)
         if state == "absent":
-            if found is None:
+            if snapshot is None:
                 return False
-            self.foreseen = [each.facts() for each in snapshots if each.name != wanted]
-            return self._delete(found, snapshots)
-        if found is None:
+            self.foreseen = [each.facts() for each in snapshots if each.name != name]
+            return self._delete(snapshot, snapshots)
+        if snapshot is None:
             names = ", ".join(each.name for each in snapshots) or "none"
             raise LibvirtProblem(
-                f"{self._name} has no snapshot {wanted!r}: it has {names}. Nothing was changed."
+                f"{self._name} has no snapshot {name!r}: it has {names}. Nothing was changed."
             )
-        return self._revert(found, snapshots)
+        return self._revert(snapshot, snapshots)
 
     @property
     def _name(self) -> str:
@@ -155,12 +155,14 @@ class Steps:
                 raise LibvirtProblem(
                     f"the image {path} cannot be made on {host_name()}: give the snapshot another, or a shorter, name"
                 )
-        why = None if live is None else _why_not_quiesced(live, power.state_of(self.domain))
+        reason = None if live is None else _why_not_quiesced(live, power.state_of(self.domain))
         if self._real_run:
             self.begun = True
-            why = self._create(name, overlays, others, live is not None, why)
-        self.told["consistency"] = "off" if live is None else "quiesced" if why is None else "crash"
-        self.told["consistency_reason"] = why
+            reason = self._create(name, overlays, others, live is not None, reason)
+        self.told["consistency"] = (
+            "off" if live is None else "quiesced" if reason is None else "crash"
+        )
+        self.told["consistency_reason"] = reason
         bases = [
             _snapshots.ImageFacts(target=target, path=image[0], format=image[1])
             for target, image in sorted(disks.items())
@@ -187,7 +189,7 @@ class Steps:
         disks.
         """
         self._refuse_split(config, live)
-        found: dict[str, Image] = {}
+        images: dict[str, Image] = {}
         others = []
         for element in config.findall("devices/disk"):
             disk = parse_disk(element)
@@ -214,12 +216,12 @@ class Steps:
                 raise LibvirtProblem(
                     f"the disk {target} of {self._name} {what}. Nothing was changed"
                 )
-            found[target] = (disk["source"] or "", disk["format"] or "")
-        if not found:
+            images[target] = (disk["source"] or "", disk["format"] or "")
+        if not images:
             raise LibvirtProblem(
                 f"{self._name} has no disk that it writes to. Nothing was changed."
             )
-        return found, others
+        return images, others
 
     def _refuse_split(self, config: Element, live: Element | None) -> None:
         """Refuse a disk that only the running domain or only the definition has. libvirt would
@@ -300,13 +302,13 @@ class Steps:
             self._foresee(merges, overlays)
             return True
         self.begun = True
-        for each in merged:
-            self._merge(each, live is not None)
+        for merge in merged:
+            self._merge(merge, live is not None)
         self._correct_records(snapshot, merged, snapshots)
         self._remove(candidates)
-        for each in merges:
-            left = snapshot.overlays[each["target"]]
-            if each["overlay"] is None and left and look(left).status is not None:
+        for merge in merges:
+            left = snapshot.overlays[merge["target"]]
+            if merge["overlay"] is None and left and look(left).status is not None:
                 self.told["kept_files"].append({"path": left, "reason": MERGED_BEFORE})
         _ownership.drop_snapshot(self.domain, snapshot.name, record_alone=True)
         return True
@@ -324,7 +326,7 @@ class Steps:
                 f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]}, the image of the snapshot {snapshot.name}: somebody "
                 "has changed the disk. Nothing was merged. If nobody needs that image, drop the record with virsh snapshot-delete --metadata"
             )
-        found: Merge = {
+        merge: Merge = {
             "target": target,
             "base": base,
             "chain": chain,
@@ -333,8 +335,8 @@ class Steps:
         }
         if number:
             recorded = snapshot.overlays.get(target) or ""
-            found["overlay"] = chain[number - 1]
-            found["upper"] = chain[number - 2] if number > 1 else None
+            merge["overlay"] = chain[number - 1]
+            merge["upper"] = chain[number - 2] if number > 1 else None
             if layers.position(chain[:number], recorded) is None:
                 # An earlier run has merged the overlay. The image above the base belongs to a later
                 # snapshot now.
@@ -342,8 +344,8 @@ class Steps:
                     each for each in _snapshots.read(self.domain) if each.name != snapshot.name
                 ]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
-                    found.update({"overlay": None, "upper": None})
-        return found
+                    merge.update({"overlay": None, "upper": None})
+        return merge
 
     def _source(self, target: str, config: Element, live: Element | None) -> Image:
         """Return the image that a guest writes to."""
@@ -369,35 +371,35 @@ class Steps:
         """
         needs = self._needs(merges)
         for path in paths:
-            why = needs.why(path, look(path))
-            if why is None:
+            reason = needs.why(path, look(path))
+            if reason is None:
                 self.told["removed_files"].append(path)
             else:
-                self.told["kept_files"].append({"path": path, "reason": why})
+                self.told["kept_files"].append({"path": path, "reason": reason})
 
     def _refuse_others(
         self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Merge]
     ) -> None:
         """Refuse to write to an image that is a backing file of any other image or has other users."""
         needs = self._needs(merges)
-        for each in merges:
-            path = each["base"][0]
-            if each["overlay"] is None:
+        for merge in merges:
+            path = merge["base"][0]
+            if merge["overlay"] is None:
                 continue
             twins = [
                 other.name
                 for other in snapshots
                 if other is not snapshot
-                and _same((other.bases.get(each["target"]) or ("",))[0], path)
+                and _same((other.bases.get(merge["target"]) or ("",))[0], path)
             ]
-            why = (
+            reason = (
                 f"the snapshot {twins[0]} is of the same image"
                 if twins
                 else needs.why(path, look(path))
             )
-            if why is not None:
+            if reason is not None:
                 raise LibvirtProblem(
-                    f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {why}. Nothing was changed: see to "
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {reason}. Nothing was changed: see to "
                     "that first, such as by removing an image that nobody needs any more"
                 )
 

@@ -85,34 +85,34 @@ def chain(
         not read.
     """
     known = {} if known is None else known
-    found = Chain()
+    image_chain = Chain()
     if image_format == "raw":
-        return found
-    seen, left = {path}, [path]
-    while left:
-        image = left.pop(0)
+        return image_chain
+    seen, queue = {path}, [path]
+    while queue:
+        image = queue.pop(0)
         learn([image], known, deep=False)
         if isinstance(known[image], PermissionError) and ask is not None:
             asked = ask(image)
             known[image] = known[image] if asked is None else asked
         if isinstance(known[image], Exception):
-            found.troubles.append(f"{image} cannot be read ({reason_of(known[image])})")
+            image_chain.troubles.append(f"{image} cannot be read ({reason_of(known[image])})")
             continue
         for reference in known[image]:
-            found.servers += reference.servers
-            found.rbd += reference.rbd
+            image_chain.servers += reference.servers
+            image_chain.rbd += reference.rbd
             if reference.words is not None:
-                found.troubles.append(
+                image_chain.troubles.append(
                     f"what {image} is backed by is not understood ({reference.words})"
                 )
             elif reference.paths and reference.paths[0] not in seen:
                 seen.add(reference.paths[0])
-                found.files.append(reference.paths[0])
-                left.append(reference.paths[0])
+                image_chain.files.append(reference.paths[0])
+                queue.append(reference.paths[0])
         if len(seen) > DEEPEST:
-            found.troubles.append(f"its chain of images has no end ({image})")
+            image_chain.troubles.append(f"its chain of images has no end ({image})")
             break
-    return found
+    return image_chain
 
 
 def learn(images: Iterable[str], known: Known, deep: bool = True) -> None:
@@ -202,10 +202,10 @@ def _name_at(handle: BinaryIO, offset: int, length: int) -> list[str]:
         return []
     if length > LONGEST_NAME or offset >= 1 << 62:
         raise _damaged()
-    found = _at(handle, offset, length)
-    if len(found) < length:
+    name_bytes = _at(handle, offset, length)
+    if len(name_bytes) < length:
         raise _damaged()
-    return [os.fsdecode(found)]
+    return [os.fsdecode(name_bytes)]
 
 
 def _qcow2_names(handle: BinaryIO, head: bytes) -> list[str]:
@@ -264,16 +264,16 @@ def _below(name: str, path: str) -> list[str]:
 
     A relative name belongs to the folder of the path that QEMU opened, even if this path is a link.
     """
-    found, folders = [], [os.path.dirname(path)]
+    candidates, folders = [], [os.path.dirname(path)]
     if not os.path.isabs(name):
         folders.append(os.path.dirname(os.path.realpath(path)))
     for folder in folders:
         joined = os.path.join(folder, name)
         # If a part of the path is a link, then ".." is not the folder before it in the text.
         joined = joined if ".." in joined.split("/") else os.path.normpath(joined)
-        if joined not in found:
-            found.append(joined)
-    return found
+        if joined not in candidates:
+            candidates.append(joined)
+    return candidates
 
 
 def _of_server(name: str) -> Reference:
@@ -307,13 +307,13 @@ def _of_server(name: str) -> Reference:
 
 def _of_json(name: str, path: str) -> Reference:
     try:
-        found = json.loads(name[5:])
+        document = json.loads(name[5:])
     except ValueError:
         return Reference(words=name)
     named = Reference()
-    if not isinstance(found, dict) or not _collect(found, path, named):
+    if not isinstance(document, dict) or not _collect(document, path, named):
         # Omit the escapes of JSON, so that a search for a name finds it in the text.
-        return Reference(words=json.dumps(found, ensure_ascii=False))
+        return Reference(words=json.dumps(document, ensure_ascii=False))
     named.paths = list(dict.fromkeys(named.paths))
     return named
 

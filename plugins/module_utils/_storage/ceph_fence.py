@@ -71,10 +71,10 @@ class Cluster:
         :param foresee: change nothing.
         :raises CephProblem: a command failed.
         """
-        there = sorted(set(addresses) & self._blocked(least=0))
-        for each in () if foresee else there:
+        blocked = sorted(set(addresses) & self._blocked(least=0))
+        for each in () if foresee else blocked:
             self._ceph("osd", "blocklist", "rm", _client(each))
-        return there
+        return blocked
 
     def verify(self, addresses: Iterable[str], disks: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return the disks that clients of these addresses certainly cannot write to.
@@ -89,24 +89,24 @@ class Cluster:
             raise CephProblem(
                 f"{', '.join(open_)} is not on the blocklist of Ceph, or not for long"
             )
-        monitors, cut, why = self._monitors(), [], []
+        monitors, cut, problems = self._monitors(), [], []
         for disk in disks:
             problem = self._why_not(disk, monitors, blocked)
             if problem is None:
                 cut.append(disk)
             else:
-                why.append(f"{disk}: {problem}")
-        return cut, why
+                problems.append(f"{disk}: {problem}")
+        return cut, problems
 
     def _why_not(self, disk: str, monitors: set[str], blocked: set[str]) -> str | None:
-        found = _DISK.match(disk)
-        if found is None:
+        match = _DISK.match(disk)
+        if match is None:
             return "it is no image of Ceph"
-        servers = [_resolved(each) for each in found["servers"].split(",")]
+        servers = [_resolved(each) for each in match["servers"].split(",")]
         if not all(each and each <= monitors for each in servers):
-            return f"its monitors ({found['servers']}) are not those of this cluster ({', '.join(sorted(monitors))})"
+            return f"its monitors ({match['servers']}) are not those of this cluster ({', '.join(sorted(monitors))})"
         try:
-            watchers = self._json("rbd", "status", found["image"], "--format", "json")["watchers"]
+            watchers = self._json("rbd", "status", match["image"], "--format", "json")["watchers"]
             clients = sorted(
                 {
                     _address(each["address"])
@@ -125,19 +125,19 @@ class Cluster:
 
     def _blocked(self, least: int = LEAST) -> set[str]:
         """Return the addresses with all clients shut out for at least ``least`` more seconds."""
-        found = self._json("ceph", "osd", "dump", "--format", "json").get("blocklist") or {}
+        entries = self._json("ceph", "osd", "dump", "--format", "json").get("blocklist") or {}
         return {
             _address(each)
-            for each, until in found.items()
+            for each, until in entries.items()
             if each.endswith(":0/0") and (not least or _until(until) - time.time() >= least)
         }
 
     def _monitors(self) -> set[str]:
-        found = set()
+        addresses = set()
         for each in self._json("ceph", "mon", "dump", "--format", "json")["mons"]:
             for address in each["public_addrs"]["addrvec"]:
-                found.add(_address(address["addr"]))
-        return found
+                addresses.add(_address(address["addr"]))
+        return addresses
 
     def _ceph(self, *words: str) -> str:
         return self._run("ceph", "--connect-timeout", "20", *words)

@@ -46,10 +46,10 @@ def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
     """
     system = file_system(real_path, mounts)
     try:
-        found = None if system is None else access.call(os.stat, real_path)
+        status = None if system is None else access.call(os.stat, real_path)
     except (OSError, access.Unresponsive):
         return None
-    return None if found is None or stat.S_ISBLK(found.st_mode) else f"{system}/{found.st_ino}"
+    return None if status is None or stat.S_ISBLK(status.st_mode) else f"{system}/{status.st_ino}"
 
 
 def names(path: str, mounts: Sequence[Mount]) -> dict[str, str | None]:

@@ -78,11 +78,11 @@ def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
 
     :raises LibvirtProblem: the snapshots cannot be read.
     """
-    found = json.loads(
+    info = json.loads(
         _with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING)
         or "{}"
     )
-    return [each["name"] for each in found.get("snapshots", ())]
+    return [each["name"] for each in info.get("snapshots", ())]
 
 
 def make_snapshot(conn: Any, pool: Any, image: str, name: str) -> None:
@@ -178,12 +178,12 @@ def secret_key(conn: Any, auth: Any) -> bytes | None:
         return None
     try:
         if secret.get("uuid"):
-            found = conn.secretLookupByUUIDString(secret.get("uuid"))
+            secret_object = conn.secretLookupByUUIDString(secret.get("uuid"))
         else:
-            found = conn.secretLookupByUsage(
+            secret_object = conn.secretLookupByUsage(
                 libvirt.VIR_SECRET_USAGE_TYPE_CEPH, secret.get("usage")
             )
-        return base64.b64encode(found.value())
+        return base64.b64encode(secret_object.value())
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
             f"The secret of a storage pool cannot be read on {host_name()}: {binding.text_of(exc)}."

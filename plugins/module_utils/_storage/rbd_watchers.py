@@ -44,27 +44,27 @@ def watched(conn: Any, images: Sequence[str]) -> list[str]:
     """
     if not images or shutil.which("rbd") is None:
         return []
-    pools, deadline, found = _pools(conn), time.monotonic() + PATIENCE, []
+    pools, deadline, in_use = _pools(conn), time.monotonic() + PATIENCE, []
     for image in images:
         pool, left = pools.get(posixpath.dirname(image)), deadline - time.monotonic()
         if pool is not None and left > 0 and _is_watched(conn, pool, image, left):
-            found.append(image)
-    return sorted(found)
+            in_use.append(image)
+    return sorted(in_use)
 
 
 def _pools(conn: Any) -> dict[str, Element]:
     """Return the Ceph pools of this host: dict text from pool_id() -> <pool>."""
-    found = {}
+    by_text = {}
     try:
         for each in conn.listAllStoragePools(0):
             root = parse(each.XMLDesc(0))
             fence = kinds.of_pool(root).fence
             text = pool_id(root) if fence is kinds.Fence.CEPH else None
             if text is not None:
-                found[text] = root
+                by_text[text] = root
     except libvirt.libvirtError:
         return {}
-    return found
+    return by_text
 
 
 def _is_watched(conn: Any, pool: Element, image: str, seconds: float) -> bool:

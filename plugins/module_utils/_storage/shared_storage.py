@@ -111,12 +111,12 @@ def _hosts(source: Element, default: str | None) -> str | None:
 
     :param default: the default port; None to leave all ports out.
     """
-    found = []
+    servers = []
     for host in source.findall("host"):
         name, port = host.get("name"), host.get("port") if default else None
         if name:
-            found.append(_server(bracketed(name) + (f":{port}" if port else ""), default))
-    return ",".join(sorted(set(found))) or None
+            servers.append(_server(bracketed(name) + (f":{port}" if port else ""), default))
+    return ",".join(sorted(set(servers))) or None
 
 
 def _attribute(source: Element, child: str, name: str) -> str | None:
@@ -131,12 +131,12 @@ def bracketed(name: str) -> str:
     Disks of libvirt have an IPv6 address without brackets. Storage pools of Ceph and mounts have it
     with brackets.
     """
-    found = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
+    match = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
     try:
-        address = ipaddress.IPv6Address(found.group(1) if found else name)
+        address = ipaddress.IPv6Address(match.group(1) if match else name)
     except ValueError:
         return name
-    return f"[{address}]{found.group(2) or '' if found else ''}"
+    return f"[{address}]{match.group(2) or '' if match else ''}"
 
 
 def _server(text: str, default: str | None = None) -> str:
@@ -206,15 +206,15 @@ class NetworkMount(TypedDict):
 
 def network_mounts(mounts: Sequence[Mount]) -> list[NetworkMount]:
     """Return the mounts that other hosts may have too, and all mounts below these."""
-    found: list[NetworkMount] = []
+    shares: list[NetworkMount] = []
     for point, _dummy, kind, _dummy2 in mounts:
         # Containers have many other mounts, and each path_id() accesses a file.
         shared_id = path_id(point, mounts) if is_on_network(kind) else None
-        if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in found):
-            found = [each for each in found if each["path"] != point] + [
+        if shared_id or any(point.startswith(f"{above['path'].rstrip('/')}/") for above in shares):
+            shares = [each for each in shares if each["path"] != point] + [
                 {"path": point, "shared_id": shared_id}
             ]
-    return sorted(found, key=lambda each: each["path"])
+    return sorted(shares, key=lambda each: each["path"])
 
 
 def is_on_network(kind: str) -> bool:
@@ -256,12 +256,12 @@ def _file_system_uuid(device: str) -> str | None:
     """Return the uuid in the superblock, the same on all hosts that mount the device; None if udev
     does not have it.
     """
-    wanted = os.path.realpath(device)
+    real_path = os.path.realpath(device)
     try:
         names = sorted(os.listdir(BY_UUID))
     except OSError:
         return None
     for name in names:
-        if os.path.realpath(os.path.join(BY_UUID, name)) == wanted:
+        if os.path.realpath(os.path.join(BY_UUID, name)) == real_path:
             return name.lower()
     return None

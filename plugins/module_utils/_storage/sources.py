@@ -72,13 +72,13 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
     """Return the secrets of the disks and the TPM of a domain: a sorted list of (uuid or None,
     kind, usage or None).
     """
-    found = set()
+    secrets = set()
     for element in parse(text).iter():
         if element.tag == "secret" and (element.get("uuid") or element.get("usage")):
-            found.add((element.get("uuid"), element.get("type"), element.get("usage")))
+            secrets.add((element.get("uuid"), element.get("type"), element.get("usage")))
         elif element.tag == "encryption" and element.get("secret"):
-            found.add((element.get("secret"), "vtpm", None))
-    return sorted(found, key=str)
+            secrets.add((element.get("secret"), "vtpm", None))
+    return sorted(secrets, key=str)
 
 
 def user_of(conn: Any, origin: str, but: str | None) -> str | None:

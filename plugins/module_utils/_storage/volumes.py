@@ -57,42 +57,42 @@ def check(
         raise LibvirtProblem(
             f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is."
         )
-    found = find_pool(conn, pool)
-    kind = kinds.of_pool(parse(found.XMLDesc(0)))
+    pool_object = find_pool(conn, pool)
+    kind = kinds.of_pool(parse(pool_object.XMLDesc(0)))
     if not kind.makes_volumes:
         good = ", ".join(each.name for each in kinds.POOLS if each.makes_volumes)
         raise LibvirtProblem(
             f"{what} cannot be made: the pool is of the type {kind.name}, and volumes are made in {good}."
         )
-    if not found.isActive():
+    if not pool_object.isActive():
         raise LibvirtProblem(
             f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}"
         )
     try:
-        found.refresh(0)
-        volume = found.storageVolLookupByName(name)
+        pool_object.refresh(0)
+        volume = pool_object.storageVolLookupByName(name)
     except libvirt.libvirtError as exc:
         if binding.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return True
         raise LibvirtProblem(f"{what} cannot be looked at: {binding.text_of(exc)}.") from exc
     size, is_device = volume.info()[1], kind.maker is kinds.Maker.DEVICE
     # LVM rounds up to its extents.
-    why = (
+    reason = (
         f"it has {size / GIB:.2f} GiB, not {size_gb}"
         if size != size_gb * GIB and not (is_device and size // GIB == size_gb)
         else None
     )
-    if why is None and is_device:
-        why = block_volumes.why_held(found, volume)
-        if why is None and not is_unfinished(volume.key()):
-            why = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
+    if reason is None and is_device:
+        reason = block_volumes.why_held(pool_object, volume)
+        if reason is None and not is_unfinished(volume.key()):
+            reason = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
     elif is_clone and not is_device and size <= size_gb * GIB:
         return False
-    elif why is None and not rbd.is_empty(conn, found, name):
-        why = "it holds data"
-    if why:
+    elif reason is None and not rbd.is_empty(conn, pool_object, name):
+        reason = "it holds data"
+    if reason:
         raise LibvirtProblem(
-            f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: "
+            f"{what} is there already and is not the requested disk: {reason}. Nothing was overwritten. If nobody needs it: "
             f"virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}"
         )
     # The volume is empty or unused, and its name has the uuid of the instance: a build was cut off.
@@ -104,15 +104,15 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
 
     :raises LibvirtProblem: the volume cannot be made, or another process has just made it.
     """
-    found = find_pool(conn, pool)
-    is_device = kinds.of_pool(parse(found.XMLDesc(0))).maker is kinds.Maker.DEVICE
+    pool_object = find_pool(conn, pool)
+    is_device = kinds.of_pool(parse(pool_object.XMLDesc(0))).maker is kinds.Maker.DEVICE
     text = (
         block_volumes.volume_xml(name, size_gb * GIB)
         if is_device
         else VOLUME.format(name=name, size=size_gb * GIB)
     )
     try:
-        found.createXML(text, 0)
+        pool_object.createXML(text, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
             f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}: {binding.text_of(exc)}."
@@ -124,12 +124,12 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
 
     :raises LibvirtProblem: the copy fails.
     """
-    found = find_pool(conn, pool)
-    path = block_volumes.path_in(parse(found.XMLDesc(0)), name)
+    pool_object = find_pool(conn, pool)
+    path = block_volumes.path_in(parse(pool_object.XMLDesc(0)), name)
     if path is not None:
         block_volumes.fill(path, file, file_format)
     else:
-        rbd.fill(conn, found, name, file, file_format)
+        rbd.fill(conn, pool_object, name, file, file_format)
 
 
 def find_pool(conn: Any, name: str) -> Any:

@@ -205,12 +205,12 @@ def has_stayed(
     If the destination did not answer and the instance does not run at the source, the proof exists
     only if this run has opened the move: no other run can have begun it then.
     """
-    here, there = result.get("source_state"), result.get("destination_state")
-    if here in (None, "absent"):
+    source_state, destination_state = result.get("source_state"), result.get("destination_state")
+    if source_state in (None, "absent"):
         return None
-    if there is None and here not in ("running", "blocked") and not opened_here:
+    if destination_state is None and source_state not in ("running", "blocked") and not opened_here:
         return None
-    return Proof(f"It is {here} on {order['source']}, and its move is over.")
+    return Proof(f"It is {source_state} on {order['source']}, and its move is over.")
 
 
 def is_nowhere(result: Mapping[str, object]) -> bool:

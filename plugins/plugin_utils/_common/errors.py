@@ -142,13 +142,13 @@ def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
         groups.setdefault(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", sentence), []).append(
             (name, sentence)
         )
-    said: list[str] = []
+    sentences: list[str] = []
     for (_name, first), *others in groups.values():
         same = f"The same for {some([name for name, _sentence in others], 2)}." if others else ""
-        said.append(
+        sentences.append(
             first if not same else f"{first}{'' if first.endswith('.') else '.'} {start}{same}"
         )
-    return said
+    return sentences
 
 
 def node_label(host: str, node: str | None) -> str:
@@ -195,10 +195,10 @@ def require(name: str, module: object) -> None:
 
 def _missing(name: str) -> DroverError:
     # Some packages of the collection leave out all but its plugins, roles and playbooks.
-    wanted = f"-r {_REQUIREMENTS}" if os.path.exists(_REQUIREMENTS) else name
+    requirement = f"-r {_REQUIREMENTS}" if os.path.exists(_REQUIREMENTS) else name
     return DroverError(
         f"The Python package {name} is missing on this controller. Install what drover.compute needs, into the Python that runs Ansible: "
-        f"{sys.executable} -m pip install {wanted}"
+        f"{sys.executable} -m pip install {requirement}"
     )
 
 

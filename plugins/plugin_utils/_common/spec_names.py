@@ -167,10 +167,10 @@ def refuse_unknown(
             ("hw:", "hw_"),
         ),
     )
-    for kind, given, ours, known, refused, (wrong, right) in kinds:
+    for kind, given, ours, known_names, refused, (wrong, right) in kinds:
         for key, value in given.items():
             general = re.sub(r"\.[0-9]+$", ".N", key)
-            if value is None or not key.startswith(ours) or general in known:
+            if value is None or not key.startswith(ours) or general in known_names:
                 continue
             if general in refused:
                 if str(value).strip(" ,").lower() in _OFF:
@@ -179,11 +179,11 @@ def refuse_unknown(
                     f"{where}: the {kind} {key} asks for what drover does not do. Take it out."
                 )
             twin = right + general.removeprefix(wrong)
-            is_twin = general.startswith(wrong) and twin in known
+            is_twin = general.startswith(wrong) and twin in known_names
             near = (
                 f" (did you mean {right}{key.removeprefix(wrong)}?)"
                 if is_twin
-                else did_you_mean(general, known).replace(".N", ".0")
+                else did_you_mean(general, known_names).replace(".N", ".0")
             )
             raise DroverError(
                 f"{where}: there is no {kind} {key}{near}. Correct it or take it out; the page on hardware lists those that there are."

@@ -40,13 +40,13 @@ def of_path(path: str, node: Mapping[str, object]) -> str | None:
 
 def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
     storage, mounts = node.get("storage") or {}, node.get("mounts") or ()
-    found = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
+    folder_pairs = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
     # A pool that is not shared hides the folders above it only if the mounts are not known.
     pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
-    found += [
+    folder_pairs += [
         (pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")
     ]
-    return found + [
+    return folder_pairs + [
         (storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")
     ]
 
@@ -76,12 +76,12 @@ def shares_in(path: str, node: Mapping[str, object]) -> list[tuple[str, str]]:
     as_folder().
     """
     within = as_folder(posixpath.normpath(path))
-    found = {
+    shares = {
         (as_folder(posixpath.normpath(folder)), as_folder(share))
         for folder, share in _known_folders(node)
         if folder and share
     }
-    return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
+    return sorted(each for each in shares if each[0].startswith(within) and each[0] != within)
 
 
 def all_disks(facts: Mapping[str, Any]) -> list[Any]:
@@ -178,11 +178,11 @@ def is_declared(path: str, node: Mapping[str, Any]) -> bool:
 def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
     """Return the paths of a file or device of shared storage on a node, by its text."""
     if text.startswith(DEVICE):
-        known = text[len(DEVICE) :]
+        device_id = text[len(DEVICE) :]
         return [
             str(name)
             for device in node.get("block_devices") or ()
-            if device.get("id") == known
+            if device.get("id") == device_id
             for name in device.get("names") or ()
         ]
     return [
@@ -246,16 +246,16 @@ def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
     """Return the folders of pools and of instances of a node, each with its number in its file
     system.
     """
-    found = [
+    folder_pairs = [
         (pool.get(key), pool.get("folder_id"))
         for pool in node.get("pools") or ()
         for key in ("path", "real_path")
     ]
     storage = node.get("storage") or {}
-    found += [
+    folder_pairs += [
         (storage.get(key), storage.get("folder_id")) for key in ("instances_path", "real_path")
     ]
-    return [(str(folder), known) for folder, known in found if folder]
+    return [(str(folder), known) for folder, known in folder_pairs if folder]
 
 
 def file_systems(node: Mapping[str, object]) -> dict[str, str]:

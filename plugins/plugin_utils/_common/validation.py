@@ -98,12 +98,12 @@ def check_uuid(where: str, value: object) -> None:
 
 def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
     """Return a uuid in lower case that may be given in any spelling."""
-    found = canonical_uuid(value)
-    if found is None:
+    uuid_text = canonical_uuid(value)
+    if uuid_text is None:
         raise refuse(
             f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {shown(value)}."
         )
-    return found
+    return uuid_text
 
 
 def check_keys(

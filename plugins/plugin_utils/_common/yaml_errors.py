@@ -46,13 +46,13 @@ def in_words(problem: Any) -> str:
 
     :param problem: an error of the reader, with ``context`` and ``problem`` if it has them.
     """
-    said = " ".join(
+    message = " ".join(
         str(each)
         for each in (getattr(problem, "context", None), getattr(problem, "problem", None))
         if each
     )
     for pattern, words in _WORDS:
-        found = re.search(pattern, said)
+        found = re.search(pattern, message)
         if found:
             return found.expand(words)
-    return f"this is not YAML ({said or ' '.join(str(problem).split())})"
+    return f"this is not YAML ({message or ' '.join(str(problem).split())})"

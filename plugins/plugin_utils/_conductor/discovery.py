@@ -99,23 +99,23 @@ class HostDiscovery:
         else:
             reports = {self._host: self._described(self._request.reading, options)}
         try:
-            found, forgotten = self._record(reports)
+            outcome, forgotten = self._record(reports)
         except second_names.SecondName as problem:
             # The host must not count beside its other name.
             self._record_down(str(problem), ran_there=False)
             raise
         if self._request.alone and self._request.reading is not None:
-            for line in discovery_words.lines(self._host, found):
+            for line in discovery_words.lines(self._host, outcome):
                 self._ports.say(line)
         warnings = [
             *(line for nodes in reports.values() for each in nodes for line in each["warnings"]),
             *forgotten,
-            *discovery_words.doubled(found["doubled"]),
-            *map(discovery_words.policy, found.pop("policies")),
-            *found.pop("unmeasured"),
+            *discovery_words.doubled(outcome["doubled"]),
+            *map(discovery_words.policy, outcome.pop("policies")),
+            *outcome.pop("unmeasured"),
             *self._warnings,
         ]
-        return {**found, "warnings": warnings} if warnings else found
+        return {**outcome, "warnings": warnings} if warnings else outcome
 
     def _options(self) -> dict[str, Any]:
         """Return the options with sizes in numbers.
@@ -204,18 +204,18 @@ class HostDiscovery:
             }
             forgotten = continuity.forgotten(connection, domains)
             ended_moves.end_moved_back(connection, self._evacuated, self._absent, now)
-            found = record.record(connection, reports, now)
+            outcome = record.record(connection, reports, now)
             if diff:
-                found["diff"] = list(recorded.changes(connection, reports, before))
+                outcome["diff"] = list(recorded.changes(connection, reports, before))
             leases.remove_over(connection, self._ports.actor())
             if self._request.reading is not None:
-                found["occupants"] = occupancy.occupants(connection, self._host)
+                outcome["occupants"] = occupancy.occupants(connection, self._host)
                 # A domain that libvirt cannot describe may run.
-                found["occupants"]["running"] += self._untold
+                outcome["occupants"]["running"] += self._untold
             if exchanged:
                 after = _machine(connection, self._host)
-                found["machines"] = {"before": machine_before, "after": after}
-        return found, forgotten
+                outcome["machines"] = {"before": machine_before, "after": after}
+        return outcome, forgotten
 
     def _refuse_exchange(self, connection: Connection, nodes: Sequence[NodeReport]) -> None:
         shown = {domain["columns"]["uuid"] for each in nodes for domain in each["domains"]}
@@ -241,7 +241,7 @@ class HostDiscovery:
 
 def _machine(connection: Connection, host: str) -> str:
     """Return the machine of a host in the store, in words for people."""
-    known = compute_nodes.identities(connection, [host]).get(host)
-    if not known:
+    identity = compute_nodes.identities(connection, [host]).get(host)
+    if not identity:
         return "not known"
-    return machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None))
+    return machine.described(identity["host_uuids"], next(iter(identity["machine_ids"]), None))

@@ -40,13 +40,15 @@ def doubled(instances: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a message for each doubled domain, and one for nodes that are the same machine."""
     sentences: list[str] = []
     shared: dict[tuple[str, ...], list[str]] = {}
-    for each in instances:
-        if each["one_machine"]:
-            shared.setdefault(tuple(each["nodes"]), []).append(each["name"])
+    for instance in instances:
+        if instance["one_machine"]:
+            shared.setdefault(tuple(instance["nodes"]), []).append(instance["name"])
         else:
-            where = " and ".join(f"{node} ({each['states'][node]})" for node in each["nodes"])
+            where = " and ".join(
+                f"{node} ({instance['states'][node]})" for node in instance["nodes"]
+            )
             sentences.append(
-                f"{each['name']} is on {where}, as each host was last read. Nothing was done about it. Run drover.compute.discover, for it "
+                f"{instance['name']} is on {where}, as each host was last read. Nothing was done about it. Run drover.compute.discover, for it "
                 "may have moved. If the result is the same, destroy and undefine the wrong one, but keep its disks, which the other may use."
             )
     for nodes, names in shared.items():

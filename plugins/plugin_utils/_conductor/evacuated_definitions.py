@@ -56,16 +56,16 @@ class EvacuatedDefinitions:
             return list(facts)
         # Not read(), because a discovery also creates or upgrades the store.
         with self._ports.store.write() as connection:
-            left = {
+            evacuated = {
                 each["uuid"]: each
                 for each in evacuations.left_behind(connection, [self._host])
                 if each["host"] not in (None, self._host)
             }
             self.evacuated = {
-                domain["uuid"]: {**left[domain["uuid"]], "state": domain["state"]}
+                domain["uuid"]: {**evacuated[domain["uuid"]], "state": domain["state"]}
                 for each in facts
                 for domain in each.domains
-                if domain["uuid"] in left
+                if domain["uuid"] in evacuated
             }
             seen = evacuations.seen_at(connection, self.evacuated)
         shown = self._shown_elsewhere(seen)
@@ -144,18 +144,18 @@ class EvacuatedDefinitions:
             raise DroverError(answer.message)
         word = "would remove" if self._ports.store.check_mode else "removed"
         gone = set()
-        for each in sorted(
+        for entry in sorted(
             answer.result["forgotten"], key=lambda each: str(self.evacuated[each["uuid"]]["name"])
         ):
-            name = self.evacuated[each["uuid"]]["name"]
-            if each["status"] in GONE:
-                gone.add(each["uuid"])
-                more = f"; {each['message']}" if each["message"] else ""
+            name = self.evacuated[entry["uuid"]]["name"]
+            if entry["status"] in GONE:
+                gone.add(entry["uuid"])
+                more = f"; {entry['message']}" if entry["message"] else ""
                 self._ports.say(
                     f"{self._host}: {word} the stale definition of {name}, which was evacuated; its disks stay{more}"
                 )
             else:
-                self._warn(_not_removed(self._host, name, each))
+                self._warn(_not_removed(self._host, name, entry))
         return gone
 
 

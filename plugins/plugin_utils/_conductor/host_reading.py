@@ -113,16 +113,16 @@ class HostReading:
         """
         try:
             with self._store.read() as connection:
-                known = compute_nodes.migration_uris(connection, names)
+                uris = compute_nodes.migration_uris(connection, names)
         except DroverError:
             # No store exists yet; the recording makes it, or reports the problem.
-            known = {}
+            uris = {}
         usual = self._options["migration_uri"] is None and self._request.uris[0].startswith("qemu")
         return [
             {
                 "host": name,
-                "uri": known[name]
-                if name in known
+                "uri": uris[name]
+                if name in uris
                 else (default_migration_uri(name) if usual else None),
             }
             for name in names

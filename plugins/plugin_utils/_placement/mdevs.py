@@ -74,12 +74,12 @@ def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, 
     query = query.join(root, root.c.id == table.c.root_id).join(nodes, nodes.c.uuid == root.c.uuid)
     providers = {row.uuid: row for row in bulk.among(connection, query, table.c.id, provider_ids)}
     names = {row.node: row.node_uuid for row in providers.values()}
-    found = {}
+    rows_by_provider = {}
     for row in bulk.among(connection, bulk.select(kinds), kinds.c.compute_node_id, names):
         provider = providers.get(provider_uuids.uuid_of(names[row.compute_node_id], row.parent))
         if provider is not None:
-            found[provider.id] = row
-    return found
+            rows_by_provider[provider.id] = row
+    return rows_by_provider
 
 
 def _of_consumer(
@@ -107,15 +107,15 @@ def _new(
     connection: Connection, maker: Row, uuid: str, consumer: int, amount: int, there: Sequence[Row]
 ) -> list[str]:
     """Give a consumer mediated devices that its host has yet to make."""
-    known = {row.uuid: row for row in there}
+    by_uuid = {row.uuid: row for row in there}
     made: list[str] = []
-    for number in range(len(known) + max(amount, 0)):
+    for number in range(len(by_uuid) + max(amount, 0)):
         name = mdev_uuids.made_for(uuid, maker.parent, maker.type, number)
-        if len(made) == amount or (name in known and known[name].consumer_id is not None):
+        if len(made) == amount or (name in by_uuid and by_uuid[name].consumer_id is not None):
             continue
         columns = {"consumer_id": consumer, "active": False}
-        if name in known:
-            bulk.update(connection, tables.mdevs, [{"id": known[name].id, **columns}])
+        if name in by_uuid:
+            bulk.update(connection, tables.mdevs, [{"id": by_uuid[name].id, **columns}])
         else:
             row = {
                 "compute_node_id": maker.compute_node_id,

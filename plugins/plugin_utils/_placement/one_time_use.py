@@ -28,8 +28,10 @@ def reserve(connection: Connection, uuids: Collection[str]) -> bool:
     """Reserve all that providers have; return whether that was not so before."""
     if not uuids:
         return False
-    found = providers.inventories(connection, providers.ids(connection, uuids).values())
-    left = [{"id": row.id, "reserved": row.total} for row in found if row.reserved < row.total]
-    bulk.update(connection, tables.inventories, left)
-    providers.bump(connection, {row.provider_id for row in found if row.reserved < row.total})
-    return bool(left)
+    inventories = providers.inventories(connection, providers.ids(connection, uuids).values())
+    changes = [
+        {"id": row.id, "reserved": row.total} for row in inventories if row.reserved < row.total
+    ]
+    bulk.update(connection, tables.inventories, changes)
+    providers.bump(connection, {row.provider_id for row in inventories if row.reserved < row.total})
+    return bool(changes)

@@ -84,11 +84,11 @@ def read(
 
 def _rows(connection: Connection, places: Collection[Place]) -> list[Row]:
     ids = providers.ids(connection, {uuid for uuid, _name in places})
-    wanted = {(ids[uuid], name) for uuid, name in places if uuid in ids}
+    keys = {(ids[uuid], name) for uuid, name in places if uuid in ids}
     return [
         row
         for row in providers.inventories(connection, ids.values())
-        if (row.provider_id, row.name) in wanted
+        if (row.provider_id, row.name) in keys
     ]
 
 

@@ -66,16 +66,16 @@ def listing(
         )
     rows = connection.execute(_providers(name, uuid, in_tree)).all()
     ids = [row.id for row in rows]
-    held = _held_by_provider(connection, ids)
+    inventories = _held_by_provider(connection, ids)
     traits = _traits(connection, ids)
     aggregates = _aggregates(connection, ids)
-    found = []
+    described = []
     for row in sorted(rows, key=lambda row: row.name):
-        mine = held.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
+        mine = inventories.get(row.id, {}), traits.get(row.id, set()), aggregates.get(row.id, set())
         fits = functools.partial(_fits, mine[0])
         if provider_query.matches(group, mine[1], mine[2], fits):
-            found.append(_described(row, *mine))
-    return found
+            described.append(_described(row, *mine))
+    return described
 
 
 def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> Select:
@@ -117,10 +117,10 @@ def _providers(name: str | None, uuid: str | None, in_tree: str | None) -> Selec
 def _held_by_provider(
     connection: Connection, ids: Iterable[int]
 ) -> dict[int, dict[str, ProviderInventory]]:
-    held: dict[int, dict[str, ProviderInventory]] = {}
+    by_provider: dict[int, dict[str, ProviderInventory]] = {}
     for row in providers.inventories(connection, ids):
-        held.setdefault(row.provider_id, {})[row.name] = ProviderInventory(row)
-    return held
+        by_provider.setdefault(row.provider_id, {})[row.name] = ProviderInventory(row)
+    return by_provider
 
 
 def _traits(connection: Connection, ids: Iterable[int]) -> dict[int, set[str]]:

@@ -20,16 +20,16 @@ def parse(required: Any = None, member_of: Any = None, resources: Any = None) ->
     texts: list[tuple[str, str]] = []
     mapping: dict[str, Any] = {}
     for key, value in (("required", required), ("member_of", member_of), ("resources", resources)):
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, str) and each.strip():
-                texts.append((key, each.strip()))
-            elif isinstance(each, list):
-                mapping.setdefault(key, []).append(each)
-            elif isinstance(each, dict) and key == "resources":
-                mapping[key] = each
-            elif each not in (None, ""):
+        for condition in value if isinstance(value, list) else [value]:
+            if isinstance(condition, str) and condition.strip():
+                texts.append((key, condition.strip()))
+            elif isinstance(condition, list):
+                mapping.setdefault(key, []).append(condition)
+            elif isinstance(condition, dict) and key == "resources":
+                mapping[key] = condition
+            elif condition not in (None, ""):
                 raise language.refused(
-                    key, each, "a text; quote what begins with an exclamation mark"
+                    key, condition, "a text; quote what begins with an exclamation mark"
                 )
     group = language.read_group("", mapping)
     for key, text in texts:

@@ -296,10 +296,10 @@ def _set_inventories(
     if node is not None:
         wanted = _with_discovered(where, stored, wanted, node)
     gone = sorted(set(stored) - set(wanted))
-    held = usages.holders(connection, row.id, gone) if gone else None
-    if held:
+    holders = usages.holders(connection, row.id, gone) if gone else None
+    if holders:
         raise DroverError(
-            f"{where}: the inventory of {', '.join(gone)} cannot be removed while it is in use: {held}. Release or "
+            f"{where}: the inventory of {', '.join(gone)} cannot be removed while it is in use: {holders}. Release or "
             "move those first; nothing was changed."
         )
     warnings = []

@@ -87,19 +87,19 @@ def _check_allocations(
     where: str, place: Mapping[str, object], resources: Resources | None
 ) -> None:
     """Refuse allocations that are malformed, or that do not add up to the requested amounts."""
-    given = place.get("allocations")
-    _check_mappings(where, place.get("mappings"), given)
-    if given is None:
+    amounts_by_provider = place.get("allocations")
+    _check_mappings(where, place.get("mappings"), amounts_by_provider)
+    if amounts_by_provider is None:
         return
-    if not isinstance(given, dict):
+    if not isinstance(amounts_by_provider, dict):
         raise DroverError(
-            f"{where}: allocations must be a mapping of provider uuids to amounts, not {given!r}."
+            f"{where}: allocations must be a mapping of provider uuids to amounts, not {amounts_by_provider!r}."
         )
-    for uuid_, amounts in given.items():
+    for uuid_, amounts in amounts_by_provider.items():
         check_texts(f"{where}, allocations", {"provider": uuid_}, ("provider",))
         check_resources(f"{where}, allocations, {uuid_}", amounts)
-    sums = allocations.total(given)
-    if given and resources is not None:
+    sums = allocations.total(amounts_by_provider)
+    if amounts_by_provider and resources is not None:
         for name in sorted({*sums, *resources}):
             if sums.get(name, 0) != resources.get(name, 0):
                 raise DroverError(
@@ -122,10 +122,10 @@ def _check_mappings(where: str, mappings: Any, given: Any) -> None:
             f"{where}: mappings must be a mapping of resource groups to lists of provider uuids, not {mappings!r}."
         )
     for suffix, uuids in sorted(mappings.items(), key=str):
-        for each in uuids:
-            if not isinstance(given, dict) or each not in given:
+        for uuid in uuids:
+            if not isinstance(given, dict) or uuid not in given:
                 raise DroverError(
-                    f"{where}: mappings name the provider {each} for {suffix}, but allocations do not. Pass both as they were."
+                    f"{where}: mappings name the provider {uuid} for {suffix}, but allocations do not. Pass both as they were."
                 )
 
 

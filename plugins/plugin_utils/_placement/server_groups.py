@@ -133,25 +133,25 @@ def hold(connection: Connection, wanted: Iterable[str | GroupDescription | None]
 
     :returns: {name: row}.
     """
-    found: dict[str, Row] = {}
+    groups_by_name: dict[str, Row] = {}
     for name, group in sorted(
         ((name_of(group) or "", group) for group in wanted if group), key=lambda pair: pair[0]
     ):
-        if isinstance(group, dict) or name not in found:
-            found[name] = find(connection, group)
-    if found:
-        lock(connection, found.values())
-    return found
+        if isinstance(group, dict) or name not in groups_by_name:
+            groups_by_name[name] = find(connection, group)
+    if groups_by_name:
+        lock(connection, groups_by_name.values())
+    return groups_by_name
 
 
 def of_instance(connection: Connection, uuid: str) -> list[Row]:
     """Lock the server group of an instance; return at most one row."""
     groups, instances = tables.server_groups, tables.instances
     query = sa.select(groups).join(instances, instances.c.server_group_id == groups.c.id)
-    found = list(connection.execute(query.where(instances.c.uuid == uuid)))
-    if found:
-        lock(connection, found)
-    return found
+    rows = list(connection.execute(query.where(instances.c.uuid == uuid)))
+    if rows:
+        lock(connection, rows)
+    return rows
 
 
 def lock(connection: Connection, found: Iterable[Row]) -> None:
@@ -201,10 +201,10 @@ def refusal(
         as a drain moves them all to one host, one after the other.
     """
     others = [hosts for member, hosts in where.items() if member != uuid and hosts]
-    here = sum(1 for hosts in others if host in hosts)
-    if group.policy == ANTI_AFFINITY and here >= group.max_server_per_host:
-        return f"server group {group.name} (anti-affinity) has {here} of at most {group.max_server_per_host} there"
-    if group.policy == AFFINITY and not here and any(hosts != {leaving} for hosts in others):
+    count = sum(1 for hosts in others if host in hosts)
+    if group.policy == ANTI_AFFINITY and count >= group.max_server_per_host:
+        return f"server group {group.name} (anti-affinity) has {count} of at most {group.max_server_per_host} there"
+    if group.policy == AFFINITY and not count and any(hosts != {leaving} for hosts in others):
         return f"server group {group.name} (affinity) is on other hosts"
     return None
 

@@ -94,7 +94,7 @@ def _leave(connection: Connection, aggregate: int, members: Sequence[int]) -> No
 
 def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
     """Count the providers in aggregates, without their sharing providers, by their uuids."""
-    table, aggregates, known = (
+    table, aggregates, nodes = (
         tables.provider_aggregates,
         tables.placement_aggregates,
         tables.resource_providers,
@@ -102,8 +102,8 @@ def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int
     query = (
         sa.select(aggregates.c.uuid, sa.func.count().label("members"))
         .join(table, table.c.aggregate_id == aggregates.c.id)
-        .join(known, known.c.id == table.c.provider_id)
-        .where(known.c.uuid != aggregates.c.uuid)
+        .join(nodes, nodes.c.id == table.c.provider_id)
+        .where(nodes.c.uuid != aggregates.c.uuid)
         .group_by(aggregates.c.uuid)
     )
     return {
@@ -113,7 +113,7 @@ def count_members(connection: Connection, uuids: Iterable[str]) -> dict[str, int
 
 def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
     """Return the ids of the providers in aggregates, without their sharing providers, by their uuids."""
-    table, aggregates, known = (
+    table, aggregates, nodes = (
         tables.provider_aggregates,
         tables.placement_aggregates,
         tables.resource_providers,
@@ -121,15 +121,15 @@ def members(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]
     query = (
         sa.select(aggregates.c.uuid, table.c.provider_id)
         .join(table, table.c.aggregate_id == aggregates.c.id)
-        .join(known, known.c.id == table.c.provider_id)
-        .where(known.c.uuid != aggregates.c.uuid)
+        .join(nodes, nodes.c.id == table.c.provider_id)
+        .where(nodes.c.uuid != aggregates.c.uuid)
     )
     return providers.grouped(bulk.among(connection, query, aggregates.c.uuid, uuids))
 
 
 def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> Row | None:
     """Return the compute node in an aggregate that reported last, of other hosts than these."""
-    table, aggregates, known = (
+    table, aggregates, owners = (
         tables.provider_aggregates,
         tables.placement_aggregates,
         tables.resource_providers,
@@ -137,8 +137,8 @@ def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> 
     nodes = tables.compute_nodes
     query = (
         sa.select(nodes.c.host, nodes.c.facts)
-        .join(known, known.c.uuid == nodes.c.uuid)
-        .join(table, table.c.provider_id == known.c.id)
+        .join(owners, owners.c.uuid == nodes.c.uuid)
+        .join(table, table.c.provider_id == owners.c.id)
         .join(aggregates, aggregates.c.id == table.c.aggregate_id)
         .where(aggregates.c.uuid == uuid, nodes.c.host.not_in(sorted(hosts)))
         .order_by(nodes.c.updated_at.desc(), nodes.c.host)
@@ -161,10 +161,10 @@ def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str,
     """
     if not pools:
         return {}, False
-    known = providers.ids(connection, pools)
-    new = sorted(set(pools) - set(known))
+    ids_before = providers.ids(connection, pools)
+    new = sorted(set(pools) - set(ids_before))
     ids = {
-        **known,
+        **ids_before,
         **providers.ensure(
             connection, _names(connection, {uuid: pools[uuid]["name"] for uuid in new})
         ),
@@ -288,7 +288,7 @@ def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
 
     :param left: uuids of aggregates that nodes left; empty ones are removed.
     """
-    known, aggregates, table = (
+    owners, aggregates, table = (
         tables.resource_providers,
         tables.placement_aggregates,
         tables.provider_aggregates,
@@ -296,10 +296,10 @@ def remove_unused(connection: Connection, left: Iterable[str]) -> bool:
     ours = {
         row.uuid: row.id
         for row in connection.execute(
-            sa.select(known.c.uuid, known.c.id)
-            .join(aggregates, aggregates.c.uuid == known.c.uuid)
+            sa.select(owners.c.uuid, owners.c.id)
+            .join(aggregates, aggregates.c.uuid == owners.c.uuid)
             .where(
-                sa.or_(*(known.c.name.startswith(prefix, autoescape=True) for prefix in PREFIXES))
+                sa.or_(*(owners.c.name.startswith(prefix, autoescape=True) for prefix in PREFIXES))
             )
         )
     }

@@ -69,13 +69,16 @@ def holders(
     )
     if class_names is not None:
         query = query.where(tables.resource_classes.c.name.in_(class_names))
-    held: dict[str, tuple[str, list[str]]] = {}
+    by_consumer: dict[str, tuple[str, list[str]]] = {}
     for row in connection.execute(query.order_by(tables.consumers.c.id)):
-        held.setdefault(row.consumer, (row.consumer_type, []))[1].append(f"{row.used} {row.name}")
-    if not held:
+        by_consumer.setdefault(row.consumer, (row.consumer_type, []))[1].append(
+            f"{row.used} {row.name}"
+        )
+    if not by_consumer:
         return None
     texts = [
-        f"{kind} {uuid} ({', '.join(sorted(amounts))})" for uuid, (kind, amounts) in held.items()
+        f"{kind} {uuid} ({', '.join(sorted(amounts))})"
+        for uuid, (kind, amounts) in by_consumer.items()
     ]
     return some(texts, _SOME)
 
@@ -122,12 +125,12 @@ def _provider_id(connection: Connection, given: str) -> int:
     query = sa.select(table.c.id).where(
         sa.or_(table.c.uuid == given.lower(), table.c.name == given)
     )
-    found = connection.execute(query).scalars().first()
-    if found is None:
+    provider_id = connection.execute(query).scalars().first()
+    if provider_id is None:
         raise DroverError(
             f"There is no resource provider {given}. drover.compute.resource_provider_info shows those that there are."
         )
-    return found
+    return provider_id
 
 
 def _sums(rows: Iterable[Row]) -> dict[str, object]:
@@ -152,7 +155,7 @@ def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, 
     consumers: dict[str, dict[str, Any]] = {}
     names = _names(connection, {row.consumer for row in rows})
     for row in rows:
-        found = consumers.setdefault(
+        consumer = consumers.setdefault(
             row.consumer,
             {
                 "uuid": row.consumer,
@@ -165,13 +168,15 @@ def _by_consumer(connection: Connection, rows: Sequence[Row]) -> list[dict[str, 
                 "allocations": {},
             },
         )
-        place = found["allocations"].setdefault(
+        place = consumer["allocations"].setdefault(
             row.provider,
             {"provider": row.provider, "provider_uuid": row.provider_uuid, "resources": {}},
         )
         place["resources"][row.name] = row.used
-    for found in consumers.values():
-        found["allocations"] = [place for dummy, place in sorted(found["allocations"].items())]
+    for consumer in consumers.values():
+        consumer["allocations"] = [
+            place for dummy, place in sorted(consumer["allocations"].items())
+        ]
     return [consumers[uuid] for uuid in sorted(consumers)]
 
 

@@ -92,7 +92,7 @@ def read_when(*when: str) -> tuple[NodeField, ...]:
 
 def fact_at(facts: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """Return the fact at a path; None if it is missing or an empty mapping."""
-    found: Any = facts
+    fact: Any = facts
     for key in path:
-        found = (found or {}).get(key)
-    return None if found == {} else found
+        fact = (fact or {}).get(key)
+    return None if fact == {} else fact

@@ -372,12 +372,12 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     same: dict[tuple[str, ...], list[tuple[str, Mapping[str, Any]]]] = {}
     for finding in findings:
         name = finding["name"] or finding["provider"] or finding["uuid"]
-        why = finding["why"].replace(name, "") if name else finding["why"]
+        reason = finding["why"].replace(name, "") if name else finding["why"]
         same.setdefault(
             (
                 finding["kind"],
                 finding["host"],
-                why.replace(finding["uuid"] or "-", ""),
+                reason.replace(finding["uuid"] or "-", ""),
                 finding["heal"],
             ),
             [],

@@ -131,7 +131,7 @@ class Policy:
             defaults.update(component.options)
         for component in [*map(filters.get, names), *map(weighers.get, weigher_names)]:
             defaults.update(component.options)
-        known = (
+        option_names = (
             "enabled_filters",
             "weighers",
             "driver",
@@ -141,7 +141,10 @@ class Policy:
         )
         for key in mapping:
             validation.check_keys(
-                "The scheduler policy", [key], (*known, *sorted(defaults)), refuse=_refusal(key)
+                "The scheduler policy",
+                [key],
+                (*option_names, *sorted(defaults)),
+                refuse=_refusal(key),
             )
         options = {
             key: _option(key, mapping[key], default) if mapping.get(key) is not None else default
@@ -213,10 +216,10 @@ class Policy:
         :param names: names of host filters; filters of the policy keep their place.
         """
         have = {each.name for each in self.filters}
-        known = self._components["host_filters"]
+        host_filters = self._components["host_filters"]
         policy = copy.copy(self)
         policy.filters = self.filters + [
-            known.get(name)(self.options) for name in names if name not in have
+            host_filters.get(name)(self.options) for name in names if name not in have
         ]
         return policy
 
@@ -230,7 +233,7 @@ class Policy:
         """Return the optional columns that host filters, weighers and pre-filters read for these
         requests.
         """
-        wanted: set[str] = set()
+        columns: set[str] = set()
         before = None
         for spec in specs:
             if spec.is_equivalent(before):
@@ -241,11 +244,11 @@ class Policy:
                 *policy.filters,
                 *(weigher for weigher, _multiplier in policy.weighers),
             ]:
-                wanted.update(component.needs(spec))
-            wanted |= prefilters.needs(spec, policy.options)
+                columns.update(component.needs(spec))
+            columns |= prefilters.needs(spec, policy.options)
             if not spec.host_request.is_empty:
-                wanted.add("numa")
-        return wanted
+                columns.add("numa")
+        return columns
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,7 +283,7 @@ def _multipliers(
     weighers: Catalogue,
     options: Mapping[str, Any],
 ) -> dict[str, float]:
-    found = {}
+    multipliers = {}
     for name in names:
         weigher = weighers.get(name)
         option = weigher.multiplier_option
@@ -299,8 +302,8 @@ def _multipliers(
                 f"The scheduler policy's '{key}' is {value:g}; it may not be negative.",
                 tuple(key.split(".")),
             )
-        found[name] = value
-    return found
+        multipliers[name] = value
+    return multipliers
 
 
 def _known(key: str, name: Any, found: Catalogue) -> None:
@@ -419,15 +422,15 @@ def _numbers(
         pairs = [(str(name), number) for name, number in value.items()]
     else:
         refuse(expected)
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, each in pairs:
         number = _number(each)
         if number is None or not name:
             refuse(expected)
-        if name in found and not are_added_up:
+        if name in numbers and not are_added_up:
             refuse(f"{expected}, in which {name} is once")
-        found[name] = found.get(name, 0.0) + number
-    return found
+        numbers[name] = numbers.get(name, 0.0) + number
+    return numbers
 
 
 def _number(value: Any) -> float | None:

@@ -105,12 +105,12 @@ def _where(document: Any, path: Iterable[str | int]) -> str:
     exists.
     """
     line, column = getattr(getattr(document, "lc", None), "line", 0), 0
-    found = document
+    yaml_node = document
     for key in path:
-        position: Any = getattr(found, "lc", None)
+        position: Any = getattr(yaml_node, "lc", None)
         try:
-            line, column = position.item(key) if isinstance(found, list) else position.key(key)
-            found = found[key]
+            line, column = position.item(key) if isinstance(yaml_node, list) else position.key(key)
+            yaml_node = yaml_node[key]
         except (AttributeError, KeyError, IndexError, TypeError):
             break
     return f"line {line + 1}, column {column + 1}"

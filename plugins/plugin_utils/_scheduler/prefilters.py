@@ -51,41 +51,43 @@ def pre_filters(
     :param enabled: names of the host filters that run; a pre-filter with the rule of one of them is
         left out.
     """
-    found = []
+    named_masks = []
     if "ComputeFilter" not in enabled and not states.enabled.all():
-        found.append(("compute_status", states.enabled))
+        named_masks.append(("compute_status", states.enabled))
     if spec.availability_zone is not None and "AvailabilityZoneFilter" not in enabled:
-        found.append(("availability_zone", AvailabilityZoneFilter(options).passes(states, spec)))
+        named_masks.append(
+            ("availability_zone", AvailabilityZoneFilter(options).passes(states, spec))
+        )
     if options["limit_tenants_to_placement_aggregate"]:
         keep = _tenant(states, spec, options["placement_aggregate_required_for_tenants"])
         if keep is not None:
-            found.append(("tenant", keep))
+            named_masks.append(("tenant", keep))
     if options["enable_isolated_aggregate_filtering"]:
         required = required_traits(spec)
-        found.append(
+        named_masks.append(
             (
                 "isolated_aggregates",
                 states.aggregates.each(lambda each: _asked_traits(each) <= required),
             )
         )
     for name, wanted, unwanted in _traits(spec, options):
-        found.append(
+        named_masks.append(
             (name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted)))
         )
-    return found
+    return named_masks
 
 
 def needs(spec: RequestSpec, options: Mapping[str, Any]) -> set[str]:
     """Return the optional columns that the pre-filters read with these options of a policy."""
-    wanted = set()
+    columns = set()
     if (
         options["limit_tenants_to_placement_aggregate"]
         or options["enable_isolated_aggregate_filtering"]
     ):
-        wanted.add("aggregates")
+        columns.add("aggregates")
     if _traits(spec, options):
-        wanted.add("traits")
-    return wanted
+        columns.add("traits")
+    return columns
 
 
 def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None) -> bool:
@@ -101,18 +103,18 @@ def _traits(
     """Return [(name of the pre-filter, traits that a host must have, traits that it must not
     have)].
     """
-    found = []
+    trait_sets = []
     if spec.extra_specs or spec.image_properties or spec.required_traits or spec.forbidden_traits:
-        found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
+        trait_sets.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
     if options["image_metadata_prefilter"]:
-        found.append(("image_traits", image_traits(spec.image_properties), set()))
+        trait_sets.append(("image_traits", image_traits(spec.image_properties), set()))
     if (
         options["query_placement_for_image_type_support"]
         and spec.image is not None
         and spec.image.disk_format
     ):
-        found.append(("image_type", image_type_traits(spec.image.disk_format), set()))
-    return [each for each in found if each[1] or each[2]]
+        trait_sets.append(("image_type", image_type_traits(spec.image.disk_format), set()))
+    return [each for each in trait_sets if each[1] or each[2]]
 
 
 def traits_asked(name: str, spec: RequestSpec, options: Mapping[str, object]) -> str | None:
@@ -156,17 +158,17 @@ def hardware_traits(spec: RequestSpec) -> set[str]:
     def asked(flavor_name: str, image_name: str) -> str:
         return str(spec.extra_specs.get(flavor_name) or spec.image_properties.get(image_name) or "")
 
-    found = set()
+    traits = set()
     version = asked("hw:tpm_version", "hw_tpm_version")
     if version:
         model = asked("hw:tpm_model", "hw_tpm_model")
-        found = {
+        traits = {
             f"COMPUTE_SECURITY_TPM_{version.replace('.', '_')}",
             f"COMPUTE_SECURITY_TPM_{'CRB' if model == 'tpm-crb' else 'TIS'}",
         }
     if asked("os:secure_boot", "os_secure_boot") == "required":
-        found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
-    return found
+        traits.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    return traits
 
 
 #: Image properties that name a bus or model, and the traits that hosts report for them.
@@ -182,12 +184,12 @@ IMAGE_TRAITS = {
 
 def image_traits(properties: Mapping[str, object]) -> set[str]:
     """Return the traits that a host must report to run an image with these properties."""
-    found = set()
+    traits = set()
     for key, start in IMAGE_TRAITS.items():
         value = properties.get(key)
         if value and not (key == "hw_viommu_model" and value == "auto"):
-            found.add(start + str(value).upper().replace("-", "_"))
-    return found
+            traits.add(start + str(value).upper().replace("-", "_"))
+    return traits
 
 
 def image_type_traits(disk_format: str) -> set[str]:

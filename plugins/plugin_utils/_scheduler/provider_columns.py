@@ -138,10 +138,10 @@ class ProviderColumns:
             providers, lent = providers[fits], lent[fits]
         elif not (full and len(providers)):
             return -1
-        left = (self.capacity[providers] - self.used[providers] - amount) / np.maximum(
+        room_left = (self.capacity[providers] - self.used[providers] - amount) / np.maximum(
             self.capacity[providers], 1
         )
-        return int(providers[np.lexsort((np.where(lent, -left, left), lent))[0]])
+        return int(providers[np.lexsort((np.where(lent, -room_left, room_left), lent))[0]])
 
     def lends(self, row: int, provider: int) -> bool:
         """Return True if a provider is lent to a node."""

@@ -157,16 +157,16 @@ def read_hints(value: Any, who: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise RequestError(f"{who}: 'hints' must be a mapping, not {shown(value)}.")
     check_keys(who, value, HINTS, "hint", RequestError)
-    found = {
+    hints = {
         str(key): _hint(str(key), item, who) for key, item in value.items() if item is not None
     }
-    if "cidr" in found and "build_near_host_ip" not in found:
+    if "cidr" in hints and "build_near_host_ip" not in hints:
         raise RequestError(
             f"{who}: the hint 'cidr' goes with 'build_near_host_ip'; give both or neither."
         )
-    if "build_near_host_ip" in found:
-        _network(found, who)
-    return {key: item for key, item in found.items() if item}
+    if "build_near_host_ip" in hints:
+        _network(hints, who)
+    return {key: item for key, item in hints.items() if item}
 
 
 def _hint(key: str, value: Any, who: str) -> Any:
@@ -213,11 +213,11 @@ def read_flavor(
     :param flavors: {name: mapping with FLAVOR_KEYS}, the flavors of the store.
     """
     value = request.get("flavor")
-    found: Mapping[str, Any] = {}
+    fields: Mapping[str, Any] = {}
     flavor = None
     if isinstance(value, Mapping):
         check_keys(f"{who}: 'flavor'", value, FLAVOR_KEYS, refuse=RequestError)
-        found = value
+        fields = value
         flavor = Flavor(
             read_text(value, "name", f"{who}: the flavor", required=True),
             extra_specs(value, who),
@@ -226,8 +226,8 @@ def read_flavor(
     elif value is not None and value != "":
         name = read_text(request, "flavor", who)
         if flavors and name in flavors:
-            found = flavors[name]
-            flavor = Flavor(name, extra_specs(found, who))
+            fields = flavors[name]
+            flavor = Flavor(name, extra_specs(fields, who))
         elif request.get("vcpus") is None:
             has = f"it has: {', '.join(sorted(flavors))}" if flavors else "it has none"
             raise RequestError(
@@ -236,22 +236,24 @@ def read_flavor(
             )
         else:
             flavor = Flavor(name)
-    disk = found.get("disk_gb")
+    disk = fields.get("disk_gb")
     if disk is None and any(
-        found.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")
+        fields.get(key) is not None for key in ("root_gb", "ephemeral_gb", "swap_mb")
     ):
         parts = [
-            read_size(found, key, who, least=0, default=0)
+            read_size(fields, key, who, least=0, default=0)
             for key in ("root_gb", "ephemeral_gb", "swap_mb")
         ]
         disk = parts[0] + parts[1] - -parts[2] // 1024
-    defaults = {"vcpus": found.get("vcpus"), "memory_mb": found.get("memory_mb"), "disk_gb": disk}
+    defaults = {"vcpus": fields.get("vcpus"), "memory_mb": fields.get("memory_mb"), "disk_gb": disk}
     given = {key: request[key] for key in defaults if request.get(key) is not None}
-    asked = {key: value for key, value in {**defaults, **given}.items() if value is not None}
+    request_sizes = {
+        key: value for key, value in {**defaults, **given}.items() if value is not None
+    }
     amounts = {
-        "VCPU": read_amount(asked, "vcpus", who, least=1),
-        "MEMORY_MB": read_size(asked, "memory_mb", who, least=1),
-        "DISK_GB": read_size(asked, "disk_gb", who, least=0, default=0),
+        "VCPU": read_amount(request_sizes, "vcpus", who, least=1),
+        "MEMORY_MB": read_size(request_sizes, "memory_mb", who, least=1),
+        "DISK_GB": read_size(request_sizes, "disk_gb", who, least=0, default=0),
     }
     return flavor, amounts
 

@@ -101,10 +101,10 @@ def reported(facts: Any, where: str) -> CheckedReport:
 
 def _untold(domain: Any) -> Occupant:
     """Return an occupant for a domain that libvirt cannot describe."""
-    known = domain if isinstance(domain, dict) else {}
-    name = str(known.get("name") or "a domain without a description")
+    facts = domain if isinstance(domain, dict) else {}
+    name = str(facts.get("name") or "a domain without a description")
     return {
-        "uuid": str(known["uuid"]) if known.get("uuid") else None,
+        "uuid": str(facts["uuid"]) if facts.get("uuid") else None,
         "name": " ".join(name.split())[:255],
         "state": "unknown",
         "host": None,
@@ -121,9 +121,9 @@ def host(facts: Mapping[str, Any], where: str) -> HostFacts:
     """
     text(facts, "hypervisor_hostname", where, 2 * LONGEST_NAME)
     amount(facts, "libvirt_version", where)
-    for each in NODE_FIELDS:
-        if each.fact:
-            _field(facts, each, where)
+    for entry in NODE_FIELDS:
+        if entry.fact:
+            _field(facts, entry, where)
     for resource in resource_classes.DISCOVERED.values():
         if resource.total:
             amount(*_last(facts, resource.total, where))
@@ -162,12 +162,12 @@ def host(facts: Mapping[str, Any], where: str) -> HostFacts:
         for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices")
     }
     for key, entries in lists.items():
-        for each in entries:
-            if not isinstance(each, dict):
+        for entry in entries:
+            if not isinstance(entry, dict):
                 raise DroverError(
-                    f"{where}: {key} must be a list of mappings, not of {shown(each)}."
+                    f"{where}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
-            _plain(each, f"{where}: {key}")
+            _plain(entry, f"{where}: {key}")
     hardware_facts.cells(lists["numa_cells"], where)
     hardware_facts.devices(facts, where)
     _files(facts, where)
@@ -204,13 +204,13 @@ def of_people(facts: Mapping[str, object], where: str, place: str) -> HostFacts:
     :param where: the owner of the facts, for the message; ``place`` is the owner of the domains.
     :raises DroverError: a fact has another form.
     """
-    found = facts.get("domains") or []
-    if not isinstance(found, list):
-        raise DroverError(f"{place}: domains must be a list, not {found!r}.")
+    domain_list = facts.get("domains") or []
+    if not isinstance(domain_list, list):
+        raise DroverError(f"{place}: domains must be a list, not {domain_list!r}.")
     seen: set[str] = set()
     kept = [
         domain(each, f"{place}: domain {number}", seen)
-        for number, each in enumerate(found, start=1)
+        for number, each in enumerate(domain_list, start=1)
     ]
     return dataclasses.replace(host(facts, where), domains=kept)
 
@@ -224,11 +224,11 @@ def domains(found: Iterable[Any], where: str) -> tuple[list[CheckedDomain], list
     kept: list[CheckedDomain] = []
     sentences: list[str] = []
     seen: set[str] = set()
-    for number, each in enumerate(found, start=1):
+    for number, facts in enumerate(found, start=1):
         try:
-            each = _with_name(each, where, sentences)
-            each = _with_addresses(each, where, sentences)
-            kept.append(domain(each, f"{where}: domain {number}", seen))
+            facts = _with_name(facts, where, sentences)
+            facts = _with_addresses(facts, where, sentences)
+            kept.append(domain(facts, f"{where}: domain {number}", seen))
         except DroverError as problem:
             sentences.append(
                 f"{problem} The domain was left out and is not known to be there: see to it on that host, and run drover.compute.discover again."
@@ -249,10 +249,10 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomai
     place = f"{where} ({shown(facts['name'])})"
     text(facts, "name", place)
     check_uuid(place, facts["uuid"])
-    for each in resource_classes.DISCOVERED.values():
-        if each.key:
-            amount(facts, each.key, place)
-            amount(facts, resource_classes.RUNNING + each.key, place)
+    for entry in resource_classes.DISCOVERED.values():
+        if entry.key:
+            amount(facts, entry.key, place)
+            amount(facts, resource_classes.RUNNING + entry.key, place)
     if facts.get("state") not in (None, "", *STATES):
         raise DroverError(
             f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}."
@@ -261,12 +261,12 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomai
         if facts.get(key) is not None and not isinstance(facts[key], bool):
             raise DroverError(f"{place}: {key} must be true or false, not {shown(facts[key])}.")
     if facts.get("fixed_snapshots") is not None:
-        for each in _list(facts, "fixed_snapshots", place):
-            if not isinstance(each, str):
+        for entry in _list(facts, "fixed_snapshots", place):
+            if not isinstance(entry, str):
                 raise DroverError(
-                    f"{place}: fixed_snapshots must be a list of names, not of {shown(each)}."
+                    f"{place}: fixed_snapshots must be a list of names, not of {shown(entry)}."
                 )
-            _clean(each, f"{place}: fixed_snapshots", LONGEST_NAME)
+            _clean(entry, f"{place}: fixed_snapshots", LONGEST_NAME)
     if facts.get("title") is not None:
         _clean(facts["title"], f"{place}: title", LONGEST_TEXT)
     if facts.get("xml") is not None:
@@ -277,19 +277,19 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> CheckedDomai
             _clean(value, f"{place}: metadata, {key}", LONGEST_TEXT * 16)
     _bindings(facts, place)
     for key in ("disks", "running_disks", "other_files", "interfaces", "hostdevs"):
-        for number, each in enumerate(_list(facts, key, place), start=1):
-            if not isinstance(each, dict):
+        for number, entry in enumerate(_list(facts, key, place), start=1):
+            if not isinstance(entry, dict):
                 raise DroverError(
-                    f"{place}: {key} must be a list of mappings, not of {shown(each)}."
+                    f"{place}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
-            _plain(each, f"{place}: {key}, item {number}")
+            _plain(entry, f"{place}: {key}, item {number}")
             for size in ("capacity_bytes", "allocation_bytes"):
-                amount(each, size, f"{place}: {key}, item {number}", LARGEST)
+                amount(entry, size, f"{place}: {key}, item {number}", LARGEST)
             for word in ("target", "device", "type", "source", "format", "mac"):
-                if each.get(word) is not None:
-                    _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
+                if entry.get(word) is not None:
+                    _clean(entry[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
             for layer in (
-                (each, *_layers(each, f"{place}: {key}, item {number}"))
+                (entry, *_layers(entry, f"{place}: {key}, item {number}"))
                 if key in ("disks", "running_disks", "other_files")
                 else ()
             ):
@@ -343,16 +343,16 @@ def missing_drivers(facts: Mapping[str, object], where: str) -> None:
 
     :raises DroverError: they have another form than in hypervisor_info.
     """
-    for each in _list(facts, "missing_drivers", where):
-        given = each if isinstance(each, dict) else {}
-        known = isinstance(given.get("driver"), str) and given["driver"] in DRIVERS
+    for entry in _list(facts, "missing_drivers", where):
+        driver = entry if isinstance(entry, dict) else {}
+        known = isinstance(driver.get("driver"), str) and driver["driver"] in DRIVERS
         if (
             not known
-            or not _is_words(given.get("package"))
-            or not (given.get("daemon") is None or _is_word(given["daemon"]))
+            or not _is_words(driver.get("package"))
+            or not (driver.get("daemon") is None or _is_word(driver["daemon"]))
         ):
             raise DroverError(
-                f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(each)}."
+                f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(entry)}."
             )
     for kind, name in _mapping(facts, "missing_pool_types", where).items():
         if not _is_word(kind) or not _is_words(name):
@@ -457,10 +457,10 @@ def _cpu(cpu: Mapping[str, object], where: str) -> None:
         for each in _list(cpu, "features", where)
     ):
         raise DroverError(f"{where}: features must be a list of names.")
-    for each in _list(cpu, "online", where):
-        if not is_whole(each, 0, _CPUS - 1):
+    for cpu_number in _list(cpu, "online", where):
+        if not is_whole(cpu_number, 0, _CPUS - 1):
             raise DroverError(
-                f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(each)}."
+                f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(cpu_number)}."
             )
 
 
@@ -472,61 +472,61 @@ def _storage(storage: Mapping[str, object], where: str) -> None:
 
 
 def _addresses(facts: Mapping[str, object], where: str) -> None:
-    for each in _list(facts, "addresses", where):
+    for address in _list(facts, "addresses", where):
         try:
-            ipaddress.ip_address(each)
+            ipaddress.ip_address(address)
         except ValueError as exc:
             raise DroverError(
-                f"{where}: addresses must be a list of IP addresses, not of {shown(each)}."
+                f"{where}: addresses must be a list of IP addresses, not of {shown(address)}."
             ) from exc
 
 
 def _files(facts: Mapping[str, object], where: str) -> None:
     """Check the facts that decide if two files are the same: mounts, block devices and images."""
     for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
-        for each in _list(facts, key, where):
-            if not isinstance(each, dict):
+        for entry in _list(facts, key, where):
+            if not isinstance(entry, dict):
                 raise DroverError(
-                    f"{where}: {key} must be a list of mappings, not of {shown(each)}."
+                    f"{where}: {key} must be a list of mappings, not of {shown(entry)}."
                 )
-            text(each, needed, f"{where}: {key}", LONGEST_TEXT)
-            _plain(each, f"{where}: {key}")
-            _place(each, f"{where}: {key}")
-            if not all(isinstance(name, str) for name in _list(each, "names", f"{where}: {key}")):
+            text(entry, needed, f"{where}: {key}", LONGEST_TEXT)
+            _plain(entry, f"{where}: {key}")
+            _place(entry, f"{where}: {key}")
+            if not all(isinstance(name, str) for name in _list(entry, "names", f"{where}: {key}")):
                 raise DroverError(
-                    f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}."
+                    f"{where}: {key}: names must be a list of paths, not {shown(entry['names'])}."
                 )
 
 
 def _other_files(found: list[dict[str, object]], where: str) -> None:
     if len(found) > MOST_FILES:
         raise DroverError(f"{where} must hold at most {MOST_FILES} files, not {len(found)}.")
-    for each in found:
-        text(each, "source", where, LONGEST_TEXT)
-        if each.get("type") not in FILE_TYPES or not isinstance(each.get("written"), bool):
+    for file in found:
+        text(file, "source", where, LONGEST_TEXT)
+        if file.get("type") not in FILE_TYPES or not isinstance(file.get("written"), bool):
             raise DroverError(
-                f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(each)}."
+                f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(file)}."
             )
 
 
 def _bindings(facts: Mapping[str, object], where: str) -> None:
     if facts.get("bindings") is None:
         return
-    for number, each in enumerate(_list(facts, "bindings", where), start=1):
+    for number, binding in enumerate(_list(facts, "bindings", where), start=1):
         place = f"{where}: bindings, item {number}"
-        if not isinstance(each, dict) or not isinstance(each.get("keep_running"), bool):
+        if not isinstance(binding, dict) or not isinstance(binding.get("keep_running"), bool):
             raise DroverError(
-                f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(each)}."
+                f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(binding)}."
             )
-        text(each, "what", place, LONGEST_TEXT)
+        text(binding, "what", place, LONGEST_TEXT)
         for key, words in BINDING_WORDS.items():
-            if each.get(key) not in words:
+            if binding.get(key) not in words:
                 raise DroverError(
-                    f"{place}: {key} must be one of {', '.join(words)}, not {shown(each.get(key))}."
+                    f"{place}: {key} must be one of {', '.join(words)}, not {shown(binding.get(key))}."
                 )
         for key in ("way_out", "address"):
-            if each.get(key) is not None:
-                _clean(each[key], f"{place}: {key}", LONGEST_TEXT)
+            if binding.get(key) is not None:
+                _clean(binding[key], f"{place}: {key}", LONGEST_TEXT)
 
 
 def _layers(disk: Mapping[str, object], where: str) -> list[dict[str, object]]:
@@ -570,13 +570,13 @@ def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
     ):
         return facts
     mended, bad = [], []
-    for each in interfaces:
-        given = each.get("addresses") if isinstance(each, dict) else None
-        if isinstance(given, list):
-            good = [address for address in given if is_address(address)]
-            bad += [address for address in given if address not in good]
-            each = {**each, "addresses": good}
-        mended.append(each)
+    for interface in interfaces:
+        addresses = interface.get("addresses") if isinstance(interface, dict) else None
+        if isinstance(addresses, list):
+            good = [address for address in addresses if is_address(address)]
+            bad += [address for address in addresses if address not in good]
+            interface = {**interface, "addresses": good}
+        mended.append(interface)
     if bad:
         sentences.append(
             f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out."
@@ -650,12 +650,12 @@ def _plain(value: Any, where: str, depth: int = 0) -> None:
         if not is_number(value) or abs(value) > LARGEST:
             raise DroverError(f"{where}: {shown(value)} is no number that can be kept.")
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, part in value.items():
             _clean(key, where, LONGEST_NAME)
-            if each is not None and not isinstance(each, bool):
-                _plain(each, where, depth + 1)
+            if part is not None and not isinstance(part, bool):
+                _plain(part, where, depth + 1)
     elif isinstance(value, list):
-        for each in value:
-            _plain(each, where, depth + 1)
+        for part in value:
+            _plain(part, where, depth + 1)
     else:
         raise DroverError(f"{where}: {shown(value)} is no plain data.")

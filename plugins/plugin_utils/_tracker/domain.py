@@ -75,7 +75,9 @@ def describe(facts: Any) -> DomainReport:
     """
     facts = checked_facts.domain(facts, "Domain")
     metadata = facts.get("metadata") or {}
-    found, warnings = labels.from_metadata(metadata, f"Instance {facts['name']} ({facts['uuid']})")
+    label_values, warnings = labels.from_metadata(
+        metadata, f"Instance {facts['name']} ({facts['uuid']})"
+    )
     return {
         "columns": {
             "uuid": facts["uuid"],
@@ -102,7 +104,7 @@ def describe(facts: Any) -> DomainReport:
             },
         },
         "metadata": metadata,
-        "labels": found,
+        "labels": label_values,
         "policy": move_policy.from_metadata(metadata, f"Instance {facts['name']}"),
         "warnings": warnings,
     }
@@ -129,13 +131,13 @@ def needs(domain: DomainReport, node: Mapping[str, object]) -> set[Use]:
     domain["columns"]["local_disks"] = bool(storage_identity.local_disks(disks, node))
     uses = [(disk, is_written(disk)) for disk in facts.get("disks") or ()]
     uses += [(each, bool(each.get("written"))) for each in facts.get("other_files") or ()]
-    found: set[Use] = set()
+    needed_uses: set[Use] = set()
     for use, writes in uses:
         path = use.get("path") or (
             use.get("source") if kinds.disk(use.get("type", "file")).is_path else None
         )
         if kinds.of_disk(use).source is Source.FOLDER:
-            found |= {
+            needed_uses |= {
                 (*name, writes)
                 for each in (path, use.get("real_path"))
                 if each
@@ -143,10 +145,14 @@ def needs(domain: DomainReport, node: Mapping[str, object]) -> set[Use]:
             }
             continue
         if path:
-            found.add((path, storage_identity.of_disk(use, node) or use.get("shared_id"), writes))
+            needed_uses.add(
+                (path, storage_identity.of_disk(use, node) or use.get("shared_id"), writes)
+            )
         elif use.get("source"):
-            found |= {(*name, writes) for name in storage_identity.names_on_network(use, node)}
-        found |= {(name, None, False) for name in use.get("behind_on_network") or ()}
+            needed_uses |= {
+                (*name, writes) for name in storage_identity.names_on_network(use, node)
+            }
+        needed_uses |= {(name, None, False) for name in use.get("behind_on_network") or ()}
         # Through links it is a file that others may have under another name.
         names = [(use.get("real_path"), use)]
         names += [
@@ -154,16 +160,16 @@ def needs(domain: DomainReport, node: Mapping[str, object]) -> set[Use]:
             for layer in use.get("chain") or ()
             for key in ("path", "real_path")
         ]
-        for name, each in names:
+        for name, file in names:
             if name and name != path:
-                found.add(
+                needed_uses.add(
                     (
                         name,
-                        storage_identity.of_path(name, node) or each.get("shared_id"),
-                        writes and each is use,
+                        storage_identity.of_path(name, node) or file.get("shared_id"),
+                        writes and file is use,
                     )
                 )
-    return found
+    return needed_uses
 
 
 def _in_folder(
@@ -173,10 +179,13 @@ def _in_folder(
 
     A name is (path, identity or None); both end with a slash.
     """
-    known = storage_identity.of_folder(folder, node) or (
+    identity = storage_identity.of_folder(folder, node) or (
         shared_id and storage_identity.as_folder(shared_id)
     )
-    return [(storage_identity.as_folder(folder), known), *storage_identity.shares_in(folder, node)]
+    return [
+        (storage_identity.as_folder(folder), identity),
+        *storage_identity.shares_in(folder, node),
+    ]
 
 
 def _disk_gb(disks: Iterable[Disk], reported: int | None) -> int | None:

@@ -29,23 +29,23 @@ def clear(
     :returns: (set of (uuid, node id) that are still there, sorted names of instances that are
         gone).
     """
-    left: set[tuple[str, int]] = set()
+    stale_pairs: set[tuple[str, int]] = set()
     cleared = []
-    for each in evacuated:
+    for instance in evacuated:
         # Its new host may be in this discovery too, or it may have moved back.
         nodes = [
             node
             for node, domains in reported.items()
-            if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]
+            if instance["uuid"] in domains and hosts[node] == instance["source"] != instance["host"]
         ]
         if nodes:
-            left.update((each["uuid"], node) for node in nodes)
+            stale_pairs.update((instance["uuid"], node) for node in nodes)
         else:
             claims.clear_source(
-                connection, each["migration"], certainty.is_not_shown(each["source"]), now
+                connection, instance["migration"], certainty.is_not_shown(instance["source"]), now
             )
-            cleared.append(each["name"])
-    return left, sorted(cleared)
+            cleared.append(instance["name"])
+    return stale_pairs, sorted(cleared)
 
 
 def end_elsewhere(
@@ -62,11 +62,11 @@ def end_elsewhere(
     ended = False
     for migration in migrations_open.lost_track_of(connection, migrations):
         ends = (migration.source, migration.destination)
-        found = {
+        reporting_hosts = {
             hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains
         }
-        if found and found.isdisjoint(ends):
-            where = " and ".join(sorted(found))
+        if reporting_hosts and reporting_hosts.isdisjoint(ends):
+            where = " and ".join(sorted(reporting_hosts))
             proof = certainty.is_elsewhere(*ends, where)
             claims.end_elsewhere(
                 connection, migration.uuid, proof, f"Somebody moved it to {where}.", now
@@ -92,22 +92,22 @@ def end_moved_back(
     :param absent: proofs that their hosts do not have them any more, by the uuids.
     """
     seen = compute_nodes.sightings(connection, absent)
-    for uuid, each in evacuated.items():
-        first = each["absent_since"]
+    for uuid, migration in evacuated.items():
+        first = migration["absent_since"]
         if (uuid in absent) != (first is not None):
             first = now if uuid in absent else None
-            claims.note(connection, each["migration"], {"absent_since": first}, now)
-        if first is None or set(seen.get(uuid, ())) - {each["source_node"], each["node"]}:
+            claims.note(connection, migration["migration"], {"absent_since": first}, now)
+        if first is None or set(seen.get(uuid, ())) - {migration["source_node"], migration["node"]}:
             continue
         if (
             continuity.knows_all(connection)
-            if each["state"] != "shutoff"
-            else continuity.knows_all(connection, first, [each["source"]])
+            if migration["state"] != "shutoff"
+            else continuity.knows_all(connection, first, [migration["source"]])
         ):
             claims.end_moved_back(
                 connection,
-                each["migration"],
+                migration["migration"],
                 absent[uuid],
-                f"Somebody moved it back to {each['source']}.",
+                f"Somebody moved it back to {migration['source']}.",
                 now,
             )

@@ -99,18 +99,18 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
         _name(kind, "type", f"{where}: mdev_types")
         _whole(kind, "available_instances", f"{where}: mdev_types, {kind['type']}", 2**20)
     uuids: set[str] = set()
-    for each in facts.get("mdev_devices") or []:
-        if not is_uuid(each.get("uuid")):
+    for mdev in facts.get("mdev_devices") or []:
+        if not is_uuid(mdev.get("uuid")):
             raise DroverError(
-                f"{where}: mdev_devices: uuid must be a uuid, not {shown(each.get('uuid'))}."
+                f"{where}: mdev_devices: uuid must be a uuid, not {shown(mdev.get('uuid'))}."
             )
-        place = f"{where}: mdev_devices, {each['uuid']}"
-        _refuse_double(each["uuid"], uuids, place)
-        _name(each, "parent", place)
-        _name(each, "type", place)
-        if not isinstance(each.get("active", True), bool):
+        place = f"{where}: mdev_devices, {mdev['uuid']}"
+        _refuse_double(mdev["uuid"], uuids, place)
+        _name(mdev, "parent", place)
+        _name(mdev, "type", place)
+        if not isinstance(mdev.get("active", True), bool):
             raise DroverError(
-                f"{place}: active must be true or false, not {shown(each['active'])}."
+                f"{place}: active must be true or false, not {shown(mdev['active'])}."
             )
 
 

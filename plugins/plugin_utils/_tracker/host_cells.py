@@ -96,11 +96,11 @@ def read_reserved_pages(
         for page in cell.get("pages") or ()
     }
     reserved: dict[tuple[int, int], int] = {}
-    for each in given if isinstance(given, list) else [given] if given else []:
-        pages = _from_text(each, where) if isinstance(each, str) else each
+    for entry in given if isinstance(given, list) else [given] if given else []:
+        pages = _from_text(entry, where) if isinstance(entry, str) else entry
         if not isinstance(pages, dict):
             raise DroverError(
-                f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(each)}."
+                f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(entry)}."
             )
         validation.check_keys(where, pages, ("node", "size", "count"))
         node, count = (
@@ -132,16 +132,16 @@ def _from_text(text: str, where: str) -> dict[str, object]:
 
 
 def _size_kb(value: Any, where: str) -> int:
-    found = (
+    match = (
         _SIZE.fullmatch(str(value).strip())
         if isinstance(value, (int, str)) and not isinstance(value, bool)
         else None
     )
-    if found is None or not int(found[1]):
+    if match is None or not int(match[1]):
         raise DroverError(
             f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not {validation.shown(value)}."
         )
-    return int(found[1]) * _UNITS[(found[2] or "").upper()]
+    return int(match[1]) * _UNITS[(match[2] or "").upper()]
 
 
 def with_foreign_pages(
@@ -158,18 +158,20 @@ def with_foreign_pages(
     taken: dict[tuple[int, int], int] = {}
     for domain in domains:
         if domain.get("state") in _RUNNING:
-            for each in cells_of_domain(domain, cells)[0]:
-                if each["page_kb"]:
-                    key = (each["host"], each["page_kb"])
-                    taken[key] = taken.get(key, 0) + each["memory_mb"] * 1024 // each["page_kb"]
-    found = dict(reserved)
+            for guest_cell in cells_of_domain(domain, cells)[0]:
+                if guest_cell["page_kb"]:
+                    key = (guest_cell["host"], guest_cell["page_kb"])
+                    taken[key] = (
+                        taken.get(key, 0) + guest_cell["memory_mb"] * 1024 // guest_cell["page_kb"]
+                    )
+    pages_by_cell = dict(reserved)
     for cell in facts:
         for page in sorted(cell.get("pages") or (), key=lambda each: each["size_kb"])[1:]:
             key = (cell["id"], page["size_kb"])
             if page.get("free") is not None:
                 foreign = page["count"] - page["free"] - taken.get(key, 0)
-                found[key] = max(found.get(key, 0), min(foreign, page["count"]), 0)
-    return found
+                pages_by_cell[key] = max(pages_by_cell.get(key, 0), min(foreign, page["count"]), 0)
+    return pages_by_cell
 
 
 def cells_of_domain(
@@ -263,7 +265,7 @@ class _Use:
 
     def cells(self) -> list[PlacedCell]:
         """Return the entries, sorted by guest and host cell."""
-        found: list[PlacedCell] = []
+        entries: list[PlacedCell] = []
         for guest in self._guests:
             pinned = {
                 self._cell_of[self._pins[each]] for each in guest["cpus"] if each in self._pins
@@ -277,7 +279,7 @@ class _Use:
                 continue
             part, rest = divmod(guest["memory_mb"], len(memory))
             amounts = {place: part + (rest if place == min(memory) else 0) for place in memory}
-            found += [
+            entries += [
                 {
                     "guest": guest["id"],
                     "host": place,
@@ -290,12 +292,12 @@ class _Use:
                 for place in sorted(memory | pinned)
             ]
             self._put_vcpus(
-                guest, {each["host"]: each for each in found if each["guest"] == guest["id"]}
+                guest, {each["host"]: each for each in entries if each["guest"] == guest["id"]}
             )
         for cpu in sorted(self._reserved):
             # Use the first entry in its cell, or else the first one of all: the CPU is taken
             # wherever the memory is.
-            home = next((each for each in found if each["host"] == self._cell_of[cpu]), None)
+            home = next((each for each in entries if each["host"] == self._cell_of[cpu]), None)
             if home is None:
                 home = {
                     "guest": 0,
@@ -306,9 +308,9 @@ class _Use:
                     "pins": {},
                     "reserved": [],
                 }
-                found.append(home)
+                entries.append(home)
             home["reserved"].append(cpu)
-        return sorted(found, key=lambda each: (each["guest"], each["host"]))
+        return sorted(entries, key=lambda each: (each["guest"], each["host"]))
 
     def _near(self, guest: GuestCell) -> set[int]:
         """Return the cell of a guest on huge pages by its floating vCPUs.
@@ -326,13 +328,13 @@ class _Use:
 
     def _put_vcpus(self, guest: GuestCell, entries: Mapping[int, PlacedCell]) -> None:
         first = next(iter(entries.values()))
-        for each in guest["cpus"]:
-            if each in self._pins:
-                entries[self._cell_of[self._pins[each]]]["pins"][str(each)] = self._pins[each]
-            elif each not in self._floating:
-                near = {self._cell_of.get(cpu) for cpu in self._allowed.get(each, ())}
+        for vcpu in guest["cpus"]:
+            if vcpu in self._pins:
+                entries[self._cell_of[self._pins[vcpu]]]["pins"][str(vcpu)] = self._pins[vcpu]
+            elif vcpu not in self._floating:
+                near = {self._cell_of.get(cpu) for cpu in self._allowed.get(vcpu, ())}
                 only = next(iter(near)) if len(near) == 1 else None
-                entries.get(-1 if only is None else only, first)["shared"].append(each)
+                entries.get(-1 if only is None else only, first)["shared"].append(vcpu)
 
     def _page_kb(self, guest: int, cell: HostCell) -> int | None:
         for pages in self._numa.get("pages") or ():

@@ -37,13 +37,13 @@ def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
     _refuse(host, "not removed", names, _under_way(connection, host), lost)
     nodes = sorted(node for dummy, node in compute_nodes.by_host(connection, [host]))
     evacuated = sorted({each["name"] for each in evacuations.left_behind(connection, [host])})
-    left = aggregates.leave(connection, host)
+    aggregates_left = aggregates.leave(connection, host)
     record.withdraw(connection, host, now)
     if compute_nodes.by_host(connection, [host]):
         raise DroverError(
             f"Host {host} was not removed: something is still allocated on its compute nodes. drover.compute.audit names it, with the command."
         )
-    return {"nodes": nodes, "aggregates": left, "evacuated": evacuated}
+    return {"nodes": nodes, "aggregates": aggregates_left, "evacuated": evacuated}
 
 
 def rename(connection: Connection, host: str, new_name: str) -> dict[str, object]:
@@ -149,22 +149,22 @@ def _under_way(connection: Connection, host: str) -> list[str]:
     """Return the work that must end first, each with its command."""
     nodes = [node.id for node in compute_nodes.by_host(connection, [host]).values()]
     moves = [row for row in migrations_open.holding_at(connection, nodes) if row.status != "done"]
-    found = [
+    sentences = [
         f"{each['name']} is held by {each['holder']} ({each['purpose']})"
         for each in leases.read(connection)
         if each["name"] == host
     ]
-    found += [
+    sentences += [
         f"the {row.type} of {row.instance_name} from {row.source} to {row.destination} is open: "
         f"{migrations_open.how_to_end(row.details, row.destination) if row.status == 'finished' else 'run the command again that began it'}"
         for row in moves
     ]
     if any(each["host"] == host and each["stage"] != "done" for each in rolling.read(connection)):
-        found.append(
+        sentences.append(
             "a rolling maintenance with it is open: run drover.compute.rolling_maintenance again, or drover.compute.undrain"
         )
-    found += [
+    sentences += [
         f"it is shut out of shared storage by {each['fence']}: lift that first (drover.compute.undrain)"
         for each in storage_fences.read(connection, host)
     ]
-    return found
+    return sentences

@@ -64,7 +64,7 @@ def pci_devices(facts: Sequence[Entry], specs: Any, where: str) -> list[Reported
         for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")
     ]
     physical = {each["address"]: each for each in facts if each.get("dev_type") == PHYSICAL}
-    found: list[ReportedPciDevice] = []
+    devices: list[ReportedPciDevice] = []
     for device in sorted(facts, key=lambda each: str(each.get("address"))):
         if any(
             device.get(key) is None for key in ("address", "vendor_id", "product_id", "dev_type")
@@ -77,7 +77,7 @@ def pci_devices(facts: Sequence[Entry], specs: Any, where: str) -> list[Reported
             raise DroverError(
                 f"{where}: {device['address']} is a physical function, which cannot be remote_managed. Name its functions."
             )
-        found.append(
+        devices.append(
             {
                 "address": device["address"],
                 "vendor_id": device["vendor_id"],
@@ -93,7 +93,7 @@ def pci_devices(facts: Sequence[Entry], specs: Any, where: str) -> list[Reported
                 "traits": spec.traits,
             }
         )
-    return found
+    return devices
 
 
 class _Spec:
@@ -180,26 +180,26 @@ def mdev_types(
                 f"{where}: {group.type} is ignored: it has no device_addresses, and {default.type if default else ''} takes all other "
                 "devices. Give it the addresses of its devices."
             )
-    there: dict[tuple[str, str], int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for each in mediated:
         if each.get("active", True):
             key = (str(each.get("parent")), str(each.get("type")))
-            there[key] = there.get(key, 0) + 1
-    left = {group.type: group.most for group in groups if group.most is not None}
-    found: list[MdevType] = []
+            counts[key] = counts.get(key, 0) + 1
+    remaining = {group.type: group.most for group in groups if group.most is not None}
+    described: list[MdevType] = []
     for kind in sorted(kinds, key=lambda each: (str(each.get("parent")), str(each.get("type")))):
         chosen = by_address.get(address_of(str(kind["parent"])) or str(kind["parent"]), default)
         if chosen is None or chosen.type != kind["type"]:
             continue
-        total = there.get((kind["parent"], kind["type"]), 0) + int(
+        total = counts.get((kind["parent"], kind["type"]), 0) + int(
             kind.get("available_instances") or 0
         )
-        if kind["type"] in left:
+        if kind["type"] in remaining:
             # Nova leaves a device out if max_instances does not cover all that it can make. Here
             # the device makes the rest.
-            total = min(total, left[kind["type"]])
-            left[kind["type"]] -= total
-        found.append(
+            total = min(total, remaining[kind["type"]])
+            remaining[kind["type"]] -= total
+        described.append(
             {
                 "parent": kind["parent"],
                 "type": kind["type"],
@@ -207,13 +207,13 @@ def mdev_types(
                 "total": total,
             }
         )
-    known = {each["type"] for each in found}
+    made_types = {each["type"] for each in described}
     warnings += [
         f"{where}: no device of this host makes {group.type}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
         for group in groups
-        if group.type not in known and (group.addresses or group is default)
+        if group.type not in made_types and (group.addresses or group is default)
     ]
-    return found, warnings
+    return described, warnings
 
 
 def _group(given: Mapping[str, object], where: str) -> _Group:
@@ -264,17 +264,17 @@ def owners(domains: Iterable[Entry], devices: Iterable[Mapping[str, Any]]) -> di
         for each in devices
         if each.get("interface") and each["dev_type"] == VIRTUAL
     }
-    found: dict[str, list[str]] = {}
+    by_address: dict[str, list[str]] = {}
     for domain in domains:
-        for each in domain.get("hostdevs") or ():
+        for device in domain.get("hostdevs") or ():
             address = (
-                by_vdpa.get(each.get("address"))
-                if each.get("type") == "vdpa"
-                else each.get("address")
+                by_vdpa.get(device.get("address"))
+                if device.get("type") == "vdpa"
+                else device.get("address")
             )
-            if address and each.get("type") in ("pci", "mdev", "vdpa"):
-                found.setdefault(str(address), []).append(domain["uuid"])
-        for each in domain.get("interfaces") or ():
-            if each.get("type") == "direct" and each.get("source") in by_interface:
-                found.setdefault(by_interface[each["source"]], []).append(domain["uuid"])
-    return {address: sorted(set(uuids)) for address, uuids in found.items()}
+            if address and device.get("type") in ("pci", "mdev", "vdpa"):
+                by_address.setdefault(str(address), []).append(domain["uuid"])
+        for device in domain.get("interfaces") or ():
+            if device.get("type") == "direct" and device.get("source") in by_interface:
+                by_address.setdefault(by_interface[device["source"]], []).append(domain["uuid"])
+    return {address: sorted(set(uuids)) for address, uuids in by_address.items()}

@@ -126,10 +126,10 @@ def _provider(key: str, members: Sequence[ReportedPciDevice], where: str) -> Nes
         raise DroverError(
             f"{where}: {names} are of one card and have different traits. Give them the same traits and live_migratable."
         )
-    for each in members:
-        if "one_time_use" in each["tags"] and each["dev_type"] not in (PLAIN, PHYSICAL):
+    for device in members:
+        if "one_time_use" in device["tags"] and device["dev_type"] not in (PLAIN, PHYSICAL):
             raise DroverError(
-                f"{where}: {each['address']} is a virtual function, which cannot have one_time_use. Take it out."
+                f"{where}: {device['address']} is a virtual function, which cannot have one_time_use. Take it out."
             )
     return {
         "key": key,
@@ -143,11 +143,11 @@ def _provider(key: str, members: Sequence[ReportedPciDevice], where: str) -> Nes
 
 
 def _traits(device: ReportedPciDevice) -> set[str]:
-    asked = {LIVE_MIGRATABLE: "live_migratable", ONE_TIME_USE: "one_time_use"}
+    tags = {LIVE_MIGRATABLE: "live_migratable", ONE_TIME_USE: "one_time_use"}
     return {
         *_TRAITS,
         *device["traits"],
-        *(trait for trait, tag in asked.items() if device["tags"].get(tag) == "true"),
+        *(trait for trait, tag in tags.items() if device["tags"].get(tag) == "true"),
     }
 
 
@@ -158,15 +158,15 @@ def refuse_one_time_use(devices: Iterable[ReportedPciDevice], where: str, is_on:
     :param is_on: True if the host reports its devices to Placement.
     :raises DroverError: such a device exists.
     """
-    for each in devices:
-        if each["tags"].get("one_time_use") != "true":
+    for device in devices:
+        if device["tags"].get("one_time_use") != "true":
             continue
-        start = f"{where}: pci_device_specs (drover_pci_device_specs): {each['address']} has one_time_use, which"
+        start = f"{where}: pci_device_specs (drover_pci_device_specs): {device['address']} has one_time_use, which"
         if not is_on:
             raise DroverError(
                 f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it, or take one_time_use out."
             )
-        if not is_reported(each):
+        if not is_reported(device):
             raise DroverError(
                 f"{start} does not go with physical_network: such devices have no resource provider. Take one of them out."
             )

@@ -121,11 +121,11 @@ def _refuse_wrong_addresses(options: Options, name: str) -> None:
         ("migration_uri", validation.why_no_uri),
         ("migration_address", validation.why_no_address),
     ):
-        given = options.get(option)
-        why = why_not(given) if given else None
-        if why is not None:
+        address = options.get(option)
+        reason = why_not(address) if address else None
+        if reason is not None:
             raise DroverError(
-                f"Compute node {name}: drover_{option} is {validation.shown(given)}: {why}. Correct it; nothing was recorded."
+                f"Compute node {name}: drover_{option} is {validation.shown(address)}: {reason}. Correct it; nothing was recorded."
             )
 
 
@@ -330,14 +330,14 @@ def _fields(reported: Mapping[str, object], options: Options) -> dict[str, objec
 
     The store keeps its value of a field without fact and option.
     """
-    found = {}
-    for each in NODE_FIELDS:
-        value = options.get(each.name) if each.given else None
-        if each.fact and value in (None, [], {}):
-            found[each.name] = fact_at(reported, each.fact)
+    columns = {}
+    for field in NODE_FIELDS:
+        value = options.get(field.name) if field.given else None
+        if field.fact and value in (None, [], {}):
+            columns[field.name] = fact_at(reported, field.fact)
         elif value is not None:
-            found[each.name] = value
-    return found
+            columns[field.name] = value
+    return columns
 
 
 def _patterns(value: Any, where: str) -> list[str]:
@@ -408,12 +408,12 @@ def _inventories(facts: HostFacts, sets: CpuSets, options: Options) -> dict[str,
     name = facts.name
     cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
     inventories: dict[str, NodeInventory] = {}
-    for resource, each in resource_classes.DISCOVERED.items():
-        total = fact_at(facts.reported, each.total) if each.total else cpus[resource]
+    for resource, source in resource_classes.DISCOVERED.items():
+        total = fact_at(facts.reported, source.total) if source.total else cpus[resource]
         if not total:
             continue
-        reserved = math.ceil((options.get(each.reserved) or 0) / each.reserved_unit)
-        ratio = options.get(each.ratio) if each.ratio else each.initial_ratio
+        reserved = math.ceil((options.get(source.reserved) or 0) / source.reserved_unit)
+        ratio = options.get(source.ratio) if source.ratio else source.initial_ratio
         if not 0 <= reserved <= total:
             raise DroverError(
                 f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total} it has. "
@@ -501,12 +501,12 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     if arch not in ("x86_64", "i686"):
         return set()
     require("os-traits", os_traits)
-    known = set(os_traits.get_traits("HW_CPU_X86_"))
+    known_traits = set(os_traits.get_traits("HW_CPU_X86_"))
     names = {
         _ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "")
         for feature in features
     }
-    return {f"HW_CPU_X86_{name}" for name in names} & known
+    return {f"HW_CPU_X86_{name}" for name in names} & known_traits
 
 
 #: Keys of guest_hardware with the prefix of their traits; the trait is the prefix and the word.
@@ -523,14 +523,14 @@ def hardware_traits(hardware: Mapping[str, Iterable[str]]) -> set[str]:
 
     :param hardware: lists of libvirt's words, as hypervisor_info returns guest_hardware.
     """
-    found = {
+    trait_names = {
         prefix + word.upper().replace("-", "_").replace(".", "_")
         for key, prefix in _HARDWARE_TRAITS.items()
         for word in hardware.get(key) or ()
     }
     if "yes" in (hardware.get("secure_boot") or ()) and "efi" in (hardware.get("firmware") or ()):
-        found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
-    if not found:
-        return found
+        trait_names.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    if not trait_names:
+        return trait_names
     require("os-traits", os_traits)
-    return found & set(os_traits.get_traits("COMPUTE_"))
+    return trait_names & set(os_traits.get_traits("COMPUTE_"))

@@ -76,13 +76,13 @@ def reports(
     :param options: defaults for the options of each node.
     :raises DroverError: an unknown key, a wrong type, a negative amount.
     """
-    found: dict[str, list[node.NodeReport]] = {}
-    for number, given in enumerate(nodes, start=1):
-        if not isinstance(given, dict):
+    by_host: dict[str, list[node.NodeReport]] = {}
+    for number, node_options in enumerate(nodes, start=1):
+        if not isinstance(node_options, dict):
             raise DroverError(
-                f"nodes, item {number}: must be a mapping such as host: kvm1, not {given!r}."
+                f"nodes, item {number}: must be a mapping such as host: kvm1, not {node_options!r}."
             )
-        data = {"host": host, **given}
+        data = {"host": host, **node_options}
         where = f"nodes, item {number} ({data.get('hypervisor_hostname') or data['host']})"
         data.update(
             {
@@ -92,10 +92,10 @@ def reports(
             }
         )
         _check(data, where)
-        found.setdefault(data["host"], []).append(
+        by_host.setdefault(data["host"], []).append(
             node.describe(_facts(data, where), {**options, **data})
         )
-    return found
+    return by_host
 
 
 def _facts(data: Mapping[str, object], where: str) -> HostFacts:

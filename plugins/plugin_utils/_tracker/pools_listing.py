@@ -19,12 +19,12 @@ from . import record_pools
 def of_host(connection: Connection, host: str) -> list[ListedPool]:
     """Return the pools of a host's drover_storage_pools at its last discovery, by node and name."""
     nodes = compute_nodes.by_host(connection, [host])
-    found = [
+    pairs = [
         (node, pool)
         for _key, node in sorted(nodes.items())
         for pool in (node.facts or {}).get("storage_pools") or ()
     ]
-    uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]
+    uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in pairs]
     ids = providers.ids(connection, uuids) if uuids else {}
     rows = (
         {
@@ -35,7 +35,7 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
         else {}
     )
     listed: list[ListedPool] = []
-    for (node, pool), uuid in zip(found, uuids):
+    for (node, pool), uuid in zip(pairs, uuids):
         row = rows.get((ids.get(uuid), pool["resource_class"]))
         shown: dict[str, Any] = next(
             (
@@ -73,17 +73,17 @@ def of_fleet(connection: Connection) -> list[FurtherPool]:
 
     A pool that several hosts share counts once.
     """
-    found: dict[str, FurtherPool] = {}
+    by_class: dict[str, FurtherPool] = {}
     rows = providers.inventories_of_classes(connection, POOL_PREFIX)
     pool_names.learn(connection, {row.name for row in rows})
     for row in rows:
         reserved = inventory.reserved_of(row)
-        each = found.setdefault(
+        pool = by_class.setdefault(
             row.name,
             {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0},
         )
-        each["pools"] += 1
-        each["total_gb"] += row.total
-        each["capacity_gb"] += int((row.total - reserved) * row.allocation_ratio)
-        each["used_gb"] += row.used
-    return list(found.values())
+        pool["pools"] += 1
+        pool["total_gb"] += row.total
+        pool["capacity_gb"] += int((row.total - reserved) * row.allocation_ratio)
+        pool["used_gb"] += row.used
+    return list(by_class.values())

@@ -81,11 +81,11 @@ class Record:
         provider_ids = {key: written.ids[row.uuid] for key, row in nodes.items()}
         changed |= instances.write_allocations(nodes, self._devices, provider_ids, written.disk)
         removed, unreported = retirement.retire(connection, self._gone) if gone else ([], [])
-        left = {
+        uuids_left = {
             uuid for row in self._before.values() for uuid in record_sharing.aggregates(row.facts)
         }
-        changed |= sharing.remove_unused(connection, left)
-        found = instances.found()
+        changed |= sharing.remove_unused(connection, uuids_left)
+        lists = instances.found()
         changed |= instances.write()
         if self._hosts_without_nodes:
             changed |= services.remove_without_nodes(connection, self._hosts_without_nodes)
@@ -103,7 +103,7 @@ class Record:
             "removed": removed,
             "unreported": unreported,
             "cleared": instances.cleared,
-            **found,
+            **lists,
         }
 
     def _write_nodes(self) -> bool:
@@ -128,12 +128,12 @@ class Record:
 
     def _write_providers(self) -> node_providers.Written:
         """Write the providers of the nodes, and of the pools that they share."""
-        walk, wanted = self._walk, {}
+        walk, node_specs = self._walk, {}
         for key, node in walk.nodes.items():
             before, uuid = self._before.get(key), self._rows[key].uuid
             facts = before.facts if before is not None else None
             disabled = {providers.DISABLED_TRAIT} if key[0] in self._disabled else set()
-            wanted[uuid] = node_providers.NodeProvider(
+            node_specs[uuid] = node_providers.NodeProvider(
                 walk.names[key],
                 node["inventories"],
                 node["traits"] | disabled,
@@ -144,4 +144,4 @@ class Record:
             )
         pools = walk.shared.part(self._rows[key].uuid for key in sorted(walk.nodes))
         hosts = {host for host, _name in walk.nodes}
-        return node_providers.write(self._connection, wanted, pools, hosts, self._now)
+        return node_providers.write(self._connection, node_specs, pools, hosts, self._now)

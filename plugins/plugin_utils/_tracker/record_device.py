@@ -36,14 +36,14 @@ def claim(
     foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
     files.reserve(connection, node.id, uuid, domain.needs(foreseen, node.facts or {}))
-    held = allocations.read(connection, [uuid]).get(uuid, {})
-    has = allocations.total(held)
+    allocated = allocations.read(connection, [uuid]).get(uuid, {})
+    has = allocations.total(allocated)
     pools = record_pools.Pools(connection, {node.id: node})
-    wanted, of_node, dummy = pools.divide(node.id, foreseen, has)
-    wanted = {**wanted, DISK: of_node or 0}
+    pool_amounts, of_node, dummy = pools.divide(node.id, foreseen, has)
+    pool_amounts = {**pool_amounts, DISK: of_node or 0}
     more = {
         name: amount - has.get(name, 0)
-        for name, amount in sorted(wanted.items())
+        for name, amount in sorted(pool_amounts.items())
         if amount > has.get(name, 0)
     }
     if not more or not room:
@@ -51,7 +51,7 @@ def claim(
     own, disk = _providers(connection, node)
     places = {
         name: pools.ids.get(node.id, {}).get(name)
-        or next((key for key, amounts in held.items() if name in amounts), disk.get(own, own))
+        or next((key for key, amounts in allocated.items() if name in amounts), disk.get(own, own))
         for name in more
     }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
@@ -67,14 +67,14 @@ def claim(
         counted = counts[places[name]].get(name)
         # A host without an inventory of disks does not count them.
         limited = limited and counted is not None
-        why = (
+        reason = (
             None
             if counted is None
             else counted.shortage(name, amount) or counted.unfit(name, mine[key])
         )
-        if why:
+        if reason:
             raise DroverError(
-                f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({why}). Nothing was done: make room, or raise "
+                f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({reason}). Nothing was done: make room, or raise "
                 f"{'drover_disk_allocation_ratio' if name == DISK else 'the allocation_ratio of the pool in drover_storage_pools'} of that host "
                 "and discover it.",
                 cause="no_room",
@@ -96,17 +96,17 @@ def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now
         return
     report = domain.describe(facts)
     record_domain.record_seen(connection, uuid, host, report, now)
-    known = instance_rows.concerned(connection, [uuid], [])
+    rows = instance_rows.concerned(connection, [uuid], [])
     own, disk = _providers(connection, node)
     groups = instance_rows.group_ids(connection)
     hardware = Hardware.of_node(connection, node, report)
     pools = record_pools.Pools(connection, {node.id: node})
     here = {uuid: (node.id, report)}
     places = Places({node.id: own}, disk, hardware, pools)
-    amounts = Amounts(connection, known, here, places, groups)
+    amounts = Amounts(connection, rows, here, places, groups)
     owners = {uuid: (each["project"], each["user"]) for uuid, each in amounts.columns.items()}
     allocations.replace(connection, amounts.claims, now, owners=owners)
-    instance_rows.write(connection, amounts.columns, known, now)
+    instance_rows.write(connection, amounts.columns, rows, now)
     hardware.write_one()
 
 

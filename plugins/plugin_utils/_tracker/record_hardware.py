@@ -30,7 +30,7 @@ def children(
     :param uuid: the uuid of the node; ``name`` is the name of its provider.
     :param before: the facts of its last discovery; None for a new node.
     """
-    known = (before or {}).get("nested_providers") or {}
+    traits_before = (before or {}).get("nested_providers") or {}
     return {
         provider_uuids.uuid_of(uuid, each["key"]): discovered_children.Child(
             f"{name}_{each['name']}",
@@ -38,11 +38,11 @@ def children(
             each["resource_class"],
             each["total"],
             each["traits"],
-            frozenset(known.get(each["key"], ())),
+            frozenset(traits_before.get(each["key"], ())),
             None if nested_providers.ONE_TIME_USE in each["traits"] else 0,
         )
         for each in node["nested"]
-    } | record_pools.children(node, uuid, f"{name}_", known)
+    } | record_pools.children(node, uuid, f"{name}_", traits_before)
 
 
 class Hardware:
@@ -68,17 +68,17 @@ class Hardware:
         #: {node: {address: uuid of the provider}}, for devices for one use only.
         self.for_one_use: dict[int, dict[str, str]] = {}
         for key, row in nodes.items():
-            for each in known.pci.get(key, ()):
-                if one_time_use.is_marked(each):
-                    uuid = provider_uuids.provider_of(row.uuid, each)
-                    self.for_one_use.setdefault(key, {})[each["address"]] = uuid
+            for device in known.pci.get(key, ()):
+                if one_time_use.is_marked(device):
+                    uuid = provider_uuids.provider_of(row.uuid, device)
+                    self.for_one_use.setdefault(key, {})[device["address"]] = uuid
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
         self._nested: dict[int, set[str]] = {}
         for key, row in nodes.items():
             pci, kinds = known.pci.get(key, ()), known.mdev_types.get(key, ())
-            found = {
+            by_device = {
                 each["address"]: (
                     provider_uuids.provider_of(row.uuid, each),
                     device_providers.class_of(each),
@@ -90,10 +90,10 @@ class Hardware:
             for mdev in known.mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
                     provider = provider_uuids.uuid_of(row.uuid, mdev["parent"])
-                    found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
+                    by_device[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
             keys = {device_providers.key_of(each) for each in pci}
             keys |= {kind["parent"] for kind in kinds}
-            self._amounts[key] = found
+            self._amounts[key] = by_device
             self._nested[key] = {provider_uuids.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
         #: (node, uuid) of all domains.
@@ -128,9 +128,9 @@ class Hardware:
         """Find the cells and devices that the domains of a node have."""
         cells, owners = self.cells.setdefault(node, {}), self.owners.setdefault(node, {})
         # The store has the interfaces of virtual functions; only the facts have vDPA devices.
-        known = list(pci)
+        devices_of_host = list(pci)
         if row is not None and any(_has_vdpa(each) for each in domains.values()):
-            known = [*((row.facts or {}).get("pci_devices") or ()), *pci]
+            devices_of_host = [*((row.facts or {}).get("pci_devices") or ()), *pci]
         for uuid, domain in sorted(domains.items()):
             facts = domain["columns"]["facts"]
             shown: list[PlacedCell] = []
@@ -143,7 +143,7 @@ class Hardware:
                 nic.get("type") == "direct" for nic in facts.get("interfaces") or ()
             ):
                 parts = {key: facts.get(key) for key in ("hostdevs", "interfaces")}
-                owned = sorted(host_devices.owners([{"uuid": uuid, **parts}], known))
+                owned = sorted(host_devices.owners([{"uuid": uuid, **parts}], devices_of_host))
                 self._owned[node, uuid] = owned
                 for device in owned:
                     owners.setdefault(device, []).append(uuid)
@@ -190,7 +190,7 @@ class Hardware:
     def write_one(self) -> None:
         """Record the cells and devices of the shown domains, and change nothing of the others."""
         nodes = list(self.cells)
-        known = devices.read_all(self._connection, nodes)
+        read_devices = devices.read_all(self._connection, nodes)
         others = {
             (node, each["uuid"])
             for node, rows in numa.read(self._connection, nodes).items()
@@ -198,7 +198,7 @@ class Hardware:
         }
         others |= {
             (node, str(each["owner"]))
-            for owned in (known.pci, known.mdevs)
+            for owned in (read_devices.pci, read_devices.mdevs)
             for node, rows in owned.items()
             for each in rows
             if each["owner"]
@@ -212,10 +212,10 @@ class Hardware:
 
 def _use(domain: DomainReport, cells: Sequence[HostCell]) -> tuple[list[PlacedCell], int, int]:
     """Return the cells of a domain, see host_cells.cells_of_domain()."""
-    known, amounts = domain["columns"]["facts"], domain["resources"]
+    domain_facts, amounts = domain["columns"]["facts"], domain["resources"]
     facts = {
-        "numa": known.get("numa"),
-        "next_start_cpus": known.get("next_start_cpus"),
+        "numa": domain_facts.get("numa"),
+        "next_start_cpus": domain_facts.get("next_start_cpus"),
         "vcpus": amounts.get("VCPU"),
         "memory_mb": amounts.get("MEMORY_MB"),
     }

@@ -141,20 +141,20 @@ class Instances:
         }
         self._hardware = Hardware(self._connection, nodes, known, self._reported, self._resized)
         places = Places(provider_ids, disk, self._hardware, Pools(self._connection, nodes))
-        here = self._result["here"]
-        self._amounts = Amounts(self._connection, self._known, here, places, self._groups)
+        positions = self._result["here"]
+        self._amounts = Amounts(self._connection, self._known, positions, places, self._groups)
         owners = {
             uuid: (each["project"], each["user"]) for uuid, each in self._amounts.columns.items()
         }
-        allocations.confirm(self._connection, here)
+        allocations.confirm(self._connection, positions)
         allocations.replace(self._connection, self._amounts.claims, self._now, owners=owners)
         return bool(self._amounts.claims)
 
     def found(self) -> dict[str, Any]:
         """Return the lists for people, see record.record()."""
-        result, known, taken = self._result, self._known, self._amounts.columns
+        result, rows, taken = self._result, self._known, self._amounts.columns
         down = [
-            (uuid, str(taken[uuid]["name"] if uuid in taken else known[uuid].name))
+            (uuid, str(taken[uuid]["name"] if uuid in taken else rows[uuid].name))
             for uuid in sorted(self._down)
         ]
         policies = sorted(
@@ -172,14 +172,12 @@ class Instances:
         return {
             "adopted": sorted(taken[uuid]["name"] for uuid in result["adopted"]),
             "moved": sorted(taken[uuid]["name"] for uuid in result["moved"]),
-            "missing": sorted(known[uuid].name for uuid in result["missing"]),
+            "missing": sorted(rows[uuid].name for uuid in result["missing"]),
             "went_down": [
                 {"uuid": uuid, "name": name}
                 for uuid, name in sorted(down, key=lambda each: natural(each[1]))
             ],
-            "stale": sorted(
-                known[uuid].name if uuid in known else uuid for uuid in result["stale"]
-            ),
+            "stale": sorted(rows[uuid].name if uuid in rows else uuid for uuid in result["stale"]),
             "doubled": self._doubled() if result["doubled"] else [],
             "policies": said_once(policies) if policies else [],
             "unmeasured": said_once(unmeasured) if unmeasured else [],
@@ -191,14 +189,14 @@ class Instances:
         :returns: True if anything changed.
         """
         connection, taken, hardware = self._connection, self._amounts.columns, self._hardware
-        known = self._known
-        changed = bool(instances.write(connection, taken, known, self._now))
-        lost = [known[uuid] for uuid in self._result["missing"] if known[uuid].state != "missing"]
+        rows = self._known
+        changed = bool(instances.write(connection, taken, rows, self._now))
+        lost = [rows[uuid] for uuid in self._result["missing"] if rows[uuid].state != "missing"]
         instances.set_state(connection, lost, "missing")
-        orders.forget(connection, [known[uuid] for uuid in taken if uuid in known])
+        orders.forget(connection, [rows[uuid] for uuid in taken if uuid in rows])
         # Instances that are being built, moved or missing, and migrations, keep their amounts on
         # nodes that do not show them.
-        keep = {(row.compute_node_id, uuid) for uuid, row in known.items() if uuid not in taken}
+        keep = {(row.compute_node_id, uuid) for uuid, row in rows.items() if uuid not in taken}
         keep |= {
             (node, uuid)
             for row in self._moves

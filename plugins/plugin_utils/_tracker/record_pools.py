@@ -31,12 +31,12 @@ def children(
     :param prefix: the beginning of the names.
     :param known: the traits that the last discovery reported, by key of the provider.
     """
-    found = {}
+    by_uuid = {}
     for pool in node["storage_pools"]:
         key = storage_pools.key_of(pool["name"])
         if pool["shared_id"]:
             continue
-        found[provider_uuids.uuid_of(uuid, key)] = discovered_children.Child(
+        by_uuid[provider_uuids.uuid_of(uuid, key)] = discovered_children.Child(
             f"{prefix}{key}",
             None,
             pool["resource_class"],
@@ -46,7 +46,7 @@ def children(
             pool["reserved"] or 0,
             pool["allocation_ratio"],
         )
-    return found
+    return by_uuid
 
 
 def merge(pools: dict[str, sharing.Pool], uuid: str, pool: storage_pools.StoragePool) -> None:
@@ -55,7 +55,7 @@ def merge(pools: dict[str, sharing.Pool], uuid: str, pool: storage_pools.Storage
     :param pools: the shared pools by the uuid of their provider, changed in place.
     :raises DroverError: hosts give one storage different names.
     """
-    known = pools.setdefault(
+    merged = pools.setdefault(
         uuid,
         {
             "name": f"pool/{pool['name']}",
@@ -65,15 +65,15 @@ def merge(pools: dict[str, sharing.Pool], uuid: str, pool: storage_pools.Storage
             "reserved": None,
         },
     )
-    if known["resource"] != pool["resource_class"]:
-        raise counts_twice(str(pool["shared_id"]), known["resource"], pool["resource_class"])
+    if merged["resource"] != pool["resource_class"]:
+        raise counts_twice(str(pool["shared_id"]), merged["resource"], pool["resource_class"])
     # Use the largest of several values, so that their order does not matter.
-    known["total"] = max(known["total"] or 0, pool["total"] or 0) or None
-    known["allocation_ratio"] = (
-        max(known["allocation_ratio"] or 0, pool["allocation_ratio"] or 0) or None
+    merged["total"] = max(merged["total"] or 0, pool["total"] or 0) or None
+    merged["allocation_ratio"] = (
+        max(merged["allocation_ratio"] or 0, pool["allocation_ratio"] or 0) or None
     )
     if pool["reserved"] is not None:
-        known["reserved"] = max(known["reserved"] or 0, pool["reserved"])
+        merged["reserved"] = max(merged["reserved"] or 0, pool["reserved"])
 
 
 class Pools:

@@ -40,14 +40,14 @@ class SharedParts:
         :raises DroverError: two hosts define one pool differently.
         """
         facts, earlier = node["columns"]["facts"], before or {}
-        now, left = aggregates(facts), aggregates(before)
-        found = facts.get("shared_storage")
-        if found:
-            self._origins[uuid_of(found["id"])] = found["id"]
+        now, uuids_left = aggregates(facts), aggregates(before)
+        shared = facts.get("shared_storage")
+        if shared:
+            self._origins[uuid_of(shared["id"])] = shared["id"]
             pool = self._instances.setdefault(
-                uuid_of(found["id"]),
+                uuid_of(shared["id"]),
                 {
-                    "name": f"pool/{found['name']}",
+                    "name": f"pool/{shared['name']}",
                     "resource": DISK,
                     "total": None,
                     "allocation_ratio": None,
@@ -55,27 +55,27 @@ class SharedParts:
                 },
             )
             # Use the largest of several values, so that their order does not matter.
-            pool["total"] = max(pool["total"] or 0, found["total"] or 0) or None
+            pool["total"] = max(pool["total"] or 0, shared["total"] or 0) or None
             ratio = max(pool["allocation_ratio"] or 0, node["shared_disk_ratio"] or 0)
             pool["allocation_ratio"] = ratio or None
-        for each in node["storage_pools"]:
-            if each["shared_id"]:
-                uuid = uuid_of(each["shared_id"])
-                self._origins[uuid] = each["shared_id"]
-                self._traits.setdefault(uuid, set()).update(each["traits"])
-                record_pools.merge(self._further, uuid, each)
-        for known in earlier.get("storage_pools") or ():
-            if known["shared_id"]:
-                self._reported.setdefault(uuid_of(known["shared_id"]), set()).update(
-                    known["traits"]
+        for further in node["storage_pools"]:
+            if further["shared_id"]:
+                uuid = uuid_of(further["shared_id"])
+                self._origins[uuid] = further["shared_id"]
+                self._traits.setdefault(uuid, set()).update(further["traits"])
+                record_pools.merge(self._further, uuid, further)
+        for earlier_pool in earlier.get("storage_pools") or ():
+            if earlier_pool["shared_id"]:
+                self._reported.setdefault(uuid_of(earlier_pool["shared_id"]), set()).update(
+                    earlier_pool["traits"]
                 )
         for name, definition in (facts.get("ip_pools") or {}).items():
             first, other, definitions = self._addresses.setdefault(name, (host, definition, []))
             if other != definition:
                 raise contradiction(name, first, other, host, definition)
             definitions.append((earlier.get("ip_pools") or {}).get(name))
-        disk = uuid_of(found["id"]) if found else None
-        self._nodes.append((now, left, disk))
+        disk = uuid_of(shared["id"]) if shared else None
+        self._nodes.append((now, uuids_left, disk))
 
     def part(self, uuids: Iterable[str]) -> SharedPools:
         """Return the part of the writer.
@@ -101,11 +101,11 @@ class SharedParts:
 def aggregates(facts: Mapping[str, Any] | None) -> set[str]:
     """Return the aggregates of a node: of its storage, its further pools and its IP pools."""
     facts = facts or {}
-    found = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
+    uuids = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
     if facts.get("shared_storage"):
-        found.add(uuid_of(facts["shared_storage"]["id"]))
+        uuids.add(uuid_of(facts["shared_storage"]["id"]))
     further = facts.get("storage_pools") or ()
-    return found | {uuid_of(pool["shared_id"]) for pool in further if pool["shared_id"]}
+    return uuids | {uuid_of(pool["shared_id"]) for pool in further if pool["shared_id"]}
 
 
 def _ip_uuid(name: str) -> str:

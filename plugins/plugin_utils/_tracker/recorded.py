@@ -31,21 +31,21 @@ def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[s
         amounts.setdefault(row.provider_id, {})[row.name] = {
             name: getattr(row, name) for name in AMOUNTS
         }
-    found: dict[str, dict[str, Any]] = {}
+    by_host: dict[str, dict[str, Any]] = {}
     for (host, node), row in rows.items():
-        shown = found.setdefault(host, {"compute_nodes": {}, "instances": {}})
+        shown = by_host.setdefault(host, {"compute_nodes": {}, "instances": {}})
         shown["compute_nodes"][node] = amounts.get(ids.get(row.uuid, -1), {})
-    for host, shown in found.items():
-        for each in instances.listing(connection, host=host):
+    for host, shown in by_host.items():
+        for instance in instances.listing(connection, host=host):
             name = (
-                each["name"]
-                if each["name"] not in shown["instances"]
-                else f"{each['name']} ({each['uuid']})"
+                instance["name"]
+                if instance["name"] not in shown["instances"]
+                else f"{instance['name']} ({instance['uuid']})"
             )
             shown["instances"][name] = {
-                key: each[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")
+                key: instance[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")
             }
-    return found
+    return by_host
 
 
 def changes(

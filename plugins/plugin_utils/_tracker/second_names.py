@@ -35,19 +35,19 @@ def refuse(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) 
         for node in nodes
     ]
     uuids = {str(each["host_uuid"]) for _host, each in facts if each.get("host_uuid")}
-    known = compute_nodes.of_machines(connection, uuids)
+    identities = compute_nodes.of_machines(connection, uuids)
     own = compute_nodes.identities_in(facts)
-    known.update(own)
-    order = services.order(connection, known)
+    identities.update(own)
+    order = services.order(connection, identities)
     for host in own:
         twins = [
             other
-            for other in known
-            if other != host and compute_nodes.same_machine(known[host], known[other])
+            for other in identities
+            if other != host and compute_nodes.same_machine(identities[host], identities[other])
         ]
         first = sorted([host, *twins], key=lambda name: (order.get(name, math.inf), name))[0]
         if twins and first != host:
-            raise SecondName(_sentence(host, sorted(twins), known[host]))
+            raise SecondName(_sentence(host, sorted(twins), identities[host]))
 
 
 def _sentence(host: str, twins: Sequence[str], identity: Mapping[str, Sequence[str]]) -> str:

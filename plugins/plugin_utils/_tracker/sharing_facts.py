@@ -151,7 +151,7 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, IpPool]:
         raise DroverError(
             f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}."
         )
-    found: dict[str, IpPool] = {}
+    by_name: dict[str, IpPool] = {}
     taken = []
     for pool in value or []:
         name = pool.get("name")
@@ -165,7 +165,7 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, IpPool]:
             )
         place = f"{where}: ip_pools, {name}"
         validation.check_keys(place, pool, ("name", "addresses"))
-        if name in found:
+        if name in by_name:
             raise DroverError(
                 f"{place} stands twice. Give the pool all its addresses in one place."
             )
@@ -176,12 +176,12 @@ def describe_ip_pools(value: Any, where: str) -> dict[str, IpPool]:
             )
         ranges = sorted((*_range(text, place), name) for text in addresses)
         taken.extend(ranges)
-        found[name] = {
+        by_name[name] = {
             "addresses": [_spelled(first, last) for first, last, dummy in ranges],
             "total": sum(last - first + 1 for first, last, dummy in ranges),
         }
     _refuse_twice(sorted(taken), where)
-    return found
+    return by_name
 
 
 def _range(text: Any, place: str) -> tuple[int, int]:

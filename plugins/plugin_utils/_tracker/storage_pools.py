@@ -91,12 +91,12 @@ def read(value: Any, where: str) -> list[WantedPool]:
         raise DroverError(
             f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}."
         )
-    found: dict[str, WantedPool] = {}
-    for given in value or []:
-        pool = {"name": given} if isinstance(given, str) else given
+    by_class: dict[str, WantedPool] = {}
+    for entry in value or []:
+        pool = {"name": entry} if isinstance(entry, str) else entry
         if not isinstance(pool, dict):
             raise DroverError(
-                f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(given)}."
+                f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(entry)}."
             )
         name = pool.get("name")
         if (
@@ -110,13 +110,13 @@ def read(value: Any, where: str) -> list[WantedPool]:
         place = f"{where}: storage_pools, {name}"
         validation.check_keys(place, pool, KEYS)
         found_class = resource_classes.pool_class(name)
-        if found_class in found:
+        if found_class in by_class:
             raise DroverError(
-                f"{place}: it cannot be told from the pool {found[found_class]['name']}. Name a pool once, and give pools names that "
+                f"{place}: it cannot be told from the pool {by_class[found_class]['name']}. Name a pool once, and give pools names that "
                 "differ in letters and digits."
             )
-        found[found_class] = _checked(pool, place)
-    return list(found.values())
+        by_class[found_class] = _checked(pool, place)
+    return list(by_class.values())
 
 
 def _checked(pool: Mapping[str, Any], place: str) -> WantedPool:
@@ -159,7 +159,7 @@ def of_node(
     :raises DroverError: the space of a pool would count twice, or more is reserved than it has.
     """
     have = {pool["name"]: pool for pool in pools}
-    found: list[StoragePool] = []
+    described: list[StoragePool] = []
     sentences = []
     shares: dict[str, str] = {}
     systems = (
@@ -167,8 +167,8 @@ def of_node(
         if storage["paths"]
         else {}
     )
-    for each in wanted:
-        name = each["name"]
+    for entry in wanted:
+        name = entry["name"]
         place, pool = f"{where}: storage_pools (drover_storage_pools), {name}", have.get(name)
         if pool is None:
             sentences.append(
@@ -199,15 +199,15 @@ def of_node(
             )
         running = pool.get("state", "running") in _RUNNING
         total = int(pool.get("capacity_gb") or 0) if running else None
-        if total is not None and (each["reserved_gb"] or 0) > total:
+        if total is not None and (entry["reserved_gb"] or 0) > total:
             raise DroverError(
-                f"{place}: {each['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb."
+                f"{place}: {entry['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb."
             )
         if not running:
             sentences.append(
                 f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {shlex.quote(name)}"
             )
-        found.append(
+        described.append(
             {
                 "name": name,
                 "type": pool.get("type"),
@@ -217,12 +217,12 @@ def of_node(
                 "shared_id": share,
                 "origin": pool.get("origin"),
                 "total": total,
-                "reserved": each["reserved_gb"],
-                "allocation_ratio": each["allocation_ratio"],
-                "traits": each["traits"],
+                "reserved": entry["reserved_gb"],
+                "allocation_ratio": entry["allocation_ratio"],
+                "traits": entry["traits"],
             }
         )
-    return found, sentences
+    return described, sentences
 
 
 def _file_system(place: PoolFacts | OwnStorage) -> str | None:

@@ -51,25 +51,25 @@ def audit(
     :param has_ended: returns True if the run of a holder is known to have ended.
     """
     seen = dataclasses.replace(snapshot.read(connection), ended=has_ended)
-    found = examine(seen, now, release_expired)
-    before = left = found.listing()
-    if mend and not found.mends.nothing:
-        repair.apply(connection, found.mends, now)
+    findings = examine(seen, now, release_expired)
+    before = listing = findings.listing()
+    if mend and not findings.mends.nothing:
+        repair.apply(connection, findings.mends, now)
         # The store is read again, so that only seen repairs count.
-        left = examine(
+        listing = examine(
             dataclasses.replace(snapshot.read(connection), ended=has_ended), now, release_expired
         ).listing()
-    remaining = {_key(each) for each in left}
+    remaining = {_key(each) for each in listing}
     counts: dict[str, int] = {}
-    for each in left:
+    for each in listing:
         counts[each["kind"]] = counts.get(each["kind"], 0) + 1
     return {
-        "changed": mend and not found.mends.nothing,
+        "changed": mend and not findings.mends.nothing,
         "findings": before,
         "mended": [each for each in before if each["safe"] and _key(each) not in remaining],
-        "left": left,
+        "left": listing,
         "counts": counts,
-        "sound": all(each["level"] == LEVELS[-1] for each in left),
+        "sound": all(each["level"] == LEVELS[-1] for each in listing),
         "checked": {
             "hosts": len(seen.services),
             "instances": len(seen.instances),
@@ -82,16 +82,16 @@ def audit(
 
 def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
     """Find all faults in a snapshot, with their repairs."""
-    found = Findings()
-    checks.examine_domains(seen, found, now)
-    checks.examine_instances(seen, found)
-    checks.examine_restarted_hosts(seen, found)
-    checks.examine_consumers(seen, found, now, release_expired)
-    checks.examine_builds(seen, found, now)
-    checks.examine_providers(seen, found)
-    hardware_checks.examine(seen, found)
-    checks.examine_migrations(seen, found, now)
-    return found
+    findings = Findings()
+    checks.examine_domains(seen, findings, now)
+    checks.examine_instances(seen, findings)
+    checks.examine_restarted_hosts(seen, findings)
+    checks.examine_consumers(seen, findings, now, release_expired)
+    checks.examine_builds(seen, findings, now)
+    checks.examine_providers(seen, findings)
+    hardware_checks.examine(seen, findings)
+    checks.examine_migrations(seen, findings, now)
+    return findings
 
 
 def _key(finding: Finding) -> tuple[str | None, ...]:

@@ -32,34 +32,36 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
     doubled or elsewhere.
     """
     for uuid, instance in seen.instances.items():
-        held = seen.held.get(uuid, {})
+        allocated = seen.held.get(uuid, {})
         shown = seen.domains.get(uuid, {})
         where = next(iter(shown)) if len(shown) == 1 else instance.compute_node_id
         what = {"uuid": uuid, "name": instance.name, "host": seen.host(where)}
         if uuid in seen.open:
-            if not held:
-                why = "It has an open migration and holds no room at its destination."
-                found.add("allocation_missing", why, "leaves it: its migration is open", what)
+            if not allocated:
+                sentence = "It has an open migration and holds no room at its destination."
+                found.add("allocation_missing", sentence, "leaves it: its migration is open", what)
             waiting = [row for row in seen.open[uuid] if row.status == "finished"]
             if waiting and not shown:
-                why = f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
+                sentence = f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
                 found.add(
                     "instance_missing",
-                    why,
+                    sentence,
                     "leaves it: the domain may come back, and its disk may be there",
                     what,
                 )
             continue
         gone = not shown and instance.state != BUILDING
         if gone:
-            why = f"It is recorded on {what['host'] or 'no host'}, and no host shows its domain."
+            sentence = (
+                f"It is recorded on {what['host'] or 'no host'}, and no host shows its domain."
+            )
             found.add(
                 "instance_missing",
-                why,
+                sentence,
                 "leaves it: the domain may come back, and its disk may be there",
                 what,
             )
-        problem = _problem(seen, instance, held, where, len(shown))
+        problem = _problem(seen, instance, allocated, where, len(shown))
         if problem is None or (gone and problem[0] == "allocation_missing"):
             continue
         if instance.order_uuid is not None and problem[0] in (
@@ -67,10 +69,10 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
             "allocation_missing",
         ):
             # A part of its room belongs to the order. Only the host knows if the order is done.
-            why = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
-            found.add("order_open", why, "leaves it: an open order keeps its room", what)
+            sentence = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
+            found.add("order_open", sentence, "leaves it: an open order keeps its room", what)
             continue
-        should, reason = _remedy(seen, instance, held, shown)
+        should, reason = _remedy(seen, instance, allocated, shown)
         if should is None:
             found.add(*problem, f"leaves it: {reason}", what)
             continue
@@ -117,7 +119,7 @@ def _problem(
     :param where: the id of the node that it is on.
     :param shown: the number of hosts that show its domain.
     """
-    here = seen.host(where)
+    host = seen.host(where)
     if where is None or any(seen.node_of[key] != where for key in held):
         # The tree of a node that is gone has no node; a sharing provider is in the tree of no node.
         trees = {
@@ -132,11 +134,11 @@ def _problem(
         if gone or any(node != where for node, dummy in trees):
             return (
                 "wrong_host",
-                f"It is on {here or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
+                f"It is on {host or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
             )
     if shown == 1 and where != instance.compute_node_id:
         recorded = seen.host(instance.compute_node_id) or "no host"
-        return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
+        return "wrong_host", f"Its domain is on {host}, and it is recorded on {recorded}."
     size, sums = _size(instance), _sums(held)
     # It may have CPUs for its emulator beside the CPUs for its vCPUs.
     others = sum(
@@ -301,42 +303,44 @@ def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
     """Find claims of builds that no run works at: the run has ended, or nothing was built for a
     long time. A claim that has expired is found as an expired one.
     """
-    for each in seen.unbuilt:
-        consumer = seen.consumers.get(each["uuid"])
+    for claim in seen.unbuilt:
+        consumer = seen.consumers.get(claim["uuid"])
         expired = (
             consumer is not None and consumer.expires_at is not None and consumer.expires_at < now
         )
         if (
-            each["uuid"] in seen.open
-            or each["uuid"] in seen.domains
-            or (expired and each["order_uuid"] is None)
+            claim["uuid"] in seen.open
+            or claim["uuid"] in seen.domains
+            or (expired and claim["order_uuid"] is None)
         ):
             continue
-        since = now - (each["created_at"] or now)
-        ended = each["actor"] is not None and seen.ended(each["actor"])
+        since = now - (claim["created_at"] or now)
+        ended = claim["actor"] is not None and seen.ended(claim["actor"])
         if not ended and since < OLD_BUILD:
             continue
-        why = f"It was claimed {_ago(since)} by {each['actor'] or 'a run'}, {'which has ended' if ended else 'and was not built since'}."
+        reason = f"It was claimed {_ago(since)} by {claim['actor'] or 'a run'}, {'which has ended' if ended else 'and was not built since'}."
         found.add(
             "claim_unattended",
-            why,
+            reason,
             "leaves it: its room is given back by its removal",
-            {"uuid": each["uuid"], "name": each["name"], "host": each["host"]},
+            {"uuid": claim["uuid"], "name": claim["name"], "host": claim["host"]},
         )
 
 
 def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
-    why = "Its consumer is neither an instance nor an open migration."
+    reason = "Its consumer is neither an instance nor an open migration."
     if uuid in seen.domains:
         hosts = seen.hosts(seen.domains[uuid])
         found.add(
-            "allocation_of_nobody", why, f"leaves it: {hosts} shows a domain of this uuid", what
+            "allocation_of_nobody", reason, f"leaves it: {hosts} shows a domain of this uuid", what
         )
     elif uuid in seen.open:
-        found.add("allocation_of_nobody", why, "leaves it: a migration of this uuid is open", what)
+        found.add(
+            "allocation_of_nobody", reason, "leaves it: a migration of this uuid is open", what
+        )
     else:
         found.mends.holdings[uuid] = {}
-        found.add("allocation_of_nobody", why, "drops it", what, safe=True)
+        found.add("allocation_of_nobody", reason, "drops it", what, safe=True)
 
 
 def _expired(
@@ -350,15 +354,15 @@ def _expired(
         # A hypervisor has the order to build it: the next run of place finds out the outcome.
         return
     hours = (now - consumer.expires_at) / 3600
-    why = f"It was claimed and not built; the claim expired {hours:.1f} h ago."
+    reason = f"It was claimed and not built; the claim expired {hours:.1f} h ago."
     if not release_expired:
-        found.add("claim_expired", why, "leaves it: only with release_expired", what)
+        found.add("claim_expired", reason, "leaves it: only with release_expired", what)
         return
     if consumer.uuid in seen.instances:
         found.mends.releases.append(consumer.uuid)
     else:
         found.mends.holdings[consumer.uuid] = {}
-    found.add("claim_expired", why, "releases it", what, safe=True)
+    found.add("claim_expired", reason, "releases it", what, safe=True)
 
 
 def examine_migrations(seen: Snapshot, found: Findings, now: float) -> None:
@@ -386,13 +390,13 @@ def _nodes(seen: Snapshot, found: Findings) -> None:
     for key, node in seen.nodes.items():
         what = {"uuid": node.uuid, "name": node.hypervisor_hostname, "host": node.host}
         if seen.services.get(node.service_id) != node.host:
-            why = f"This compute node has no service of host {node.host}."
-            found.add("node_without_service", why, "leaves it: discovery makes it", what)
+            reason = f"This compute node has no service of host {node.host}."
+            found.add("node_without_service", reason, "leaves it: discovery makes it", what)
         if key not in seen.node_providers:
-            why = "This compute node has no resource provider of its uuid, so nothing can be placed on it."
+            reason = "This compute node has no resource provider of its uuid, so nothing can be placed on it."
             found.add(
                 "node_without_provider",
-                why,
+                reason,
                 "leaves it: discovery makes it with its inventories",
                 what,
             )
@@ -420,27 +424,27 @@ def _inventories(seen: Snapshot, found: Findings) -> None:
         use = sums.pop((row.provider_id, row.name), 0)
         if row.used != use:
             found.mends.recounts.append(row.id)
-            why = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
+            reason = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
             found.add(
                 "use_miscounted",
-                why,
+                reason,
                 f"counts again: {use}",
                 _what(seen, row.provider_id, row.name),
                 safe=True,
             )
         capacity = capacity_rule.capacity(row.total, row.reserved, row.allocation_ratio)
         if use > capacity:
-            why = f"{row.name}: {use} is allocated of {capacity:g}."
+            reason = f"{row.name}: {use} is allocated of {capacity:g}."
             found.add(
                 "over_capacity",
-                why,
+                reason,
                 "leaves it: what runs takes its room",
                 _what(seen, row.provider_id, row.name),
             )
     for (key, name), use in sums.items():
-        why = f"{name}: {use} is allocated, and the provider has none."
+        reason = f"{name}: {use} is allocated, and the provider has none."
         found.add(
-            "over_capacity", why, "leaves it: what runs takes its room", _what(seen, key, name)
+            "over_capacity", reason, "leaves it: what runs takes its room", _what(seen, key, name)
         )
 
 

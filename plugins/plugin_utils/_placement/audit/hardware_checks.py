@@ -35,10 +35,10 @@ def examine(seen: Snapshot, found: Findings) -> None:
 def _users(seen: Snapshot, node: int) -> dict[int, set[str]]:
     """Return the instances that a CPU of a node is claimed for, by CPU."""
     users: dict[int, set[str]] = {}
-    for each in seen.numa.get(node, ()):
-        for cell in each["cells"]:
+    for domain in seen.numa.get(node, ()):
+        for cell in domain["cells"]:
             for cpu in (*cell["pins"].values(), *cell["reserved"]):
-                users.setdefault(cpu, set()).add(_instance(seen, each["uuid"]))
+                users.setdefault(cpu, set()).add(_instance(seen, domain["uuid"]))
     return users
 
 
@@ -48,10 +48,10 @@ def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
         if len(uuids) > 1:
             shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
     for together, cpus in sorted(shared.items()):
-        why = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
+        reason = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
         found.add(
             "pins_overlap",
-            why,
+            reason,
             "leaves it: only the host can change pins",
             _what(seen, together, node),
         )
@@ -72,10 +72,10 @@ def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
     pins = {cpus[0] for cpus in (numa.get("vcpu_pins") or {}).values() if len(cpus) == 1}
     if pins - pinnable:
-        why = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
+        reason = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
         found.add(
             "pins_outside",
-            why,
+            reason,
             "leaves it: only the host can change pins",
             _what(seen, [uuid], node),
         )
@@ -103,40 +103,43 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     if not foreign:
         return
     taken = {cpu for cpu in foreign if cpu in users}
-    why = (
+    reason = (
         f"It is pinned to {_cpus(foreign)} of {seen.host(node)}, not claimed for it there, while its migration from {moves[0].source} to "
         f"{moves[0].destination} is open."
     )
     if taken:
         others = set().union(*(users[cpu] for cpu in taken))
-        why += f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for {_names(seen, others)}."
+        reason += f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for {_names(seen, others)}."
     found.add(
-        "pins_unclaimed", why, "leaves it: only the host can change pins", _what(seen, [uuid], node)
+        "pins_unclaimed",
+        reason,
+        "leaves it: only the host can change pins",
+        _what(seen, [uuid], node),
     )
 
 
 def _pages(seen: Snapshot, found: Findings, node: int) -> None:
-    there = {
+    totals = {
         (cell["id"], page["size_kb"]): page["total"]
         for cell in _cells(seen, node)
         for page in cell["pages"]
     }
     used: Counter[tuple[int, int]] = Counter()
     users: dict[tuple[int, int], set[str]] = {}
-    for each in seen.numa[node]:
-        for cell in each["cells"]:
+    for domain in seen.numa[node]:
+        for cell in domain["cells"]:
             if cell["page_kb"]:
                 key = (cell["host"], cell["page_kb"])
                 used[key] += cell["memory_mb"] * 1024 // cell["page_kb"]
-                users.setdefault(key, set()).add(each["uuid"])
+                users.setdefault(key, set()).add(domain["uuid"])
     for key, count in sorted(used.items()):
-        total = there.get(key, 0)
+        total = totals.get(key, 0)
         if count > total:
             number, size = key
-            why = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
+            reason = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
             found.add(
                 "pages_exceeded",
-                why,
+                reason,
                 "leaves it: what runs has its pages",
                 {"host": seen.host(node)},
             )
@@ -152,10 +155,10 @@ def _devices(seen: Snapshot, found: Findings) -> None:
                     users.setdefault((node, address), set()).add(uuid)
     for (node, address), uuids in sorted(users.items()):
         if len(uuids) > 1:
-            why = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."
+            reason = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."
             found.add(
                 "device_doubled",
-                why,
+                reason,
                 "leaves it: only the host can change domains",
                 _what(seen, uuids, node),
             )

@@ -191,11 +191,11 @@ def _held(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
     table = tables.allocations
     names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
     uuids = {row.id: row.uuid for row in consumers}
-    held: dict[str, Held] = {}
+    by_consumer: dict[str, Held] = {}
     query = sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
     for provider, class_id, consumer, used in column_reader.rows(connection, query):
-        held.setdefault(uuids[consumer], {}).setdefault(provider, {})[names[class_id]] = used
-    return held
+        by_consumer.setdefault(uuids[consumer], {}).setdefault(provider, {})[names[class_id]] = used
+    return by_consumer
 
 
 def _migrations(connection: Connection) -> dict[str, Row]:
@@ -213,7 +213,7 @@ def _migrations(connection: Connection) -> dict[str, Row]:
 
 
 def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
-    found: dict[str, dict[int, Domain]] = {}
+    by_uuid: dict[str, dict[int, Domain]] = {}
     facts = tables.domains.c.facts
     query = _columns(tables.domains, "uuid compute_node_id name state")
     # The facts are read as text: the decoding of a null for each domain takes longer than all the
@@ -222,10 +222,10 @@ def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
     for uuid, node, name, state, *texts in column_reader.rows(
         connection, query.add_columns(*known)
     ):
-        found.setdefault(uuid, {})[node] = Domain(
+        by_uuid.setdefault(uuid, {})[node] = Domain(
             uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts]
         )
-    return found
+    return by_uuid
 
 
 def _traits(connection: Connection) -> dict[int, set[str]]:

@@ -116,15 +116,15 @@ class CandidateCapacity:
             return [0]
         topology = self._topology
         lent = (topology.roots[rows] != root).sum(axis=1)
-        left = np.zeros(len(rows))
+        room_left = np.zeros(len(rows))
         for number, slot in enumerate(slots):
             for name, amount in slot.resources.items():
                 inventory = topology.inventories[name]
                 at = self._at[name][rows[:, number]]
-                left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(
+                room_left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(
                     inventory.capacity[at], 1
                 )
-        order: list[int] = np.lexsort((-left, lent)).tolist()
+        order: list[int] = np.lexsort((-room_left, lent)).tolist()
         return order
 
 
@@ -197,11 +197,11 @@ class _QueryState:
             self._find(np.unique(np.concatenate(stale)))
 
     def _fits(self, slot: search.Slot, places: IntArray) -> BoolArray:
-        found = np.ones(len(places), dtype=bool)
+        mask = np.ones(len(places), dtype=bool)
         for name, amount in slot.resources.items():
             inventory, at = self._topology.inventories[name], self._at[name][places]
-            found &= capacity_rule.has_room(inventory.used[at], amount, inventory.capacity[at])
-        return found
+            mask &= capacity_rule.has_room(inventory.used[at], amount, inventory.capacity[at])
+        return mask
 
     def _find(self, stale: IntArray) -> None:
         """Find out which of some anchors have a candidate."""

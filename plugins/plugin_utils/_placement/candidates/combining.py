@@ -106,10 +106,10 @@ class _Subtree:
 
     def __call__(self, rows: IntArray) -> BoolArray:
         rows = rows[:, self._numbers]
-        found = np.zeros(len(rows), dtype=bool)
+        mask = np.zeros(len(rows), dtype=bool)
         for number in range(rows.shape[1]):
-            found |= self._below(rows, rows[:, number]).all(axis=1)
-        return found
+            mask |= self._below(rows, rows[:, number]).all(axis=1)
+        return mask
 
     def _below(self, rows: IntArray, top: IntArray) -> BoolArray:
         """Return, in the shape of the rows, which places are in the subtree of the ``top`` of their row."""

@@ -73,10 +73,10 @@ class Query:
 
     def traits(self) -> dict[str, str]:
         """Return the keys that name traits, by trait."""
-        found = dict.fromkeys(self.root_required | self.root_forbidden, "root_required")
+        keys = dict.fromkeys(self.root_required | self.root_forbidden, "root_required")
         for group in self.groups.values():
-            found.update(dict.fromkeys(group.traits(), f"required{group.suffix}"))
-        return found
+            keys.update(dict.fromkeys(group.traits(), f"required{group.suffix}"))
+        return keys
 
     def aggregates(self) -> set[str]:
         """Return the uuids of all aggregates that are named."""
@@ -225,17 +225,17 @@ def _choices(
     """
     needed: list[frozenset[str]] = []
     forbidden: set[str] = set()
-    for each in _listed(key, given):
-        if isinstance(each, list):
-            if not each:
-                raise refused(key, each, "at least one name in an inner list")
-            if any(str(one).startswith("!") for one in each):
-                raise refused(key, each, "no '!' in a list of which any will do")
-            needed.append(frozenset(name(key, one) for one in each))
-        elif isinstance(each, str) and each.startswith("!"):
-            forbidden.add(name(key, each[1:]))
+    for choice in _listed(key, given):
+        if isinstance(choice, list):
+            if not choice:
+                raise refused(key, choice, "at least one name in an inner list")
+            if any(str(one).startswith("!") for one in choice):
+                raise refused(key, choice, "no '!' in a list of which any will do")
+            needed.append(frozenset(name(key, one) for one in choice))
+        elif isinstance(choice, str) and choice.startswith("!"):
+            forbidden.add(name(key, choice[1:]))
         else:
-            needed.append(frozenset([name(key, each)]))
+            needed.append(frozenset([name(key, choice)]))
     return needed, forbidden
 
 
@@ -262,14 +262,14 @@ def _root(given: Any) -> tuple[set[str], set[str]]:
 
 
 def _subtrees(given: Any) -> list[set[str]]:
-    found = _listed("same_subtree", given)
-    if found and not any(isinstance(each, list) for each in found):
-        found = [found]
-    for each in found:
+    groups = _listed("same_subtree", given)
+    if groups and not any(isinstance(each, list) for each in groups):
+        groups = [groups]
+    for group in groups:
         if (
-            not isinstance(each, list)
-            or not each
-            or not all(isinstance(one, (str, int)) for one in each)
+            not isinstance(group, list)
+            or not group
+            or not all(isinstance(one, (str, int)) for one in group)
         ):
-            raise refused("same_subtree", each, "a list of suffixes, or a list of such lists")
-    return [{str(one) for one in each} for each in found]
+            raise refused("same_subtree", group, "a list of suffixes, or a list of such lists")
+    return [{str(one) for one in each} for each in groups]

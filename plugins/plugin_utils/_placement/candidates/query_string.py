@@ -38,23 +38,25 @@ def parse(text: str) -> language.Query:
     query = language.Query()
     seen: set[str] = set()
     for key, value in urllib.parse.parse_qsl(text.lstrip("?"), keep_blank_values=True):
-        found = _GROUP_KEY.fullmatch(key)
-        name, suffix = (found[1], found[2] or "") if found else (key, "")
+        match = _GROUP_KEY.fullmatch(key)
+        name, suffix = (match[1], match[2] or "") if match else (key, "")
         if name in _NOT_REPEATED and key in seen:
             raise DroverError(
                 f"{key} is given twice; write it once, and separate what it lists by commas."
             )
         seen.add(key)
-        if found:
+        if match:
             group = query.groups.setdefault(suffix, language.Group(suffix))
             _READERS[name](group, key, value)
         elif key in language.WIDE_KEYS:
             _wide(query, key, value)
         else:
-            known = ", ".join(
+            parameters = ", ".join(
                 [*(f"{each}[SUFFIX]" for each in language.GROUP_KEYS), *language.WIDE_KEYS]
             )
-            raise DroverError(f"Unknown parameter '{key}' with value '{value}'; there are {known}.")
+            raise DroverError(
+                f"Unknown parameter '{key}' with value '{value}'; there are {parameters}."
+            )
     return language.checked(query)
 
 

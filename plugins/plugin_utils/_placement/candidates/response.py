@@ -72,12 +72,12 @@ def read_providers(connection: Connection, query: Query) -> ProviderArrays:
 
     :raises DroverError: the query names a class or a trait that does not exist.
     """
-    found = provider_arrays.read(connection, query.classes(), query.traits(), query.aggregates())
-    check(query, found)
+    arrays = provider_arrays.read(connection, query.classes(), query.traits(), query.aggregates())
+    check(query, arrays)
     gone = compute_nodes.unreported(connection)
     if gone:
-        found.gone = np.array([uuid in gone for uuid in found.uuids], dtype=bool)
-    return found
+        arrays.gone = np.array([uuid in gone for uuid in arrays.uuids], dtype=bool)
+    return arrays
 
 
 def check(query: Query, arrays: ProviderArrays) -> None:
@@ -103,7 +103,7 @@ def requests(
             {"allocations": {uuid: {"resources": wanted.copy()}}, "mappings": {"": [uuid]}}
             for uuid in map(uuids.__getitem__, rows[:, 0].tolist())
         ]
-    found: list[AllocationRequest] = []
+    request_list: list[AllocationRequest] = []
     plan = [(slot.suffix, list(slot.resources.items())) for slot in slots]
     several = sum(not slot.suffix for slot in slots) > 1
     for row in rows.tolist():
@@ -122,8 +122,8 @@ def requests(
                     taken[name] = taken.get(name, 0) + amount
         if several:
             mappings[""].sort()
-        found.append({"allocations": allocations, "mappings": mappings})
-    return found
+        request_list.append({"allocations": allocations, "mappings": mappings})
+    return request_list
 
 
 def _touched(topology: ProviderArrays, rows: IntArray, slots: Sequence[Slot]) -> BoolArray:
@@ -148,13 +148,13 @@ def _summaries(
     uuids, names = topology.uuids, topology.names
     places = np.flatnonzero(touched).tolist()
     shown: dict[int, dict[str, dict[str, int]]] = {}
-    found: dict[str, ProviderSummary] = {}
+    by_uuid: dict[str, ProviderSummary] = {}
     for place, parent, root in zip(
         places, topology.parents[touched].tolist(), topology.roots[touched].tolist()
     ):
         resources: dict[str, dict[str, int]] = {}
         shown[place] = resources
-        found[uuids[place]] = {
+        by_uuid[uuids[place]] = {
             "name": names[place],
             "resources": resources,
             "traits": traits[place],
@@ -171,4 +171,4 @@ def _summaries(
             where[mine].tolist(), capacity[mine].tolist(), used[mine].tolist()
         ):
             shown[place][name] = {"capacity": most, "used": now}
-    return found
+    return by_uuid

@@ -27,13 +27,13 @@ MOST_ALIKE = 256
 
 def slots(query: Query) -> list[Slot]:
     """Return the slots of a query, in the order of its groups."""
-    found = []
+    slot_list = []
     for suffix, group in query.groups.items():
         if suffix:
-            found.append(Slot(suffix, group.resources))
+            slot_list.append(Slot(suffix, group.resources))
         else:
-            found += [Slot("", {name: amount}) for name, amount in group.resources.items()]
-    return found
+            slot_list += [Slot("", {name: amount}) for name, amount in group.resources.items()]
+    return slot_list
 
 
 def find(topology: ProviderArrays, query: Query) -> IntArray:
@@ -46,15 +46,15 @@ def find(topology: ProviderArrays, query: Query) -> IntArray:
     options = viable.options(topology, query)
     if options is None:
         return np.zeros((0, len(parts)), dtype=np.int64)
-    found, count = [], 0
+    batches, count = [], 0
     seen: set[tuple[int, ...]] = set()
     for _anchors, rows in anchored(topology, query, options):
         rows = _unlike(topology, rows, seen)
-        found.append(rows)
+        batches.append(rows)
         count += len(rows)
         if query.limit and count >= query.limit:
             break
-    rows = np.concatenate(found) if found else np.zeros((0, len(parts)), dtype=np.int64)
+    rows = np.concatenate(batches) if batches else np.zeros((0, len(parts)), dtype=np.int64)
     return rows[: query.limit] if query.limit else rows
 
 
@@ -120,10 +120,10 @@ def _some_of_each(owner: IntArray) -> BoolArray:
     """Return which rows to keep so that no owner has more than MOST_ALIKE: at even distances, so that they stay different."""
     first, many = (np.searchsorted(owner, owner, side=side) for side in ("left", "right"))
     within, many = np.arange(len(owner)) - first, many - first
-    found: BoolArray = (many <= MOST_ALIKE) | (
+    mask: BoolArray = (many <= MOST_ALIKE) | (
         within * MOST_ALIKE // many != (within - 1) * MOST_ALIKE // many
     )
-    return found
+    return mask
 
 
 def _unlike(topology: ProviderArrays, rows: IntArray, seen: set[tuple[int, ...]]) -> IntArray:

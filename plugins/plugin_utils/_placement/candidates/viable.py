@@ -33,7 +33,7 @@ class Option:
 def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
     """Return the options of each slot of a query, or None if a slot has none."""
     allowed = _roots(topology, query)
-    found = []
+    viable = []
     for suffix, group in query.groups.items():
         tree = _tree(topology, group)
         if tree is None:
@@ -49,8 +49,8 @@ def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
                 part = Option(part.anchors[kept], part.places[kept])
             if not len(part.places):
                 return None
-            found.append(part)
-    return found
+            viable.append(part)
+    return viable
 
 
 def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
@@ -112,7 +112,7 @@ def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Optio
             inside &= _within(topology, choice)
     if group.outside:
         outside = _within(topology, group.outside)
-    found = []
+    choices = []
     for name, amount in group.resources.items():
         inventory = topology.inventories.get(name)
         if inventory is None:
@@ -138,21 +138,21 @@ def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Optio
         if outside is not None:
             kept = ~(outside[pairs.places] | outside[pairs.anchors])
             pairs = Option(pairs.anchors[kept], pairs.places[kept])
-        found.append(pairs)
-    return found
+        choices.append(pairs)
+    return choices
 
 
 def having(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
     """Return which providers have any of the traits."""
-    found = np.zeros(topology.size, dtype=bool)
+    mask = np.zeros(topology.size, dtype=bool)
     for trait in choice:
-        found |= topology.traits[trait]
-    return found
+        mask |= topology.traits[trait]
+    return mask
 
 
 def _within(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
     """Return which providers are in any of the aggregates."""
-    found = np.zeros(topology.size, dtype=bool)
+    mask = np.zeros(topology.size, dtype=bool)
     for uuid in choice:
-        found |= topology.aggregates[uuid]
-    return found
+        mask |= topology.aggregates[uuid]
+    return mask

@@ -102,11 +102,11 @@ def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, An
         devices.of_consumers()).
     """
     table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
-    wanted = sorted(set(uuids))
-    rows = bulk.among(connection, bulk.select(table), table.c.uuid, wanted)
+    unique_uuids = sorted(set(uuids))
+    rows = bulk.among(connection, bulk.select(table), table.c.uuid, unique_uuids)
     cells, claimed_devices = (
-        numa.of_consumers(connection, wanted),
-        devices.of_consumers(connection, wanted),
+        numa.of_consumers(connection, unique_uuids),
+        devices.of_consumers(connection, unique_uuids),
     )
     by_uuid = {}
     for row in rows:
